@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from mkdocs.structure.files import File, Files
 
-from holdfast.runtime.cli.app import readable
-from holdfast.runtime.cli.families import FAMILIES
+from holdfast.runtime.cli import help_pages, verb_table
 
 COLUMNS = 100
 DECISIONS = Path(__file__).parent.parent / "docs" / "decisions"
@@ -39,25 +37,20 @@ def on_files(files: Files, config: Any) -> Files:
 
 def command_line() -> str:
     """Return the page of all verbs, in the families of `holdfast --help`."""
-    root = readable()
-    above = root.make_context("holdfast", [], resilient_parsing=True)
     parts = [VERBS_HEAD]
-    for family, verbs in FAMILIES.items():
+    for family, verbs in verb_table.FAMILIES.items():
         parts.append(f"## {family}\n\n")
         for verb in verbs:
-            command = root.get_command(above, verb)  # type: ignore[attr-defined]
-            parts += described(command, above, verb, "###")
+            if below := verb_table.below(verb):
+                parts.append(_described(verb, "###", help_pages.of_group(verb, COLUMNS)))
+            for path in [f"{verb} {name}" for name in below] or [verb]:
+                text = help_pages.of_verb(verb_table.load(path), COLUMNS)
+                parts.append(_described(path, "####" if below else "###", text))
     return "".join(parts)
 
 
-def described(command: Any, above: Any, name: str, heading: str) -> Iterator[str]:
-    """Yield a verb's help, and that of the verbs below it."""
-    widths = {"terminal_width": COLUMNS, "max_content_width": COLUMNS}
-    context = type(above)(command, info_name=name, parent=above, **widths)
-    full = context.command_path.removeprefix("holdfast ")
-    yield f"{heading} {full}\n\n```text\n{command.get_help(context)}\n```\n\n"
-    for below in getattr(command, "commands", {}):
-        yield from described(command.commands[below], context, below, heading + "#")
+def _described(path: str, heading: str, text: str) -> str:
+    return f"{heading} {path}\n\n```text\n{text.rstrip()}\n```\n\n"
 
 
 def decisions() -> str:

@@ -6,16 +6,11 @@ FOLDER gets `man/man1/holdfast.1`, a page for each verb, and `completions/` for 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any
-
-from typer.completion import get_completion_script
 
 from holdfast.base.version import VERSION
-from holdfast.runtime.cli.app import readable
-from holdfast.runtime.cli.families import FAMILIES
-from holdfast.runtime.cli.plain_forms import COMPLETION
+from holdfast.runtime.cli import command_line, completion, grammar, help_pages, verb_table
 
 SHELLS = {"bash": "holdfast", "zsh": "_holdfast", "fish": "holdfast.fish"}
 """The shells, and the names under which they look for the completions of a command."""
@@ -29,48 +24,60 @@ def main() -> int:
         (manual / f"{name}.1").write_text(text, encoding="utf-8")
     for shell, name in SHELLS.items():
         (place := folder / "completions" / shell).mkdir(parents=True, exist_ok=True)
-        script = get_completion_script(prog_name="holdfast", complete_var=COMPLETION, shell=shell)
-        (place / name).write_text(script + "\n", encoding="utf-8")
+        (place / name).write_text(completion.SCRIPTS[shell], encoding="utf-8")
     return 0
 
 
 def pages() -> Iterator[tuple[str, str]]:
     """Yield the name and the text of each page."""
-    root = readable()
-    context = root.make_context("holdfast", [], resilient_parsing=True)
-    lines = [(verb, line) for family in FAMILIES.values() for verb, line in family.items()]
-    listed = "".join(f".TP\n.B {_escaped(verb)}\n{_escaped(line)}\n" for verb, line in lines)
-    seen = "SEE ALSO", ".PP\n" + ",\n".join(f".BR holdfast-{verb} (1)" for verb, _ in lines) + "\n"
-    yield "holdfast", _page("holdfast", root, context, ("VERBS", listed), seen)
-    for name, command, above in _verbs(root, context):
-        within = type(context)(command, info_name=name.rpartition("-")[2], parent=above)
-        yield f"holdfast-{name}", _page(f"holdfast-{name}", command, within)
+    lines = [(verb, line) for verb, (line, _) in verb_table.VERBS.items()]
+    yield "holdfast", _page("holdfast", command_line.EARLY, ("VERBS", _listed(lines)), _see(verb_table.VERBS))
+    for group in filter(verb_table.below, verb_table.VERBS):
+        names = {
+            name: help_pages.summary(verb_table.load(f"{group} {name}")) for name in verb_table.below(group)
+        }
+        line = verb_table.VERBS[group][0]
+        head = _head(f"holdfast-{group}", line, f"holdfast {group} VERB ...", line)
+        seen = _see(f"{group}-{name}" for name in names)
+        yield f"holdfast-{group}", head + _section("VERBS", _listed(names.items())) + _section(*seen)
+    for path in verb_table.paths():
+        name = f"holdfast-{path.replace(' ', '-')}"
+        yield name, _page(name, verb_table.load(path))
 
 
-def _verbs(group: Any, above: Any, path: str = "") -> Iterator[tuple[str, Any, Any]]:
-    for name, command in group.commands.items():
-        yield f"{path}{name}", command, above
-        if getattr(command, "commands", None):
-            within = type(above)(command, info_name=name, parent=above)
-            yield from _verbs(command, within, f"{path}{name}-")
-
-
-def _page(name: str, command: Any, context: Any, *more: tuple[str, str]) -> str:
-    """Return one page; see man(7)."""
-    whole = " ".join(str(command.help or "").replace("\b", "").split())
-    usage = " ".join([context.command_path, *command.collect_usage_pieces(context)])
-    parts = [f'.TH {_escaped(name).upper()} 1 "" "Holdfast {VERSION}"\n']
-    parts.append(f".SH NAME\n{_escaped(name)} \\- {_escaped(whole.partition('. ')[0].rstrip('.'))}\n")
-    parts.append(f".SH SYNOPSIS\n.B {_escaped(usage)}\n.SH DESCRIPTION\n{_escaped(whole)}\n")
-    records = [record for each in command.get_params(context) if (record := each.get_help_record(context))]
-    if records:
-        parts.append(".SH ARGUMENTS AND OPTIONS\n")
-        parts += [f".TP\n.B {_escaped(left)}\n{_escaped(right)}\n" for left, right in records]
-    parts += [f".SH {title}\n{text}" for title, text in more]
-    examples = [line.strip() for line in str(command.epilog or "").split("\n")[2:]]
-    if examples:
-        parts.append(".SH EXAMPLES\n.nf\n" + "".join(f"{_escaped(line)}\n" for line in examples) + ".fi\n")
+def _page(name: str, verb: grammar.Verb, *more: tuple[str, str]) -> str:
+    """Return the page of a verb; see man(7)."""
+    whole = " ".join(verb.doc.split())
+    usage = f"holdfast {verb.path} [OPTIONS] {help_pages.places(verb)}".replace("  ", " ").rstrip()
+    parts = [_head(name, help_pages.summary(verb), usage, whole)]
+    described = [row for row in help_pages.rows([*verb.arguments, *verb.options]) if row[1]]
+    parts.append(_section("ARGUMENTS AND OPTIONS", _listed([*described, help_pages.HELP])))
+    parts += [_section(title, text) for title, text in more]
+    if verb.examples:
+        lines = "".join(f"{_escaped(f'holdfast {line}')}\n" for line in verb.examples)
+        parts.append(_section("EXAMPLES", f".nf\n{lines}.fi\n"))
     return "".join(parts)
+
+
+def _head(name: str, line: str, usage: str, whole: str) -> str:
+    return (
+        f'.TH {_escaped(name).upper()} 1 "" "Holdfast {VERSION}"\n'
+        + _section("NAME", f"{_escaped(name)} \\- {_escaped(line.rstrip('.'))}\n")
+        + _section("SYNOPSIS", f".B {_escaped(usage)}\n")
+        + _section("DESCRIPTION", f"{_escaped(whole)}\n")
+    )
+
+
+def _section(title: str, text: str) -> str:
+    return f".SH {title}\n{text}"
+
+
+def _listed(rows: Iterable[tuple[str, str]]) -> str:
+    return "".join(f".TP\n.B {_escaped(left)}\n{_escaped(right)}\n" for left, right in rows)
+
+
+def _see(names: Iterable[str]) -> tuple[str, str]:
+    return "SEE ALSO", ".PP\n" + ",\n".join(f".BR holdfast-{name} (1)" for name in names) + "\n"
 
 
 def _escaped(text: str) -> str:

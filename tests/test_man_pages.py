@@ -7,9 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.runtime.test_help import LEAVES
-
-from holdfast.runtime.cli.verb_examples import EXAMPLES
+from tests.runtime.cli.test_help_pages import LEAVES
 
 MAKER = Path(__file__).parents[1] / "setup" / "man_pages.py"
 
@@ -31,7 +29,7 @@ def test_every_verb_has_a_page(made: Path) -> None:
     exec_page = (manual / "holdfast-exec.1").read_text()
     assert ".SH SYNOPSIS\n.B holdfast exec [OPTIONS]" in exec_page
     assert "\\-\\-timeout S\n" in exec_page
-    assert EXAMPLES["exec"][2].replace("-", "\\-") in exec_page
+    assert LEAVES["exec"].examples[2].replace("-", "\\-") in exec_page
     assert ".BR holdfast-fork (1)" in (manual / "holdfast.1").read_text()
 
 

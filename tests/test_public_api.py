@@ -225,7 +225,7 @@ def test_importing_the_package_is_cheap() -> None:
     """Neither the engine's SDK nor the store's library, Rich or Pydantic is imported before it is needed."""
     code = """
 import sys
-import holdfast.runtime.cli.app
+import holdfast.runtime.cli.command_line
 from holdfast import Holdfast
 heavy = {"docker", "sqlalchemy", "rich", "pydantic", "pyte", "tenacity", "requests"}
 sys.exit(" ".join(sorted(heavy & set(sys.modules))))

@@ -11,11 +11,12 @@ from pathlib import Path
 
 import pytest
 from fastapi import FastAPI
-from tests.runtime.test_help import LEAVES, typed
+from tests.runtime.cli.test_help_pages import LEAVES, typed
 
 from holdfast import Holdfast, Session, Snapshot
 from holdfast.base.home import Home
 from holdfast.runtime.api.session_files import SessionFiles
+from holdfast.runtime.cli.grammar import Words
 from holdfast.runtime.serve import server_app
 from holdfast.runtime.serve.callers import Callers
 
@@ -55,7 +56,7 @@ def test_the_command_line_takes_its_lines(page: str) -> None:
     assert len(lines) >= 2
     for line in lines:
         words = typed(line)
-        LEAVES[words[0]].make_context(words[0], words[1:])
+        assert Words(LEAVES[words[0]], words[1:]).values()
 
 
 def calls(code: str) -> Iterator[tuple[str, str]]:

@@ -11,7 +11,7 @@ import shlex
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from holdfast.base.text import plain
 from holdfast.base.value_classes import as_table
@@ -218,6 +218,7 @@ def run_again(
     return Again(one, found.exit_code)
 
 
+BaseRung = Literal["live", "files", "fresh"]
 BEGIN = "begin"
 """Instead of an earlier snapshot: a fresh session of the same image."""
 
@@ -253,7 +254,7 @@ class Redo:
     session: str
     session_id: str
     base: str
-    rung: str
+    rung: BaseRung
     actions: tuple[RedoneAction, ...]
     left: int = 0
 
@@ -327,16 +328,17 @@ def _check(actions: list[StatedAction], snapshot: SnapshotRow, options: RedoOpti
 
 def _base(
     context: Context, snapshot: SnapshotRow, since: str | None, rung: Name | None
-) -> tuple[SnapshotRow | None, str]:
+) -> tuple[SnapshotRow | None, BaseRung]:
     """Return the base and how to restore it: the best possible way, unless one was chosen."""
     if since == BEGIN:
         return None, "fresh"
     chosen = None if since is None else earlier(context, snapshot, since)
+    ways: tuple[Literal["live", "files"], ...] = ("live", "files")
     for row in past(context.store, snapshot) if chosen is None else (chosen,):
         if row.state == "ready":
             ladder = snapshot_ladder.ladder(context, row)
-            for each in ("live", "files") if rung is None else (rung,):
-                if ladder.rung(each).possible:
+            for each in ways:
+                if rung in (None, each) and ladder.rung(each).possible:
                     return row, each
     if chosen is not None:
         what = f"{rung} is not possible" if rung else "nothing is possible"

@@ -2,26 +2,33 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from collections.abc import Iterator
 
-import typer
-from typer.core import TyperCommand
+from holdfast.runtime.cli.grammar import Together, argument, option
 
-from holdfast.base.home import Home
-from holdfast.runtime.store import peek
-
+TYPE_CHECKING = False
 if TYPE_CHECKING:
-    pass
+    from typing import Any
+
+    from holdfast.runtime.sessions.option_table import Verb as Starter
+
+_ANNOTATIONS = {
+    "text": "str | None",
+    "count": "int | None",
+    "number": "float | None",
+    "switch": "bool",
+    "texts": "list[str] | None",
+}
 
 
 def session_names(incomplete: str) -> list[str]:
     """Completion: names of sessions."""
-    return [name for name in peek.names(Home.default().database, "sessions") if name.startswith(incomplete)]
+    return _names("sessions", incomplete)
 
 
 def snapshot_names(incomplete: str) -> list[str]:
     """Completion: labels and ids of snapshots."""
-    return [name for name in peek.names(Home.default().database, "snapshots") if name.startswith(incomplete)]
+    return _names("snapshots", incomplete)
 
 
 def session_and_snapshot_names(incomplete: str) -> list[str]:
@@ -29,92 +36,62 @@ def session_and_snapshot_names(incomplete: str) -> list[str]:
     return session_names(incomplete) + snapshot_names(incomplete)
 
 
-SessionRef = Annotated[
-    str,
-    typer.Argument(
-        metavar="SESSION", help="Name, or a unique prefix of the id.", autocompletion=session_names
-    ),
-]
-SessionRefs = Annotated[
-    list[str], typer.Argument(metavar="SESSION...", help="Names or ids.", autocompletion=session_names)
-]
-SnapshotRef = Annotated[
-    str,
-    typer.Argument(
-        metavar="SNAPSHOT", help="Label, or a unique prefix of the id.", autocompletion=snapshot_names
-    ),
-]
-SnapshotRefs = Annotated[
-    list[str], typer.Argument(metavar="SNAPSHOT...", help="Labels or ids.", autocompletion=snapshot_names)
-]
-EitherRef = Annotated[
-    str,
-    typer.Argument(
-        metavar="SESSION|SNAPSHOT", help="What to fork.", autocompletion=session_and_snapshot_names
-    ),
-]
-Json = Annotated[bool, typer.Option("--json", help="One JSON object or list on standard output.")]
-Shell = Annotated[
-    str, typer.Option("--shell", metavar="NAME", help="A shell of `shells` instead of the main one.")
-]
-KernelName = Annotated[
-    str | None,
-    typer.Option("--kernel", metavar="NAME", help="A kernel of `kernels` instead of the main one."),
-]
-Timeout = Annotated[
-    float | None, typer.Option("--timeout", help="Interrupt it after this many seconds.", metavar="S")
-]
-LeaseWait = Annotated[
-    float | None,
-    typer.Option("--lease-wait", help="Seconds to wait for the shell if someone holds it.", metavar="S"),
-]
-BusyWait = Annotated[
-    float | None,
-    typer.Option("--busy-wait", help="Seconds to wait if it is busy.", metavar="S"),
-]
-Patience = Annotated[
-    float | None,
-    typer.Option(
-        "--patience",
-        help="Stop waiting after this many seconds; it keeps running, and `wait` picks it up.",
-        metavar="S",
-    ),
-]
-Key = Annotated[
-    str | None,
-    typer.Option(
-        "--key", metavar="KEY", help="Run it at most once under this key; later calls get the same result."
-    ),
-]
-Network = Annotated[str | None, typer.Option("--network", help="`internet`, `none` or `open`.")]
-Domain = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--domain",
-        metavar="NAME[:PORT]",
-        help="With --network domains: allow this name, or `*.NAME`. Repeatable.",
-    ),
-]
-Allow = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--allow",
-        metavar="HOST:PORT",
-        help="Allow this address, network or name as well. Repeatable.",
-    ),
-]
-Reason = Annotated[str | None, typer.Option("--reason", metavar="TEXT", help="Why, for the journal.")]
-Raw = Annotated[
-    bool,
-    typer.Option("--raw", help="Pass the session's output to your terminal unfiltered."),
-]
-NameOption = Annotated[str | None, typer.Option("--name", help="Name of the new session.")]
+def _names(table: str, incomplete: str) -> list[str]:
+    from holdfast.base.home import Home
+    from holdfast.runtime.store import peek
+
+    names = peek.names(Home.default().below("holdfast.db"), table)
+    return [name for name in names if name.startswith(incomplete)]
 
 
-class Separated(TyperCommand):
-    """A command that knows whether its arguments were set apart by `--`."""
+def session_options(verb: Starter) -> Any:
+    """Return the default of a parameter that gets the options of a session, as `Holdfast.new` takes them."""
 
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Remember the `--` that the parser drops."""
-        ctx.meta["separated"] = "--" in args
-        return super().parse_args(ctx, args)
+    def described() -> Iterator[tuple[str, str, Any]]:
+        from holdfast.runtime.sessions import option_table
+
+        for row in option_table.offered_by(verb):
+            flag = option(row.flag, metavar=row.metavar or "", help=row.help)
+            yield row.name, _ANNOTATIONS[row.kind], flag
+
+    return Together(described)
+
+
+SESSION_REF = argument("SESSION", help="Name, or a unique prefix of the id.", names=session_names)
+SESSION_REFS = argument("SESSION...", help="Names or ids.", names=session_names)
+SNAPSHOT_REF = argument("SNAPSHOT", help="Label, or a unique prefix of the id.", names=snapshot_names)
+SNAPSHOT_REFS = argument("SNAPSHOT...", help="Labels or ids.", names=snapshot_names)
+EITHER_REF = argument("SESSION|SNAPSHOT", help="What to fork.", names=session_and_snapshot_names)
+JSON = option("--json", help="One JSON object or list on standard output.")
+SHELL = option("--shell", default="main", metavar="NAME", help="A shell of `shells` instead of the main one.")
+KERNEL_NAME = option("--kernel", metavar="NAME", help="A kernel of `kernels` instead of the main one.")
+TIMEOUT = option("--timeout", help="Interrupt it after this many seconds.", metavar="S")
+LEASE_WAIT = option("--lease-wait", help="Seconds to wait for the shell if someone holds it.", metavar="S")
+BUSY_WAIT = option("--busy-wait", help="Seconds to wait if it is busy.", metavar="S")
+PATIENCE = option(
+    "--patience",
+    help="Stop waiting after this many seconds; it keeps running, and `wait` picks it up.",
+    metavar="S",
+)
+KEY = option(
+    "--key", metavar="KEY", help="Run it at most once under this key; later calls get the same result."
+)
+NETWORK = option("--network", help="`internet`, `none` or `open`.")
+DOMAIN = option(
+    "--domain",
+    metavar="NAME[:PORT]",
+    help="With --network domains: allow this name, or `*.NAME`. Repeatable.",
+)
+ALLOW = option(
+    "--allow", metavar="HOST:PORT", help="Allow this address, network or name as well. Repeatable."
+)
+REASON = option("--reason", metavar="TEXT", help="Why, for the journal.")
+RAW = option("--raw", help="Pass the session's output to your terminal unfiltered.")
+NAME_OPTION = option("--name", help="Name of the new session.")
+AS = option(
+    "--as",
+    metavar="RUNG",
+    help="Take this: `live`; `commands` (files and a script of the recorded commands); `files`.",
+)
+REQUIRE = option("--require", metavar="RUNG", help="Take the best that is possible, but at least this.")
+RUN_COMMANDS = option("--run-commands", help="With --as commands: run them as well, in order.")

@@ -1,6 +1,6 @@
 """Who calls, with which options before the verb, and the controller of this process.
 
-Loads neither Typer nor the verbs: frequent verbs in their plainest form need neither.
+Loads little: every verb needs it.
 """
 
 from __future__ import annotations
@@ -9,8 +9,6 @@ import functools
 import os
 import sys
 from collections.abc import Callable, Sequence
-
-from holdfast.base import actors
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -41,8 +39,7 @@ def controller() -> Holdfast:
 
     if url := os.environ.get("HOLDFAST_URL"):
         return _over(url)
-    actor = EarlyOptions.actor or actors.of_command_line(_is_person())
-    return Holdfast(progress=note, on_step=doing, actor=actor, reason=EarlyOptions.reason)
+    return Holdfast(progress=note, on_step=doing, actor=_actor(), reason=EarlyOptions.reason)
 
 
 def doing(step: Step | None) -> None:
@@ -93,11 +90,13 @@ def _over(url: str) -> Holdfast:
         )
     if EarlyOptions.reason is not None:
         raise InvalidArgument("cannot give a reason over a URL before the verb", hint="leave out --reason")
-    return Holdfast(url, actor=EarlyOptions.actor or actors.of_command_line(_is_person()), on_step=_watcher())
+    return Holdfast(url, actor=_actor(), on_step=_watcher())
 
 
-def _is_person() -> bool:
-    return sys.stdin.isatty() and sys.stdout.isatty()
+def _actor() -> str | None:
+    from holdfast.base import actors
+
+    return EarlyOptions.actor or actors.of_command_line(sys.stdin.isatty() and sys.stdout.isatty())
 
 
 def command_text(words: Sequence[str], *, separated: bool) -> str:

@@ -5,11 +5,25 @@ Takes the values of events or of the journal's outputs. Knows no kernel and no s
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Mapping, Sequence
 
 from holdfast.base.text import colored
 from holdfast.runtime.cli import printing
+
+_NAME = re.compile(r"No module named '([A-Za-z_][A-Za-z0-9_]{0,60})[.']")
+PACKAGES: Mapping[str, str] = {
+    "PIL": "pillow",
+    "bs4": "beautifulsoup4",
+    "cv2": "opencv-python-headless",
+    "sklearn": "scikit-learn",
+    "yaml": "pyyaml",
+    "dateutil": "python-dateutil",
+}
+"""Modules whose package has a different name."""
+OF_DATA = frozenset({"numpy", "pandas", "matplotlib", "scipy", "PIL", "seaborn", "requests"})
+"""What the image `data` has."""
 
 
 class CellView:
@@ -51,11 +65,8 @@ class CellView:
         text = "\n".join(traceback) or f"{ename}: {evalue}"
         sys.stdout.flush()
         sys.stderr.write(colored(text, keep=printing.has_color(sys.stderr)) + "\n")
-        if ename == "ModuleNotFoundError":
-            from holdfast.runtime.cli import missing_modules
-
-            if help_ := missing_modules.hint(ename, evalue, self._session):
-                printing.note(help_)
+        if help_ := missing_module(ename, evalue, self._session):
+            printing.note(help_)
 
     def kept(self, outputs: Sequence[object]) -> None:
         """Show the outputs of a cell as the journal has them (nbformat 4.5, "Output types")."""
@@ -70,3 +81,15 @@ class CellView:
                 self.error(str(each.get("ename")), str(each.get("evalue")), lines)
             elif kind in ("execute_result", "display_data") and isinstance(data, dict):
                 self.bundle(data)
+
+
+def missing_module(ename: str, evalue: str, session: str) -> str:
+    """Return the line that helps with an exception; an empty text with any other."""
+    if ename != "ModuleNotFoundError" or (found := _NAME.match(evalue)) is None:
+        return ""
+    from holdfast.base import shell_words
+
+    module = found[1]
+    install = f"pip install {PACKAGES.get(module, module)}"
+    line = f"{module} is not in the session: `holdfast exec {shell_words.join([session, install])}`"
+    return f"{line}, or begin with `holdfast new --image data`" if module in OF_DATA else line

@@ -83,35 +83,31 @@ def _called(given: list[str]) -> int:
 def _loaded(given: list[str]) -> Callable[[], int]:
     """Return what runs a command line, with all that it needs to be understood."""
     from holdfast.engine import usual_place
-    from holdfast.runtime.cli import reporting
+    from holdfast.runtime.cli import command_line
 
-    form = _plain(given) if usual_place.is_used() else _elsewhere(given)
-    if form is not None:
-        return lambda: reporting.reported(form, as_json=reporting.wants_json(given))
-    from holdfast.runtime.cli import app
-
-    return lambda: app.call(given)
+    there = None if usual_place.is_used() else _elsewhere(given)
+    return there or command_line.prepared(given)
 
 
 def _elsewhere(given: list[str]) -> Callable[[], int] | None:
-    from holdfast.runtime.cli import elsewhere_form
+    """Return what runs a command line of any verb on another machine; None if the engine is on this one."""
+    from holdfast.engine import engine_place
+    from holdfast.errors import HoldfastError
+    from holdfast.runtime.cli import command_line, printing, reporting
 
-    return elsewhere_form.matched(given) or _plain(given)
+    here = ("--help", "-h", "--version", "--install-completion", "--show-completion")
+    if not given or given[0] in here or command_line.COMPLETION in os.environ:
+        return None
+    try:
+        place = engine_place.find()
+    except HoldfastError:  # whatever needs the engine reports it
+        return None
+    if not place.elsewhere:
+        return None
+    from holdfast.runtime.remote import elsewhere
 
-
-def _plain(given: list[str]) -> Callable[[], int] | None:
-    """Return what runs a command line that can be understood without Typer; None for all others."""
-    from holdfast.runtime.cli import plain_forms
-
-    if plain_forms.COMPLETION in os.environ:
-        from holdfast.runtime.cli import plain_completion
-
-        return plain_completion.matched()
-    if given == ["--help"]:
-        from holdfast.runtime.cli import plain_help
-
-        return plain_help.matched(given)
-    return plain_forms.matched(given)
+    as_json = reporting.wants_json(given)
+    return lambda: reporting.reported(lambda: elsewhere.run(given, place, printing.note), as_json=as_json)
 
 
 def _open_streams() -> None:
@@ -125,9 +121,9 @@ def _open_streams() -> None:
     sys.stdout = sys.stdout or os.fdopen(1, "w", encoding="utf-8", closefd=False)
     sys.stderr = sys.stderr or os.fdopen(2, "w", encoding="utf-8", closefd=False)
     if not sys.stdout.encoding.startswith("utf") or not sys.stderr.encoding.startswith("utf"):
-        from holdfast.runtime.cli import terminal_text
+        from holdfast.runtime.cli import printing
 
-        terminal_text.never_fail()
+        printing.never_fail()
 
 
 def _end(number: int, _frame: FrameType | None) -> None:

@@ -6,10 +6,12 @@ a table or a tree is drawn.
 
 from __future__ import annotations
 
+import codecs
 import contextlib
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from io import TextIOWrapper
 
 from holdfast.base import printable_json
 from holdfast.base.text import plain, seconds
@@ -33,11 +35,73 @@ line_open = False
 """Whether the last output of a session did not end its line, into which no step may be written."""
 _PLAIN = bytes((*b"\t\n\r", *range(0x20, 0x7F)))
 """Bytes of output that no terminal needs to be protected from."""
+PIECE = 3 << 16
+"""Bytes of a long text; a multiple of three, so that pieces in base64 need no filling (RFC 4648)."""
+APPROXIMATE = "holdfast.approximate"
+"""The name of the error handler of encodings."""
+_LIKE = str.maketrans(
+    {
+        "…": "...",
+        "–": "-",
+        "—": "-",
+        "│": "|",
+        "├": "|",
+        "└": "`",
+        "─": "-",
+        "●": "*",
+        "·": ".",
+        "→": "->",
+        "×": "x",
+    }
+)
 
 
 def emit(value: Mapping[str, Any] | Sequence[Mapping[str, Any]]) -> None:
     """Write one JSON value to standard output."""
     say(encodable_json(printable_json.dumps(value), sys.stdout))
+
+
+def emit_long(value: Mapping[str, Any], name: str, data: bytes) -> None:
+    """Write an object to standard output in pieces: the items of `value`, and `data` as text under `name`.
+
+    If the bytes are not UTF-8, `<name>_base64` also has them in base64. A JSON string is escaped character
+    by character (RFC 8259, section 7), so pieces of it are; memory holds the text once, as its bytes.
+    """
+    for piece in pieces(value, name, data):
+        sys.stdout.write(encodable_json(piece, sys.stdout))
+
+
+def pieces(value: Mapping[str, Any], name: str, data: bytes) -> Iterator[str]:
+    """Yield the text of such an object and a newline, in order."""
+    yield printable_json.dumps(dict(value))[:-1]
+    yield ", " * bool(value) + f'"{name}": "'
+    import base64
+
+    decoder = codecs.getincrementaldecoder("utf-8")("replace")
+    for at in range(0, len(data), PIECE):
+        yield _escaped(decoder.decode(data[at : at + PIECE]))
+    yield _escaped(decoder.decode(b"", final=True)) + '"'
+    if not _is_text(data):
+        yield f', "{name}_base64": "'
+        for at in range(0, len(data), PIECE):
+            yield base64.b64encode(data[at : at + PIECE]).decode("ascii")
+        yield '"'
+    yield "}\n"
+
+
+def _escaped(text: str) -> str:
+    return printable_json.dumps(text)[1:-1]
+
+
+def _is_text(data: bytes) -> bool:
+    decoder = codecs.getincrementaldecoder("utf-8")("strict")
+    try:
+        for at in range(0, len(data), PIECE):
+            decoder.decode(data[at : at + PIECE])
+        decoder.decode(b"", final=True)
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def encodable_json(text: str, stream: TextIO) -> str:
@@ -197,3 +261,28 @@ def image(ref: str) -> str:
 def ago(moment: datetime, now: datetime) -> str:
     """Return how long ago a time was, in the largest whole unit."""
     return f"{seconds(max(0.0, (now - moment).total_seconds()))} ago"
+
+
+def approximate(error: UnicodeError) -> tuple[str, int]:
+    """Return what stands for characters that cannot be encoded, and where to continue; see `codecs`.
+
+    Raises:
+        UnicodeError: it was not an encoder that failed.
+    """
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    lacking = error.object[error.start : error.end].translate(_LIKE)
+    return "".join(char if char.isascii() else "?" for char in lacking), error.end
+
+
+def never_fail() -> None:
+    """Have standard output and standard error write every text, unless they are UTF-8 and can."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper) and not is_unicode(stream.encoding):
+            codecs.register_error(APPROXIMATE, approximate)
+            stream.reconfigure(errors=APPROXIMATE)
+
+
+def is_unicode(encoding: str | None) -> bool:
+    """Return whether an encoding has all characters."""
+    return (encoding or "").lower().replace("-", "").replace("_", "").startswith("utf")

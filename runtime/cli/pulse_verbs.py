@@ -10,18 +10,24 @@ import dataclasses
 import shutil
 import sys
 import time
-from typing import TYPE_CHECKING, Annotated, Any
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
 
-import typer
-
+from holdfast.base.text import seconds, size
 from holdfast.errors import InvalidArgument, SessionError
 from holdfast.runtime.cli import printing
-from holdfast.runtime.cli.arguments import Json, SessionRef
+from holdfast.runtime.cli.arguments import JSON, SESSION_REF
 from holdfast.runtime.cli.caller import controller, wants_json
+from holdfast.runtime.cli.grammar import examples, option
+from holdfast.runtime.cli.reporting import Exit
+from holdfast.runtime.pulse.pulse import AskedFile, Listener, Port, Pulse
+from holdfast.runtime.pulse.pulse_text import COMMAND, ORIGIN, file_line, process_line, short, socket_line
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     from holdfast.runtime.api.session import Session
-    from holdfast.runtime.pulse.pulse import Pulse
 
 NO_ANSWER = 3
 SHORTEST = 0.2
@@ -30,20 +36,19 @@ ENTER, LEAVE = "\x1b[?1049h\x1b[?25l", "\x1b[?25h\x1b[?1049l"
 HOME, TO_LINE_END, TO_SCREEN_END = "\x1b[H", "\x1b[K", "\x1b[J"
 
 
+@examples("pulse work", "pulse work --port 8000   # exits with 3 if nothing listens", "pulse work -w")
 def pulse(
-    session: SessionRef,
-    port: Annotated[int | None, typer.Option(help="Show who listens here, and whether it answers.")] = None,
-    pid: Annotated[int | None, typer.Option(help="Show everything about this process.")] = None,
-    file: Annotated[str | None, typer.Option(metavar="PATH", help="Show who has this file open.")] = None,
-    files: Annotated[bool, typer.Option("--files", help="List every open file of every process.")] = False,
-    disk: Annotated[bool, typer.Option("--disk", help="Include what was written since the image.")] = False,
-    since: Annotated[
-        str | None, typer.Option(metavar="MOMENT", help="Like --disk, since this moment (see `drift`).")
-    ] = None,
-    screen: Annotated[bool, typer.Option(help="Include the terminals' screens.")] = True,
-    watch: Annotated[bool, typer.Option("--watch", "-w", help="Refresh until C-c.")] = False,
-    interval: Annotated[float, typer.Option(metavar="S", help="Seconds between checks.")] = 1.0,
-    json: Json = False,
+    session: str = SESSION_REF,
+    port: int | None = option(help="Show who listens here, and whether it answers."),
+    pid: int | None = option(help="Show everything about this process."),
+    file: str | None = option(metavar="PATH", help="Show who has this file open."),
+    files: bool = option("--files", help="List every open file of every process."),
+    disk: bool = option("--disk", help="Include what was written since the image."),
+    since: str | None = option(metavar="MOMENT", help="Like --disk, since this moment (see `drift`)."),
+    screen: bool = option("--screen/--no-screen", default=True, help="Include the terminals' screens."),
+    watch: bool = option("--watch", "-w", help="Refresh until C-c."),
+    interval: float = option(default=1.0, metavar="S", help="Seconds between checks."),
+    json: bool = JSON,
 ) -> None:
     """Show what is going on in a session: processes, files, sockets, terminals, kernels, limits."""
     if sum(each is not None for each in (port, pid, file)) + watch > 1:
@@ -79,21 +84,19 @@ def _show(pulse: Pulse, *, as_json: bool) -> None:
 
 
 def _port(session: Session, number: int, *, as_json: bool) -> None:
-    from holdfast.runtime.cli import pulse_answers
 
     found = session.port(number)
     if as_json:
         printing.emit({"id": session.id, "name": session.name, **found.as_dict()})
     else:
-        printing.say("\n".join(pulse_answers.port(found)))
+        printing.say("\n".join(port_lines(found)))
     if not found.listeners:
-        raise typer.Exit(1)
+        raise Exit(1)
     tried = any(listener.answer is not None for listener in found.listeners)
-    raise typer.Exit(NO_ANSWER if tried and not found.answers else 0)
+    raise Exit(NO_ANSWER if tried and not found.answers else 0)
 
 
 def _process(session: Session, pid: int, *, as_json: bool) -> None:
-    from holdfast.runtime.cli import pulse_answers
 
     found = session.pulse(parts=("processes", "files", "sockets"), pid=pid)
     process = found.process(pid)
@@ -101,8 +104,8 @@ def _process(session: Session, pid: int, *, as_json: bool) -> None:
         about = _only(found, pid).as_dict()
         printing.emit({**about, "process": process and process.model_dump()})
     else:
-        printing.say("\n".join(pulse_answers.process(found, pid)))
-    raise typer.Exit(1 if process is None else 0)
+        printing.say("\n".join(process_lines(found, pid)))
+    raise Exit(1 if process is None else 0)
 
 
 def _only(pulse: Pulse, pid: int) -> Pulse:
@@ -117,7 +120,6 @@ def _only(pulse: Pulse, pid: int) -> Pulse:
 
 
 def _file(session: Session, path: str, *, as_json: bool) -> None:
-    from holdfast.runtime.cli import pulse_answers
 
     found = session.pulse(parts=("processes", "files"), file=path)
     assert found.file is not None
@@ -127,8 +129,8 @@ def _file(session: Session, path: str, *, as_json: bool) -> None:
         about = {"id": session.id, "name": session.name, "processes": known}
         printing.emit({**about, **found.file.as_dict()})
     else:
-        printing.say("\n".join(pulse_answers.file(found.file, found)))
-    raise typer.Exit(0 if found.file.opened else 1)
+        printing.say("\n".join(file_lines(found.file, found)))
+    raise Exit(0 if found.file.opened else 1)
 
 
 def _watch(session: Session, interval: float, *, as_json: bool, screens: bool) -> None:
@@ -181,4 +183,86 @@ def _not_running(session: Session, error: SessionError, *, as_json: bool) -> Non
         if known.parent_snapshot:
             parts.append(f"generation {known.generation}, from snapshot {known.parent_snapshot}")
         printing.say(" · ".join([*parts, error.hint]))
-    raise typer.Exit(1)
+    raise Exit(1)
+
+
+def port_lines(found: Port) -> Iterator[str]:
+    """Return the lines on a port's listeners, and whether they answer."""
+    if not found.listeners:
+        yield f"port {found.port}: nothing listens"
+    for listener in found.listeners:
+        yield _listener(found.port, listener)
+
+
+def _listener(number: int, listener: Listener) -> str:
+    socket, process = listener.socket, listener.process
+    parts = [f"port {number}: {socket.protocol} at {socket.local}"]
+    if process is not None:
+        parts.append(f"{short(process.command, COMMAND)} (pid {process.pid}, {process.user})")
+        parts.append(f"started {seconds(process.age)} ago")
+        if process.origin is not None and process.origin.kind in ("command", "cell", "job"):
+            parts.append(
+                f"by {process.origin.kind} {short(process.origin.command or process.origin.id, ORIGIN)}"
+            )
+    match listener.answer:
+        case "accepted":
+            parts.append("answers" + (f": {listener.first_line}" if listener.first_line else ""))
+        case "timeout":
+            parts.append("does not answer")
+        case None:
+            pass
+        case other:
+            parts.append(other)
+    if socket.receive_queue:
+        parts.append(f"{socket.receive_queue} connections wait to be accepted")
+    return " · ".join(parts)
+
+
+def process_lines(pulse: Pulse, pid: int) -> Iterator[str]:
+    """Return the lines on one process."""
+    found, detail = pulse.process(pid), pulse.detail
+    if found is None:
+        yield f"process {pid}: there is none"
+        return
+    yield process_line(found)
+    yield f"  state {found.state} · parent {found.ppid} · group {found.group} · terminal {found.terminal}"
+    if found.origin is not None:
+        origin = found.origin
+        started = " ".join(filter(None, (origin.kind, origin.id, origin.command)))
+        yield f"  started by {started} ({origin.actor or '-'})"
+    if detail is not None:
+        yield f"  in {detail.cwd or '?'} · program {detail.exe or '?'} · waits in {detail.waits_in or '-'}"
+        yield _table("memory", {"resident": found.resident, **detail.memory})
+        yield _table("bytes", detail.io)
+    children = pulse.children(pid)
+    if children:
+        yield f"  children {', '.join(f'{child.name} ({child.pid})' for child in children)}"
+    yield from (f"  {line}" for line in _belongings(pulse, pid))
+
+
+def _belongings(pulse: Pulse, pid: int) -> Iterator[str]:
+    for socket in pulse.sockets:
+        if socket.local_port is not None and any(owner.pid == pid for owner in socket.owners):
+            yield socket_line(socket, pulse)
+    yield from (file_line(file, pulse) for file in pulse.files if file.pid == pid)
+    others = [f"{each.fd} {each.path}" for each in pulse.descriptors if each.pid == pid]
+    if others:
+        yield f"also open: {', '.join(others)}"
+    if pid in pulse.unseen:
+        yield "its open files cannot be seen: it changed its user"
+
+
+def _table(name: str, values: Mapping[str, int]) -> str:
+    columns = ", ".join(f"{key} {size(value)}" for key, value in values.items())
+    return f"  {name}: {columns or 'not known'}"
+
+
+def file_lines(found: AskedFile, pulse: Pulse) -> Iterator[str]:
+    """Return the lines on a file, and which processes have it open."""
+    if found.exists:
+        when = datetime.fromtimestamp(found.modified or 0, UTC).isoformat(timespec="seconds")
+        about = f"{found.kind}, {size(found.size or 0)}, changed {when}"
+    else:
+        about = "there is none"
+    yield f"{found.path}: {about}" + ("" if found.opened else "; no process has it open")
+    yield from (f"  {file_line(each, pulse)}" for each in found.opened)

@@ -1,4 +1,4 @@
-"""How the command line ends: every error has been shown, and has an exit code. Loads no Typer."""
+"""The end of a command line: every error has been shown, and has an exit code."""
 
 from __future__ import annotations
 
@@ -10,6 +10,14 @@ from holdfast.runtime.cli import printing
 
 INTERRUPTED = 130
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
+
+
+class Exit(Exception):
+    """The end of a verb with an exit code, for what it cannot return it from."""
+
+    def __init__(self, code: int) -> None:
+        super().__init__(code)
+        self.code = code
 
 
 def wants_json(given: Sequence[str]) -> bool:
@@ -30,6 +38,8 @@ def reported(call: Callable[[], int], *, as_json: bool) -> int:
             return call()
         except KeyboardInterrupt as error:
             raise interrupted(error) from error
+    except Exit as end:
+        return end.code
     except HoldfastError as error:
         printing.fail(error, as_json=as_json)
         return INTERRUPTED if isinstance(error, Interrupted) else 1

@@ -1,24 +1,31 @@
-"""Verbs: pin, unpin, policy, quota, autosnap, gc."""
+"""Verbs of when snapshots are taken and kept: pin, unpin, policy, quota, autosnap, gc, serve-captures."""
 
 from __future__ import annotations
 
+import sys
 import time
-from typing import Annotated, Any
-
-import typer
 
 from holdfast.base.text import plain
 from holdfast.runtime.cli import printing
-from holdfast.runtime.cli.arguments import Json, SessionRef, SnapshotRefs
+from holdfast.runtime.cli.arguments import JSON, SESSION_REF, SNAPSHOT_REFS
 from holdfast.runtime.cli.caller import controller, wants_json
+from holdfast.runtime.cli.grammar import argument, examples, option
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from holdfast.runtime.api.capture_requests import Served
 
 
-def pin(snapshots: SnapshotRefs, json: Json = False) -> None:
+@examples("pin before")
+def pin(snapshots: list[str] = SNAPSHOT_REFS, json: bool = JSON) -> None:
     """Keep snapshots until they are deleted by hand, whatever policy and quota say."""
     _pin(snapshots, pinned=True, json=json)
 
 
-def unpin(snapshots: SnapshotRefs, json: Json = False) -> None:
+@examples("unpin before")
+def unpin(snapshots: list[str] = SNAPSHOT_REFS, json: bool = JSON) -> None:
     """Let policy and quota delete snapshots again."""
     _pin(snapshots, pinned=False, json=json)
 
@@ -32,51 +39,30 @@ def _pin(refs: list[str], *, pinned: bool, json: bool) -> None:
         printing.emit([item.as_dict() for item in found])
 
 
+@examples("policy work --every 20 --keep 10", "policy work --off")
 def policy(
-    session: SessionRef,
-    every: Annotated[
-        int | None, typer.Option(metavar="N", help="Capture after every N commands and cells (0: never).")
-    ] = None,
-    before_risky: Annotated[
-        bool | None,
-        typer.Option(
-            "--before-risky/--no-before-risky", help="Capture before rm -r, package installs and the like."
-        ),
-    ] = None,
-    risky: Annotated[
-        list[str] | None,
-        typer.Option(metavar="REGEX", help="Also treat commands matching this as risky. Repeatable."),
-    ] = None,
-    on_failure: Annotated[
-        bool | None, typer.Option("--on-failure/--no-on-failure", help="Capture after a command fails.")
-    ] = None,
-    idle: Annotated[
-        str | None,
-        typer.Option(
-            metavar="TIME", help="Capture after this long without activity, such as 10m (0: never)."
-        ),
-    ] = None,
-    kind: Annotated[str | None, typer.Option(help="`live` or `filesystem`.")] = None,
-    keep: Annotated[
-        int | None, typer.Option(metavar="N", help="Keep the last N automatic snapshots.")
-    ] = None,
-    keep_for: Annotated[
-        str | None, typer.Option(metavar="TIME", help="Keep automatic snapshots for this long, such as 7d.")
-    ] = None,
-    hourly: Annotated[
-        int | None, typer.Option(metavar="N", help="Keep one per hour for the last N hours.")
-    ] = None,
-    daily: Annotated[
-        int | None, typer.Option(metavar="N", help="Keep one per day for the last N days.")
-    ] = None,
-    quota: Annotated[
-        str | None,
-        typer.Option(
-            metavar="SIZE", help="Most room for this session's snapshots, such as 5g (0: no limit)."
-        ),
-    ] = None,
-    off: Annotated[bool, typer.Option("--off", help="Clear the policy first.")] = False,
-    json: Json = False,
+    session: str = SESSION_REF,
+    every: int | None = option(metavar="N", help="Capture after every N commands and cells (0: never)."),
+    before_risky: bool | None = option(
+        "--before-risky/--no-before-risky", help="Capture before rm -r, package installs and the like."
+    ),
+    risky: list[str] | None = option(
+        metavar="REGEX", help="Also treat commands matching this as risky. Repeatable."
+    ),
+    on_failure: bool | None = option("--on-failure/--no-on-failure", help="Capture after a command fails."),
+    idle: str | None = option(
+        metavar="TIME", help="Capture after this long without activity, such as 10m (0: never)."
+    ),
+    kind: str | None = option(help="`live` or `filesystem`."),
+    keep: int | None = option(metavar="N", help="Keep the last N automatic snapshots."),
+    keep_for: str | None = option(metavar="TIME", help="Keep automatic snapshots for this long, such as 7d."),
+    hourly: int | None = option(metavar="N", help="Keep one per hour for the last N hours."),
+    daily: int | None = option(metavar="N", help="Keep one per day for the last N days."),
+    quota: str | None = option(
+        metavar="SIZE", help="Most room for this session's snapshots, such as 5g (0: no limit)."
+    ),
+    off: bool = option("--off", help="Clear the policy first."),
+    json: bool = JSON,
 ) -> None:
     """Show or set when a session is captured automatically, and which of those snapshots are kept."""
     from holdfast.runtime.retention import policy_text
@@ -103,11 +89,10 @@ def policy(
             printing.say(plain(line))
 
 
+@examples("quota", "quota 20g")
 def quota(
-    size: Annotated[
-        str | None, typer.Argument(metavar="[SIZE|none]", help="Such as 20g; without it, show the limit.")
-    ] = None,
-    json: Json = False,
+    size: str | None = argument("[SIZE|none]", default=None, help="Such as 20g; without it, show the limit."),
+    json: bool = JSON,
 ) -> None:
     """Limit the room all snapshots may take. The oldest automatic ones are deleted first."""
     from holdfast.runtime.store import policy as policies
@@ -123,10 +108,11 @@ def quota(
         printing.say(f"{printing.size(used)} of {printing.size(limit) if limit else 'no limit'}")
 
 
+@examples("autosnap")
 def autosnap(
-    every: Annotated[float, typer.Option("--every", metavar="S", help="Seconds between checks.", min=1)] = 30,
-    once: Annotated[bool, typer.Option("--once", help="Check once and exit.")] = False,
-    json: Json = False,
+    every: float = option("--every", default=30, metavar="S", help="Seconds between checks.", least=1),
+    once: bool = option("--once", help="Check once and exit."),
+    json: bool = JSON,
 ) -> None:
     """Watch sessions whose policy has --idle, in the foreground, and capture them when they are idle."""
     with controller() as holdfast:
@@ -141,9 +127,10 @@ def autosnap(
             time.sleep(every)
 
 
+@examples("gc --dry-run", "gc")
 def gc(
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would be deleted.")] = False,
-    json: Json = False,
+    dry_run: bool = option("--dry-run", help="Only show what would be deleted."),
+    json: bool = JSON,
 ) -> None:
     """Delete what nothing needs: expired snapshots, leftovers of failed operations, old images."""
     found = controller().keeping.collect_garbage(dry_run=dry_run)
@@ -154,3 +141,48 @@ def gc(
         printing.say(plain(f"{one.kind} {one.name} ({printing.size(one.bytes)}): {one.why}"))
     verb = "would be removed" if dry_run else "removed"
     printing.note(f"{len(found)} things {verb}, {printing.size(sum(one.bytes for one in found))}")
+
+
+@examples("serve-captures work")
+def serve_captures(
+    session: str = SESSION_REF,
+    limit: int | None = option(least=1, help="Stop after this many snapshots (default 100)."),
+    json: bool = JSON,
+) -> None:
+    """Take snapshots when programs in a session request them (holdfast-capture), until Ctrl-C."""
+    as_json = wants_json(json)
+
+    def report(served: Served) -> None:
+        if as_json:
+            printing.emit(_capture_row(served))
+        else:
+            printing.say(_capture_line(served))
+        sys.stdout.flush()
+
+    with (
+        controller() as holdfast,
+        holdfast.session(session).serve_captures(on_captured=report, limit=limit) as serving,
+    ):
+        printing.note("programs in the session can be captured; Ctrl-C ends it")
+        serving.over.wait()
+    if serving.error is not None:
+        raise serving.error
+
+
+def _capture_row(served: Served) -> dict[str, Any]:
+    return {
+        "snapshot": served.snapshot.id if served.snapshot else None,
+        "reference": served.reference or None,
+        "pid": served.asked.pid,
+        "command": served.asked.command,
+        "reason": served.asked.reason,
+        "failure": served.asked.failure.as_details(),
+        "error": {"code": served.error.code, "message": str(served.error)} if served.error else None,
+    }
+
+
+def _capture_line(served: Served) -> str:
+    who = f"{served.asked.command} (pid {served.asked.pid})"
+    if served.snapshot is None:
+        return plain(f"refused {who}: {served.error}", 1000)
+    return plain(f"{served.snapshot.name}  {who}: {served.asked.failure.title}", 1000)

@@ -1,28 +1,27 @@
-"""All doors of one server: each answers what is of its wire, and leaves the rest to the next.
-
-The first is that of the ports of sandboxes, since what is sent to the name of one must reach nothing else;
-the last is our own API.
-"""
+"""All doors of one server behind its gate: the first that takes a request has it, the last is our own API."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from contextlib import AbstractAsyncContextManager
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from holdfast.base.home import Home
 from holdfast.runtime.e2b import e2b_app
-from holdfast.runtime.e2b.sandbox_access import SandboxTokens
+from holdfast.runtime.e2b.port_traffic import PortTraffic
+from holdfast.runtime.e2b.sandbox_access import PortDoor, SandboxDoor, SandboxTokens, said_by_name
 from holdfast.runtime.e2b.sandbox_lives import SandboxLives
-from holdfast.runtime.http_doors import door_packages
-from holdfast.runtime.http_doors.door_guard import Admission, App
+from holdfast.runtime.http_doors import door_setup
+from holdfast.runtime.http_doors.admission import Admission, App
+from holdfast.runtime.http_doors.request_limits import RequestRate
 from holdfast.runtime.jupyter import jupyter_app
+from holdfast.runtime.jupyter.jupyter_app import GatewayDoor
 from holdfast.runtime.operations.context import Progress
 from holdfast.runtime.serve import server_app
 from holdfast.runtime.serve.api_server import Beside
 from holdfast.runtime.serve.callers import Callers
-from holdfast.runtime.serve.surroundings import RequestRate
+from holdfast.runtime.serve.request_gate import RequestGate, ServedDoor
 from holdfast.runtime.swerex import swerex_app
+from holdfast.runtime.swerex.swerex_app import RuntimeDoor
 
 if TYPE_CHECKING:
     from starlette.applications import Starlette
@@ -52,25 +51,29 @@ class ServedDoors:
         actor: str | None = None,
     ) -> None:
         self.callers = callers = Callers(home, progress)
-        admission, limit = Admission(token, hosts, origins), RequestRate(rate, max(1, rate * 2))
-        lives, tokens, known = SandboxLives(callers), SandboxTokens(token), e2b_app.session_ids(callers)
-        beside: list[Callable[[], AbstractAsyncContextManager[object]]] = [lives.running]
+        rules, limit = Admission(token, hosts, origins), RequestRate(rate, max(1, rate * 2))
+        lives, tokens, ids = SandboxLives(callers), SandboxTokens(token), e2b_app.session_ids(callers)
         callers.signature = tokens.signature
-        app = server_app.application(callers, admission, limit)
-        app = e2b_app.beside(app, callers, admission, tokens, limit, lives, known)
-        # Before the other wire, which takes any request with its header for an API key.
-        app = swerex_app.beside(app, callers, admission, limit)
-        app = jupyter_app.beside(app, callers, admission, limit)
-        if door_packages.installed("mcp"):
-            from holdfast.runtime.serve.served_agents import ServedAgents
+        doors: list[ServedDoor] = [
+            # First: what is sent to the name of a port must reach nothing else.
+            PortDoor(rules, PortTraffic(callers, tokens, rules), callers, tokens, ids),
+            GatewayDoor(rules, jupyter_app.gateway(callers)),
+            # Before the other wire, which takes any request with its header for an API key.
+            RuntimeDoor(rules, swerex_app.wire(callers)),
+            SandboxDoor(rules, e2b_app.wire(callers, tokens, lives, ids), tokens, ids),
+            server_app.api_door(callers, rules),
+        ]
+        self.beside: Beside = [lives.running]
+        """What lives as long as the server."""
+        if door_setup.installed("mcp"):
+            from holdfast.runtime.serve.agents_door import AgentsDoor
 
             def made() -> Starlette:
-                from holdfast.runtime.serve.served_agents import agent_app
+                from holdfast.runtime.mcp.http_door import agent_app
 
                 return agent_app(home, actor, progress)
 
-            app = agents = ServedAgents(made, app, callers, admission, limit)
-            beside.append(agents.running)
-        self.app: App = e2b_app.with_ports(app, callers, admission, tokens, known)
-        self.beside: Beside = beside
-        """What lives as long as the server."""
+            agents = AgentsDoor(made, callers, rules)
+            doors.insert(1, agents)
+            self.beside = [lives.running, agents.running]
+        self.app: App = RequestGate(doors, limit, callers.metrics, said_by_name(rules))

@@ -1,87 +1,87 @@
-"""Verbs: new, ls, rm."""
+"""Verbs of sessions as a whole: new, ls, rm, network."""
 
 from __future__ import annotations
 
-from functools import partial
-from typing import Annotated, Any
-
-import typer
+from datetime import UTC, datetime
 
 from holdfast.errors import InvalidArgument
-from holdfast.runtime.cli import image_choice, printing, session_table
-from holdfast.runtime.cli.arguments import Json, NameOption, SessionRefs
+from holdfast.runtime.cli import printing
+from holdfast.runtime.cli.arguments import (
+    ALLOW,
+    DOMAIN,
+    JSON,
+    NAME_OPTION,
+    SESSION_REF,
+    SESSION_REFS,
+    session_options,
+)
 from holdfast.runtime.cli.caller import controller, wants_json
-from holdfast.runtime.cli.session_flags import flags
-from holdfast.runtime.retention import policy_text
+from holdfast.runtime.cli.grammar import argument, examples, option
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from holdfast.runtime.egress.attempt_log import Refusal
+    from holdfast.runtime.egress.network_changes import Reach
+
+_KINDS = {
+    "internet": "the internet, and nothing of the host or around it",
+    "open": "everything but other sessions, link-local addresses and cloud metadata",
+    "none": "nothing: it has no network",
+    "domains": "its domains, over HTTP and HTTPS through the gateway, and nothing else",
+}
+SHOWN = 20
+"""Most refused destinations shown to a person."""
 
 
-@flags("new")
+@examples(
+    "new work",
+    "new train --image data --memory 4g    # Python with pandas and Matplotlib",
+    "new app --devcontainer .              # with a copy of this folder",
+)
 def new(
-    given: Annotated[
-        str | None, typer.Argument(metavar="NAME", help="Name of the new session.", show_default=False)
-    ] = None,
-    name: NameOption = None,
-    image: Annotated[
-        str | None, typer.Option(help="Any Linux image, `data`, or ./FILE; by default Holdfast's own.")
-    ] = None,
-    build: Annotated[
-        str | None, typer.Option(metavar="FOLDER", help="Build the image, of a folder with a Dockerfile.")
-    ] = None,
-    file: Annotated[str | None, typer.Option(help="With --build: the Dockerfile.")] = None,
-    build_arg: Annotated[
-        list[str] | None,
-        typer.Option(metavar="KEY=VALUE", help="With --build: the value of an ARG. Repeatable."),
-    ] = None,
-    target: Annotated[str | None, typer.Option(help="With --build: the stage to build.")] = None,
-    build_network: Annotated[
-        str | None,
-        typer.Option(
-            metavar="internet|none|engine", help="Network of a build's steps; by default a session's."
-        ),
-    ] = None,
-    allow_remote_sources: Annotated[
-        bool,
-        typer.Option(
-            "--allow-remote-sources",
-            help="Let the engine fetch what a Dockerfile names: URLs of ADD, frontends.",
-        ),
-    ] = False,
-    pull: Annotated[
-        str | None, typer.Option(help="When to ask the image's registry: `missing`, `always` or `never`.")
-    ] = None,
-    devcontainer: Annotated[
-        str | None,
-        typer.Option(metavar="FOLDER", help="As its devcontainer.json says, with a copy of the folder."),
-    ] = None,
-    entrypoint: Annotated[
-        bool, typer.Option("--entrypoint", help="Run the image's ENTRYPOINT, as a job of that name.")
-    ] = False,
-    *,
-    options: dict[str, Any],
-    policy: Annotated[
-        str | None,
-        typer.Option(metavar="every=20,before-risky,...", help="Same settings as `holdfast policy`."),
-    ] = None,
-    template: Annotated[
-        str | None, typer.Option(help="Start as this template was, with its programs running.")
-    ] = None,
-    warm: Annotated[
-        bool,
-        typer.Option("--warm", help="Start with the kernel ready, from a template made at the first use."),
-    ] = False,
-    label: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--label", metavar="KEY=VALUE", help="A label to find it by, as in `ls --label`. Repeatable."
-        ),
-    ] = None,
-    json: Json = False,
+    given: str | None = argument("NAME", default=None, help="Name of the new session."),
+    name: str | None = NAME_OPTION,
+    image: str | None = option(help="Any Linux image, `data`, or ./FILE; by default Holdfast's own."),
+    build: str | None = option(metavar="FOLDER", help="Build the image, of a folder with a Dockerfile."),
+    file: str | None = option(help="With --build: the Dockerfile."),
+    build_arg: list[str] | None = option(
+        metavar="KEY=VALUE", help="With --build: the value of an ARG. Repeatable."
+    ),
+    target: str | None = option(help="With --build: the stage to build."),
+    build_network: str | None = option(
+        metavar="internet|none|engine", help="Network of a build's steps; by default a session's."
+    ),
+    allow_remote_sources: bool = option(
+        "--allow-remote-sources", help="Let the engine fetch what a Dockerfile names: URLs of ADD, frontends."
+    ),
+    pull: str | None = option(help="When to ask the image's registry: `missing`, `always` or `never`."),
+    devcontainer: str | None = option(
+        metavar="FOLDER", help="As its devcontainer.json says, with a copy of the folder."
+    ),
+    entrypoint: bool = option("--entrypoint", help="Run the image's ENTRYPOINT, as a job of that name."),
+    options: dict[str, Any] = session_options("new"),
+    policy: str | None = option(
+        metavar="every=20,before-risky,...", help="Same settings as `holdfast policy`."
+    ),
+    template: str | None = option(help="Start as this template was, with its programs running."),
+    warm: bool = option("--warm", help="Start with the kernel ready, from a template made at the first use."),
+    label: list[str] | None = option(
+        "--label", metavar="KEY=VALUE", help="A label to find it by, as in `ls --label`. Repeatable."
+    ),
+    json: bool = JSON,
 ) -> None:
     """Start a session."""
     if given is not None and name is not None:
         raise InvalidArgument("cannot name the session twice", hint=f"`holdfast new {given}`")
+    from functools import partial
+
+    from holdfast.runtime.cli import machine_verbs
+    from holdfast.runtime.retention import policy_text
+
     holdfast = controller()
-    chosen = image_choice.choose(
+    chosen = machine_verbs.choose(
         holdfast,
         image=image,
         folder=build,
@@ -115,18 +115,33 @@ def new(
         printing.say(made.name)
 
 
+@examples("ls", "ls --label team=web", "ls --json")
 def ls(
-    label: Annotated[
-        list[str] | None,
-        typer.Option("--label", metavar="KEY[=VALUE]", help="Only sessions with this label. Repeatable."),
-    ] = None,
-    json: Json = False,
-) -> None:
+    label: list[str] | None = option(
+        "--label", metavar="KEY[=VALUE]", help="Only sessions with this label. Repeatable."
+    ),
+    json: bool = JSON,
+) -> int:
     """List sessions."""
-    session_table.show(label=label, json=json)
+    found = controller().sessions(labels=label)
+    if wants_json(json):
+        printing.emit([session.as_dict() for session in found])
+        return 0
+    from datetime import UTC, datetime
+
+    now = datetime.now(UTC)
+    rows = [[s.name, s.id, s.state, printing.ago(s.created_at, now), printing.image(s.image)] for s in found]
+    columns = ["NAME", "ID", "STATE", "CREATED", "IMAGE"]
+    if any(session.labels for session in found):
+        columns.append("LABELS")
+        for row, session in zip(rows, found, strict=True):
+            row.append(", ".join(f"{key}={value}" for key, value in session.labels.items()))
+    printing.table(columns, rows)
+    return 0
 
 
-def rm(sessions: SessionRefs, json: Json = False) -> None:
+@examples("rm work", "rm try-1 try-2 try-3")
+def rm(sessions: list[str] = SESSION_REFS, json: bool = JSON) -> None:
     """End sessions and delete them. Their snapshots stay."""
     with controller() as holdfast:
         found = list({session.id: session for session in map(holdfast.session, sessions)}.values())
@@ -134,3 +149,64 @@ def rm(sessions: SessionRefs, json: Json = False) -> None:
             session.remove()
     if wants_json(json):
         printing.emit([{"id": session.id, "name": session.name} for session in found])
+
+
+@examples("network work", "network work --network none", "network work --allow 10.0.0.5:5432")
+def network(
+    session: str = SESSION_REF,
+    allow: list[str] | None = ALLOW,
+    disallow: list[str] | None = option(
+        "--disallow", metavar="HOST:PORT", help="Revoke this exception. Repeatable."
+    ),
+    domain: list[str] | None = DOMAIN,
+    no_domain: list[str] | None = option(
+        "--no-domain", metavar="NAME[:PORT]", help="Revoke this domain. Repeatable."
+    ),
+    kind: str | None = option("--network", help="`internet` or `open`."),
+    json: bool = JSON,
+) -> None:
+    """Show what a session can reach and what it was refused; with options, change it first."""
+    with controller() as holdfast:
+        found = holdfast.session(session)
+        if allow or disallow or domain or no_domain or kind:
+            found.change_network(
+                kind,
+                allow=allow or (),
+                disallow=disallow or (),
+                domains=domain or (),
+                no_domains=no_domain or (),
+            )
+        reached = found.network()
+    if wants_json(json):
+        printing.emit({"session": found.name, **reached.as_dict()})
+        return
+    for line in network_lines(reached, datetime.now(UTC)):
+        printing.say(line)
+
+
+def network_lines(reached: Reach, now: datetime) -> list[str]:
+    """Return the text shown to a person. Pure."""
+    found = [f"reaches   {_KINDS[reached.network]}"]
+    secrets = [f"{name} for {', '.join(hosts)}" for name, hosts in reached.secrets]
+    for what, items in (
+        ("domains", reached.domains),
+        ("secrets", secrets),
+        ("allowed", reached.allow),
+        ("home", reached.home_allow),
+        ("names by", reached.resolvers),
+    ):
+        if items:
+            found.append(f"{what:<9} {', '.join(items)}")
+    found += [f"refused   {_refused(one, now)}" for one in reached.refused[:SHOWN]]
+    if (more := len(reached.refused) - SHOWN) > 0:
+        found.append(f"          and {more} more destinations: --json")
+    if reached.refused_more:
+        found.append("          more can have been refused: at most this many are recorded in an hour")
+    return found
+
+
+def _refused(one: Refusal, now: datetime) -> str:
+    unit = "request" if one.protocol == "http" else "packet"
+    packets = f"{one.packets} {unit}{'s' if one.packets != 1 else ''}"
+    ago = printing.ago(datetime.fromtimestamp(one.last, UTC), now)
+    return f"{one.protocol} {one.place}, {packets}, last {ago}"

@@ -1,73 +1,104 @@
-"""Verbs: snapshot, template, restore, fork, suspend, resume, rmi."""
+"""Verbs that take snapshots and start from them: snapshot, template, restore, fork, suspend, resume, rmi."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from collections.abc import Iterable, Sequence
 
-import typer
-
-from holdfast.errors import SnapshotNotFound
-from holdfast.runtime.cli import capture_actions, fitness_verbs, printing
+from holdfast.errors import InvalidArgument, SnapshotNotFound
+from holdfast.runtime.cli import printing
 from holdfast.runtime.cli.arguments import (
-    Allow,
-    EitherRef,
-    Json,
-    NameOption,
-    Network,
-    Reason,
-    SessionRef,
-    SnapshotRef,
-    SnapshotRefs,
+    ALLOW,
+    AS,
+    EITHER_REF,
+    JSON,
+    NAME_OPTION,
+    NETWORK,
+    REASON,
+    REQUIRE,
+    RUN_COMMANDS,
+    SESSION_REF,
+    SNAPSHOT_REF,
+    SNAPSHOT_REFS,
 )
 from holdfast.runtime.cli.caller import controller, wants_json
+from holdfast.runtime.cli.grammar import REQUIRED, examples, option
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from holdfast.runtime.api.session import Session
     from holdfast.runtime.api.snapshot import Snapshot
+    from holdfast.snapshots.survivability import Resource, Survivability
+
+BLOCKED = 3
+"""The exit code when something blocks."""
+_LONGEST = 48
+# Shown for a process that has nothing else.
+_ALONE = {
+    "process": "itself",
+    "stopped": "itself, stopped",
+    "other_user": "itself, with ids of several users",
+    "zombie": "itself, ended",
+}
+# Kinds whose title is not a countable noun.
+_NOUNS = {
+    "waiting": "event",
+    "loopback": "inner connection",
+    "connectionless": "unconnected socket",
+    "unix": "unix socket",
+    "netlink": "netlink socket",
+    "proc_file": "file of /proc",
+}
 
 
+@examples("snapshot work --label before", "snapshot work --check    # what would be lost?")
 def snapshot(
-    session: SessionRef,
-    label: Annotated[str | None, typer.Option("--label", "-l", help="A name for the snapshot.")] = None,
-    kind: Annotated[str, typer.Option("--kind", help="`live` or `filesystem`.")] = "live",
-    reason: Reason = None,
-    check: Annotated[
-        bool, typer.Option("--check", help="Only show what would survive; exit code 3 if something blocks.")
-    ] = False,
-    all_: Annotated[
-        bool, typer.Option("--all", help="With --check: include the supervisor's own resources.")
-    ] = False,
-    force_drop: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--force-drop",
-            metavar="pid:N|fd:N/M",
-            help="Do without what blocks: end that process and its descendants first, or leave that "
-            "descriptor out of copies.",
-        ),
-    ] = None,
-    json: Json = False,
-) -> None:
+    session: str = SESSION_REF,
+    label: str | None = option("--label", "-l", help="A name for the snapshot."),
+    kind: str = option("--kind", default="live", help="`live` or `filesystem`."),
+    reason: str | None = REASON,
+    check: bool = option("--check", help="Only show what would survive; exit code 3 if something blocks."),
+    all_: bool = option("--all", help="With --check: include the supervisor's own resources."),
+    force_drop: list[str] | None = option(
+        "--force-drop",
+        metavar="pid:N|fd:N/M",
+        help="Do without what blocks: end that process and its descendants first, or leave that "
+        "descriptor out of copies.",
+    ),
+    json: bool = JSON,
+) -> int:
     """Capture a session at one instant. It keeps running."""
-    raise typer.Exit(
-        capture_actions.snapshot(
-            session,
-            label=label,
-            kind=kind,
-            reason=reason,
-            check=check,
-            all_=all_,
-            force_drop=force_drop,
-            json=json,
+    if check:
+        found = controller().session(session)
+        return show_survivors(found, everything=all_, as_json=wants_json(json))
+    if kind not in ("live", "filesystem"):
+        from holdfast.base.text import plain
+
+        raise InvalidArgument(
+            f"cannot take a snapshot of kind '{plain(kind, 40)}'", hint="live or filesystem"
         )
+    dropped = force_drop or []
+    for name in dropped:
+        if name.startswith("pid:"):
+            printing.note(f"{name} and its descendants are ended in the session if they block")
+    taken = (
+        controller()
+        .session(session)
+        .snapshot(label, "live" if kind == "live" else "filesystem", reason=reason, force_drop=dropped)
     )
+    if wants_json(json):
+        printing.emit(taken.as_dict())
+    else:
+        printing.say(taken.name)
+    return 0
 
 
+@examples("template work --name ready")
 def template(
-    session: SessionRef,
-    name: Annotated[str, typer.Option("--name", help="Name of the template.")],
-    replace: Annotated[bool, typer.Option("--replace", help="Replace the template of that name.")] = False,
-    reason: Reason = None,
-    json: Json = False,
+    session: str = SESSION_REF,
+    name: str = option("--name", default=REQUIRED, help="Name of the template."),
+    replace: bool = option("--replace", help="Replace the template of that name."),
+    reason: str | None = REASON,
+    json: bool = JSON,
 ) -> None:
     """Capture a session as a template: `new --template NAME` starts where it is now."""
     made = controller().session(session).template(name, replace=replace, reason=reason)
@@ -89,26 +120,27 @@ def _snapshot(ref: str) -> Snapshot:
         raise
 
 
+@examples("restore before", "restore before --name again")
 def restore(
-    snapshot: SnapshotRef,
-    name: NameOption = None,
-    as_: fitness_verbs.As = None,
-    require: fitness_verbs.Require = None,
-    run_commands: fitness_verbs.RunCommands = False,
-    network: Network = None,
-    allow: Allow = None,
-    keep_id: Annotated[
-        bool, typer.Option("--keep-id", help="No copy: the session itself, under its id and name.")
-    ] = False,
-    json: Json = False,
+    snapshot: str = SNAPSHOT_REF,
+    name: str | None = NAME_OPTION,
+    as_: str | None = AS,
+    require: str | None = REQUIRE,
+    run_commands: bool = RUN_COMMANDS,
+    network: str | None = NETWORK,
+    allow: list[str] | None = ALLOW,
+    keep_id: bool = option("--keep-id", help="No copy: the session itself, under its id and name."),
+    json: bool = JSON,
 ) -> None:
     """Start a new session from a snapshot. Exit code 3 if that is not possible on this machine."""
-    fitness_verbs.check_commands(as_, run=run_commands)
+    from holdfast.runtime.cli import elsewhere_verbs
+
+    elsewhere_verbs.check_commands(as_, run=run_commands)
     found, as_json = _snapshot(snapshot), wants_json(json)
-    made = fitness_verbs.restore(
+    made = elsewhere_verbs.restore(
         found, name, as_, require, network=network, allow=allow or (), keep_id=keep_id, as_json=as_json
     )
-    again = fitness_verbs.run_commands(found, made, as_json=as_json) if run_commands else []
+    again = elsewhere_verbs.run_again(found, made, as_json=as_json) if run_commands else []
     if as_json:
         ran = {"commands": [one.as_dict() for one in again]} if run_commands else {}
         printing.emit({**made.as_dict(), **ran})
@@ -116,16 +148,15 @@ def restore(
         printing.say(made.name)
 
 
+@examples("fork work -n 3           # its present state", "fork before --name try -n 3")
 def fork(
-    source: EitherRef,
-    name: Annotated[str | None, typer.Option("--name", help="Name; with -n: NAME-1, NAME-2, …")] = None,
-    count: Annotated[int, typer.Option("-n", "--count", help="How many copies.")] = 1,
-    network: Network = None,
-    allow: Allow = None,
-    eager: Annotated[
-        bool, typer.Option("--eager", help="Load all memory now; else large heaps when they are touched.")
-    ] = False,
-    json: Json = False,
+    source: str = EITHER_REF,
+    name: str | None = option("--name", help="Name; with -n: NAME-1, NAME-2, …"),
+    count: int = option("-n", "--count", default=1, help="How many copies."),
+    network: str | None = NETWORK,
+    allow: list[str] | None = ALLOW,
+    eager: bool = option("--eager", help="Load all memory now; else large heaps when they are touched."),
+    json: bool = JSON,
 ) -> None:
     """Start copies of a session's present state, or of a snapshot."""
     made = controller().fork(source, count, name, network=network, allow=allow or (), eager=eager)
@@ -136,19 +167,19 @@ def fork(
             printing.say(session.name)
 
 
-def suspend(session: SessionRef, json: Json = False) -> None:
+@examples("suspend work")
+def suspend(session: str = SESSION_REF, json: bool = JSON) -> None:
     """Capture a session and free its memory until it is resumed."""
     found = controller().session(session).suspend()
     if wants_json(json):
         printing.emit(found.as_dict())
 
 
+@examples("resume work")
 def resume(
-    session: SessionRef,
-    here: Annotated[
-        bool, typer.Option("--here", help="Even if a move was cut short, and it can be running there.")
-    ] = False,
-    json: Json = False,
+    session: str = SESSION_REF,
+    here: bool = option("--here", help="Even if a move was cut short, and it can be running there."),
+    json: bool = JSON,
 ) -> None:
     """Continue a suspended session, or start a dead one again on its files."""
     found = controller().session(session).resume(here=here)
@@ -156,9 +187,100 @@ def resume(
         printing.emit(found.as_dict())
 
 
-def rmi(snapshots: SnapshotRefs, json: Json = False) -> None:
+@examples("rmi before")
+def rmi(snapshots: list[str] = SNAPSHOT_REFS, json: bool = JSON) -> None:
     """Delete snapshots."""
     with controller() as holdfast:
         found = holdfast.remove_snapshots(*snapshots)
     if wants_json(json):
         printing.emit([{"id": item.id, "name": item.name} for item in found])
+
+
+def show_survivors(session: Session, *, everything: bool, as_json: bool) -> int:
+    """Check, show the report, and return the exit code: 0, or BLOCKED if a capture would be refused."""
+    report = session.check()
+    if as_json:
+        printing.emit(report.as_dict(own=everything))
+    else:
+        _show(report, everything=everything)
+    return BLOCKED if report.blocks else 0
+
+
+def _show(report: Survivability, *, everything: bool) -> None:
+    wanted = [one for one in report.resources if everything or not one.own]
+    for title, verdict in (("blocks", "blocks"), ("reset in copies", "reset")):
+        rows = [one for one in wanted if one.verdict == verdict]
+        if rows:
+            printing.say(f"{title}:")
+            printing.table(("PID", "COMMAND", "FD", "WHAT", "KIND"), map(_urgent, rows))
+            for line in dict.fromkeys(map(_why, rows)):
+                printing.say(line)
+    survivors = [one for one in wanted if one.verdict == "survives"]
+    if survivors:
+        printing.say("survives:")
+        printing.table(("PID", "COMMAND", "WHAT"), _survivors(survivors))
+    for line in _summary(report):
+        printing.say(line)
+
+
+def _urgent(one: Resource) -> Sequence[str]:
+    fd = "" if one.fd is None else str(one.fd)
+    return str(one.pid), _short(one.command), fd, one.what, _words(one.kind)
+
+
+def _why(one: Resource) -> str:
+    advice = f": {one.advice}" if one.advice else ""
+    return f"  {_words(one.kind)}: it {one.reason}{advice}"
+
+
+def _survivors(found: list[Resource]) -> Iterable[Sequence[str]]:
+    """Yield one row for each process: how many resources of each kind."""
+    kinds: dict[tuple[int, str], dict[str, int]] = {}
+    for one in found:
+        counted = kinds.setdefault((one.pid, one.command), {})
+        counted[one.kind] = counted.get(one.kind, 0) + 1
+    for (pid, command), counted in kinds.items():
+        counts = [_counted(kind, count) for kind, count in counted.items() if kind not in _ALONE]
+        yield str(pid), _short(command), ", ".join(counts) or _ALONE[next(iter(counted))]
+
+
+def _words(kind: str) -> str:
+    return _NOUNS.get(kind, kind.replace("_", " "))
+
+
+def _counted(kind: str, count: int) -> str:
+    first, space, rest = _words(kind).partition(" of ")
+    ending = "" if count == 1 else "es" if first.endswith("ch") else "ies" if first.endswith("y") else "s"
+    stem = first[:-1] if ending == "ies" else first
+    return f"{count} {stem}{ending}{space}{rest}"
+
+
+def _short(command: str) -> str:
+    return command if len(command) <= _LONGEST else command[: _LONGEST - 1] + "…"
+
+
+def _summary(report: Survivability) -> Iterable[str]:
+    blocks, resets = len(report.blocks), len([one for one in report.resets if not one.own])
+    verdict = (
+        f"{blocks} in the way of a live snapshot" if blocks else "nothing is in the way of a live snapshot"
+    )
+    yield (
+        f"{verdict}; {resets} reset in copies; examined {report.processes} processes and "
+        f"{report.descriptors} descriptors in {report.seconds * 1000:.0f} ms"
+    )
+    yield (
+        f"to be written: up to {printing.size(report.memory_bytes)} of memory and "
+        f"{printing.size(report.file_bytes)} of files without a name or in memory; "
+        f"{printing.size(report.free_bytes)} are free"
+    )
+    yield (
+        f"besides, {report.changed_files} files changed since the session's image: "
+        f"{printing.size(report.changed_bytes)}, without holes {printing.size(report.changed_length)}"
+    )
+    if report.fault:
+        yield f"these cannot be copied: {report.fault}"
+    if not report.whole or report.left_out:
+        yield "there is more than is listed here"
+    if blocks:
+        named = " ".join(f"--force-drop {one.name}" for one in report.blocks[:3])
+        yield f"`{named}` takes it without {'it' if blocks == 1 else 'them'}"

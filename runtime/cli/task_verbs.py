@@ -4,60 +4,46 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
-
-import typer
+from typing import TYPE_CHECKING, Any, Literal
 
 from holdfast.base.text import plain
 from holdfast.errors import InvalidArgument
 from holdfast.runtime.cli import printing
-from holdfast.runtime.cli.arguments import BusyWait, Json, SessionRef
+from holdfast.runtime.cli.arguments import BUSY_WAIT, JSON, SESSION_REF
 from holdfast.runtime.cli.caller import controller, wants_json
+from holdfast.runtime.cli.grammar import REQUIRED, argument, examples, option
+from holdfast.runtime.cli.reporting import Exit
 
 if TYPE_CHECKING:
     from holdfast.runtime.api.session_task import SessionTask
     from holdfast.runtime.task.task_record import TaskRecord
 
-app = typer.Typer(name="task", no_args_is_help=True, help="Record what is to be done in a session.")
 
-Number = Annotated[str, typer.Argument(metavar="STEP", help="Number of a step, such as 2.1.")]
-Text = Annotated[str, typer.Argument(metavar="TEXT", help="One line.")]
-Entry = Annotated[
-    str | None, typer.Option("--entry", metavar="#N", help="The journal entry that shows it, such as #12.")
-]
+NUMBER = argument("STEP", help="Number of a step, such as 2.1.")
+TEXT = argument("TEXT", help="One line.")
+ENTRY = option("--entry", metavar="#N", help="The journal entry that shows it, such as #12.")
 LONGEST_INPUT = 256 << 10
 """Bytes that are read of a file or of standard input."""
 
 
-@app.command("set")
+@examples("task set work --goal 'Port the store to SQLite'")
 def set_(
-    session: SessionRef,
-    goal: Annotated[str | None, typer.Option("--goal", help="The goal; begins a task.")] = None,
-    resume_at: Annotated[str | None, typer.Option("--resume-at", help="Where exactly to continue.")] = None,
-    retry_limit: Annotated[
-        int | None, typer.Option("--retry-limit", help="Retries of a step that has failed.", min=0)
-    ] = None,
-    verify: Annotated[
-        str | None, typer.Option("--verify", metavar="CMD", help="Verifies steps without one of their own.")
-    ] = None,
-    back_end: Annotated[str | None, typer.Option("--back-end", help="The engine or service chosen.")] = None,
-    artifacts: Annotated[
-        str | None,
-        typer.Option("--artifacts", metavar="GLOBS", help="Files that checkpoints register: 'dist/* *.csv'."),
-    ] = None,
-    profile: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--profile", metavar="NAME=CMD", help="A named verification; steps say `@NAME`. Repeatable."
-        ),
-    ] = None,
-    checkpoint: Annotated[
-        str | None,
-        typer.Option(
-            "--checkpoint", metavar="WHEN", help="Take checkpoints: `step`, a time such as 30m, or both."
-        ),
-    ] = None,
-    json: Json = False,
+    session: str = SESSION_REF,
+    goal: str | None = option("--goal", help="The goal; begins a task."),
+    resume_at: str | None = option("--resume-at", help="Where exactly to continue."),
+    retry_limit: int | None = option("--retry-limit", help="Retries of a step that has failed.", least=0),
+    verify: str | None = option("--verify", metavar="CMD", help="Verifies steps without one of their own."),
+    back_end: str | None = option("--back-end", help="The engine or service chosen."),
+    artifacts: str | None = option(
+        "--artifacts", metavar="GLOBS", help="Files that checkpoints register: 'dist/* *.csv'."
+    ),
+    profile: list[str] | None = option(
+        "--profile", metavar="NAME=CMD", help="A named verification; steps say `@NAME`. Repeatable."
+    ),
+    checkpoint: str | None = option(
+        "--checkpoint", metavar="WHEN", help="Take checkpoints: `step`, a time such as 30m, or both."
+    ),
+    json: bool = JSON,
 ) -> None:
     """Begin a task, or set its resume point and policy. An empty text removes a value."""
     found = _task(session).set(
@@ -73,72 +59,62 @@ def set_(
     _report(found, as_json=json)
 
 
-@app.command()
+@examples("task plan work - < plan.md")
 def plan(
-    session: SessionRef,
-    text: Annotated[
-        str,
-        typer.Argument(metavar="TEXT|-", help="Lines: a phase, then `- STEP` or `- STEP :: COMMAND`."),
-    ],
-    json: Json = False,
+    session: str = SESSION_REF,
+    text: str = argument("TEXT|-", help="Lines: a phase, then `- STEP` or `- STEP :: COMMAND`."),
+    json: bool = JSON,
 ) -> None:
     """Replace the plan. Steps that keep phase and title keep their status."""
     _report(_task(session).plan(_standard_input() if text == "-" else text), as_json=json)
 
 
-@app.command()
+@examples("task step work 1.2 --status skipped")
 def step(
-    session: SessionRef,
-    number: Number,
-    status: Annotated[
-        Literal["open", "active", "blocked", "skipped"] | None, typer.Option("--status", help="Its status.")
-    ] = None,
-    title: Annotated[str | None, typer.Option("--title", help="Its title.")] = None,
-    verify: Annotated[
-        str | None, typer.Option("--verify", metavar="CMD", help="The command that verifies it.")
-    ] = None,
-    back_end: Annotated[str | None, typer.Option("--back-end", help="Its own back end.")] = None,
-    json: Json = False,
+    session: str = SESSION_REF,
+    number: str = NUMBER,
+    status: Literal["open", "active", "blocked", "skipped"] | None = option("--status", help="Its status."),
+    title: str | None = option("--title", help="Its title."),
+    verify: str | None = option("--verify", metavar="CMD", help="The command that verifies it."),
+    back_end: str | None = option("--back-end", help="Its own back end."),
+    json: bool = JSON,
 ) -> None:
     """Change a step."""
     found = _task(session).step(number, status=status, title=title, verify=verify, back_end=back_end)
     _report(found, as_json=json)
 
 
-@app.command()
+@examples("task claim work 1.2")
 def claim(
-    session: SessionRef,
-    number: Number,
-    take: Annotated[bool, typer.Option("--take", help="Even if another has claimed it.")] = False,
-    json: Json = False,
+    session: str = SESSION_REF,
+    number: str = NUMBER,
+    take: bool = option("--take", help="Even if another has claimed it."),
+    json: bool = JSON,
 ) -> None:
     """Claim a step: others are refused to finish it until it is done or released."""
     _report(_task(session).claim(number, take=take), as_json=json)
 
 
-@app.command()
-def release(session: SessionRef, number: Number, json: Json = False) -> None:
+@examples("task release work 1.2")
+def release(session: str = SESSION_REF, number: str = NUMBER, json: bool = JSON) -> None:
     """Give up the claim of a step."""
     _report(_task(session).release(number), as_json=json)
 
 
-@app.command()
+@examples("task done work 1.2")
 def done(
-    session: SessionRef,
-    number: Number,
-    timeout: Annotated[
-        float, typer.Option("--timeout", metavar="S", help="The most seconds for its verification.")
-    ] = 3600.0,
-    junit: Annotated[
-        str | None,
-        typer.Option(
-            "--junit",
-            metavar="PATH",
-            help="A test report that it must write in the session: with tests, and none failed.",
-        ),
-    ] = None,
-    busy_wait: BusyWait = None,
-    json: Json = False,
+    session: str = SESSION_REF,
+    number: str = NUMBER,
+    timeout: float = option(
+        "--timeout", default=3600.0, metavar="S", help="The most seconds for its verification."
+    ),
+    junit: str | None = option(
+        "--junit",
+        metavar="PATH",
+        help="A test report that it must write in the session: with tests, and none failed.",
+    ),
+    busy_wait: float | None = BUSY_WAIT,
+    json: bool = JSON,
 ) -> None:
     """Mark a step as done, after its verification has passed in the session; exit code 1 if it fails."""
     found = _task(session).done(number, timeout=timeout, junit=junit, busy_wait=busy_wait)
@@ -155,15 +131,15 @@ def done(
         printing.note(f"saw: {found.failure.failure_detail} [{found.failure.seen}]")
         printing.note(f"next: {found.failure.suggested_focus}")
     if not found.done:
-        raise typer.Exit(1)
+        raise Exit(1)
 
 
-@app.command()
+@examples("task attempt work 1.2 '#14'    # entry 14 of the journal")
 def attempt(
-    session: SessionRef,
-    number: Number,
-    entry: Annotated[str, typer.Argument(metavar="#N", help="The journal entry at which it started.")],
-    json: Json = False,
+    session: str = SESSION_REF,
+    number: str = NUMBER,
+    entry: str = argument("#N", help="The journal entry at which it started."),
+    json: bool = JSON,
 ) -> None:
     """Record a command of the session as an attempt at a step, with the kind of its failure."""
     found = _task(session).attempt(number, entry)
@@ -177,49 +153,47 @@ def attempt(
         printing.say(plain(f"{entry} failed: {failure.failure_type}: {failure.failure_detail}"))
 
 
-@app.command()
+@examples("task decide work 'Use SQLite' --why 'one file'")
 def decide(
-    session: SessionRef,
-    text: Text,
-    why: Annotated[str, typer.Option("--why", help="The reason.")],
-    json: Json = False,
+    session: str = SESSION_REF,
+    text: str = TEXT,
+    why: str = option("--why", default=REQUIRED, help="The reason."),
+    json: bool = JSON,
 ) -> None:
     """Lock a decision."""
     _report(_task(session).decide(text, why), as_json=json)
 
 
-@app.command()
+@examples("task alternative work 'Postgres' --why 'needs a server'")
 def alternative(
-    session: SessionRef,
-    text: Text,
-    why: Annotated[str, typer.Option("--why", help="Why it was not taken.")],
-    json: Json = False,
+    session: str = SESSION_REF,
+    text: str = TEXT,
+    why: str = option("--why", default=REQUIRED, help="Why it was not taken."),
+    json: bool = JSON,
 ) -> None:
     """Record a path that was not taken."""
     _report(_task(session).alternative(text, why), as_json=json)
 
 
-@app.command()
+@examples("task answer work 1 'Keep the old format'")
 def answer(
-    session: SessionRef,
-    number: Annotated[int, typer.Argument(metavar="N", help="Number of the question, from 1.")],
-    text: Text,
-    json: Json = False,
+    session: str = SESSION_REF,
+    number: int = argument("N", help="Number of the question, from 1."),
+    text: str = TEXT,
+    json: bool = JSON,
 ) -> None:
     """Answer an open question; the answer is a locked decision from then on."""
     _report(_task(session).answer(number, text), as_json=json)
 
 
-@app.command()
+@examples("task note work 'The schema is in db/'", "task note work --risk 'No backup yet'")
 def note(
-    session: SessionRef,
-    text: Text,
-    question: Annotated[bool, typer.Option("--question", help="It is an open question.")] = False,
-    risk: Annotated[bool, typer.Option("--risk", help="It is a risk.")] = False,
-    about: Annotated[
-        str | None, typer.Option("--step", metavar="STEP", help="The step that it is about.")
-    ] = None,
-    json: Json = False,
+    session: str = SESSION_REF,
+    text: str = TEXT,
+    question: bool = option("--question", help="It is an open question."),
+    risk: bool = option("--risk", help="It is a risk."),
+    about: str | None = option("--step", metavar="STEP", help="The step that it is about."),
+    json: bool = JSON,
 ) -> None:
     """Add a remark, an open question, or a risk. A question about a step blocks it."""
     if question and risk:
@@ -228,37 +202,34 @@ def note(
     _report(_task(session).note(text, kind, step=about), as_json=json)
 
 
-@app.command()
+@examples("task reread work /workspace/schema.sql")
 def reread(
-    session: SessionRef,
-    path: Annotated[str, typer.Argument(metavar="PATH", help="A file or module.")],
-    why: Annotated[str | None, typer.Option("--why", help="The reason.")] = None,
-    json: Json = False,
+    session: str = SESSION_REF,
+    path: str = argument("PATH", help="A file or module."),
+    why: str | None = option("--why", help="The reason."),
+    json: bool = JSON,
 ) -> None:
     """Add a file that a successor should read before continuing."""
     _report(_task(session).read_again(path, why), as_json=json)
 
 
-@app.command()
+@examples("task artifact work report /workspace/report.html")
 def artifact(
-    session: SessionRef,
-    name: Annotated[str, typer.Argument(metavar="NAME", help="One of the same name is replaced.")],
-    path: Annotated[str, typer.Argument(metavar="PATH", help="The file in the session.")],
-    entry: Entry = None,
-    json: Json = False,
+    session: str = SESSION_REF,
+    name: str = argument("NAME", help="One of the same name is replaced."),
+    path: str = argument("PATH", help="The file in the session."),
+    entry: str | None = ENTRY,
+    json: bool = JSON,
 ) -> None:
     """Register a file that the work has produced, and keep it: `holdfast artifact get NAME`."""
     _report(_task(session).artifact(name, path, entry=entry), as_json=json)
 
 
-@app.command()
+@examples("task artifacts work")
 def artifacts(
-    session: SessionRef,
-    orphans: Annotated[
-        bool,
-        typer.Option("--orphans", help="Instead list generated files that nothing accounts for."),
-    ] = False,
-    json: Json = False,
+    session: str = SESSION_REF,
+    orphans: bool = option("--orphans", help="Instead list generated files that nothing accounts for."),
+    json: bool = JSON,
 ) -> None:
     """Register the files that the patterns of `set --artifacts` match, and print their names."""
     task = _task(session)
@@ -280,32 +251,29 @@ def artifacts(
         )
 
 
-@app.command()
+@examples("task drop work note 2")
 def drop(
-    session: SessionRef,
-    kind: Annotated[
-        Literal["decision", "alternative", "question", "risk", "file", "artifact", "note"],
-        typer.Argument(metavar="KIND", help="decision, alternative, question, risk, file, artifact or note."),
-    ],
-    number: Annotated[int, typer.Argument(metavar="N", help="Its number in the list, from 1.")],
-    json: Json = False,
+    session: str = SESSION_REF,
+    kind: Literal["decision", "alternative", "question", "risk", "file", "artifact", "note"] = argument(
+        "KIND", help="decision, alternative, question, risk, file, artifact or note."
+    ),
+    number: int = argument("N", help="Its number in the list, from 1."),
+    json: bool = JSON,
 ) -> None:
     """Remove what is settled."""
     _report(_task(session).drop(kind, number), as_json=json)
 
 
-@app.command()
+@examples("task block work 'No access to the store' --needs 'a token'")
 def block(
-    session: SessionRef,
-    why: Annotated[str, typer.Argument(metavar="WHY", help="The reason why the work cannot continue.")],
-    needs: Annotated[str, typer.Option("--needs", help="What is needed to continue.")],
-    at: Annotated[
-        str | None, typer.Option("--step", metavar="STEP", help="The step that is blocked.")
-    ] = None,
-    entry: Entry = None,
-    tried: Annotated[str | None, typer.Option("--tried", help="What was tried.")] = None,
-    suspend: Annotated[bool, typer.Option("--suspend", help="Suspend the session until `unblock`.")] = False,
-    json: Json = False,
+    session: str = SESSION_REF,
+    why: str = argument("WHY", help="The reason why the work cannot continue."),
+    needs: str = option("--needs", default=REQUIRED, help="What is needed to continue."),
+    at: str | None = option("--step", metavar="STEP", help="The step that is blocked."),
+    entry: str | None = ENTRY,
+    tried: str | None = option("--tried", help="What was tried."),
+    suspend: bool = option("--suspend", help="Suspend the session until `unblock`."),
+    json: bool = JSON,
 ) -> None:
     """Record what blocks the work, and show the report for the one who can unblock it."""
     from holdfast.runtime.task import block_report
@@ -320,18 +288,18 @@ def block(
         printing.say(line)
 
 
-@app.command()
+@examples("task unblock work --how 'The token came'")
 def unblock(
-    session: SessionRef,
-    how: Annotated[str | None, typer.Option("--how", help="How that came.")] = None,
-    json: Json = False,
+    session: str = SESSION_REF,
+    how: str | None = option("--how", help="How that came."),
+    json: bool = JSON,
 ) -> None:
     """Record that nothing blocks the work any more; resume the session if it is suspended."""
     _report(_task(session).unblock(how), as_json=json)
 
 
-@app.command()
-def show(session: SessionRef, json: Json = False) -> None:
+@examples("task show work", "task show work --json > record.json")
+def show(session: str = SESSION_REF, json: bool = JSON) -> None:
     """Show the record: as Markdown, or as JSON."""
     found = _task(session)
     if wants_json(json):
@@ -343,22 +311,20 @@ def show(session: SessionRef, json: Json = False) -> None:
         sys.stdout.write(found.export())
 
 
-@app.command("import")
+@examples("task import work record.json")
 def import_(
-    session: SessionRef,
-    file: Annotated[str, typer.Argument(metavar="FILE|-", help="Markdown or JSON, as `show` prints it.")],
-    replace: Annotated[
-        bool, typer.Option("--replace", help="Even if it lacks what was recorded since it was exported.")
-    ] = False,
-    json: Json = False,
+    session: str = SESSION_REF,
+    file: str = argument("FILE|-", help="Markdown or JSON, as `show` prints it."),
+    replace: bool = option("--replace", help="Even if it lacks what was recorded since it was exported."),
+    json: bool = JSON,
 ) -> None:
     """Take over a record, in place of the present one."""
     text = _standard_input() if file == "-" else _read(file)
     _report(_task(session).import_(text, replace=replace), as_json=json)
 
 
-@app.command()
-def resume(session: SessionRef, json: Json = False) -> None:
+@examples("task resume work")
+def resume(session: str = SESSION_REF, json: bool = JSON) -> None:
     """Bring the session back if it is suspended or dead; show the record, and what has changed since."""
     from dataclasses import asdict
 
@@ -375,14 +341,15 @@ def resume(session: SessionRef, json: Json = False) -> None:
     printing.say(found.handoff(session, limit=12).rstrip())
 
 
+@examples("checkpoint work --label tested")
 def checkpoint(
-    session: SessionRef,
-    label: Annotated[str | None, typer.Option("--label", help="Label of the snapshot.")] = None,
-    resume_at: Annotated[str | None, typer.Option("--resume-at", help="Where exactly to continue.")] = None,
-    kind: Annotated[
-        Literal["live", "filesystem"], typer.Option("--kind", help="live, or filesystem for files only.")
-    ] = "live",
-    json: Json = False,
+    session: str = SESSION_REF,
+    label: str | None = option("--label", help="Label of the snapshot."),
+    resume_at: str | None = option("--resume-at", help="Where exactly to continue."),
+    kind: Literal["live", "filesystem"] = option(
+        "--kind", default="live", help="live, or filesystem for files only."
+    ),
+    json: bool = JSON,
 ) -> None:
     """Capture a session together with the record of its task."""
     found = _task(session).checkpoint(label, resume_at=resume_at, kind=kind)
@@ -392,10 +359,11 @@ def checkpoint(
         printing.say(found.name)
 
 
+@examples("handoff work", "handoff work --budget 2000")
 def handoff(
-    session: SessionRef,
-    budget: Annotated[int, typer.Option("--budget", metavar="TOKENS", help="The most tokens.", min=1)] = 1500,
-    json: Json = False,
+    session: str = SESSION_REF,
+    budget: int = option("--budget", default=1500, metavar="TOKENS", help="The most tokens.", least=1),
+    json: bool = JSON,
 ) -> None:
     """Print what a successor needs to continue a session's task."""
     text = _task(session).handoff(budget)
@@ -405,7 +373,8 @@ def handoff(
         printing.say(text.rstrip())
 
 
-def board(json: Json = False) -> None:
+@examples("board")
+def board(json: bool = JSON) -> None:
     """Show where the tasks of all sessions stand."""
     found = controller().board()
     if wants_json(json):

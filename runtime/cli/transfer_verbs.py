@@ -1,4 +1,4 @@
-"""Verbs: export, import."""
+"""Verbs that move snapshots between machines: export, import, push, pull, and the keys that sign them."""
 
 from __future__ import annotations
 
@@ -7,86 +7,64 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
+from holdfast.base.home import Home
 from holdfast.errors import InvalidArgument
 from holdfast.runtime.cli import printing
-from holdfast.runtime.cli.arguments import Allow, Json, Network, SnapshotRef
+from holdfast.runtime.cli.arguments import ALLOW, JSON, NETWORK, SNAPSHOT_REF
 from holdfast.runtime.cli.caller import EarlyOptions, controller, wants_json
+from holdfast.runtime.cli.grammar import argument, examples, option
 from holdfast.runtime.transfer import bundle_trust
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     from holdfast.runtime.api.bundles import Progress
     from holdfast.runtime.api.snapshot import Snapshot
     from holdfast.runtime.transfer.bundle_transfer import Exported, Pushed
+    from holdfast.snapshots.bundle.keys import Keys, KnownKey
 
 PASSPHRASE = "HOLDFAST_KEY_PASSPHRASE"  # noqa: S105 - the name of a variable
 BUNDLE_PASSPHRASE = "HOLDFAST_BUNDLE_PASSPHRASE"  # noqa: S105 - the name of a variable
-
-KeyName = Annotated[
-    str | None,
-    typer.Option("--key", metavar="NAME", help="Sign with this key (default: the only one, or `default`)."),
-]
-Compression = Annotated[
-    str,
-    typer.Option(
-        "--compression", help="Compression of file layers: gzip, or zstd (needs Docker 23 or newer)."
-    ),
-]
-EncryptTo = Annotated[
-    list[str] | None,
-    typer.Option("--encrypt-to", metavar="KEY", help="Encrypt it for x25519:…. Repeatable."),
-]
-WithPassphrase = Annotated[
-    bool, typer.Option("--passphrase", help=f"Encrypt it with one: asked for, or from {BUNDLE_PASSPHRASE}.")
-]
-Secrets = Annotated[
-    str | None,
-    typer.Option(
-        "--secrets",
-        metavar="warn|refuse|ignore",
-        help="Treatment of secrets found in memory and files (default: as scrub.json says, else warn).",
-    ),
-]
-OpeningPassphrase = Annotated[
-    bool, typer.Option("--passphrase", help=f"It is encrypted with one: asked for, or {BUNDLE_PASSPHRASE}.")
-]
-Label = Annotated[str | None, typer.Option("--label", "-l", help="A name for the snapshot here.")]
-Memory = Annotated[
-    str | None,
-    typer.Option("--memory", help="Memory limit of sessions restored from it, such as 512m or 4g."),
-]
-Cores = Annotated[float | None, typer.Option("--cpus", help="Cores.")]
-FilesOnly = Annotated[
-    bool,
-    typer.Option("--files-only", help="Import the files without memory and processes, from any signer."),
-]
-PlainHttp = Annotated[
-    bool, typer.Option("--plain-http", help="Do without TLS, even if the registry is on another machine.")
-]
+KEY_NAME = option("--key", metavar="NAME", help="Sign with this key (default: the only one, or `default`).")
+COMPRESSION = option(
+    "--compression",
+    default="gzip",
+    help="Compression of file layers: gzip, or zstd (needs Docker 23 or newer).",
+)
+ENCRYPT_TO = option("--encrypt-to", metavar="KEY", help="Encrypt it for x25519:…. Repeatable.")
+WITH_PASSPHRASE = option("--passphrase", help=f"Encrypt it with one: asked for, or from {BUNDLE_PASSPHRASE}.")
+SECRETS = option(
+    "--secrets",
+    metavar="warn|refuse|ignore",
+    help="Treatment of secrets found in memory and files (default: as scrub.json says, else warn).",
+)
+OPENING_PASSPHRASE = option(
+    "--passphrase", help=f"It is encrypted with one: asked for, or {BUNDLE_PASSPHRASE}."
+)
+LABEL = option("--label", "-l", help="A name for the snapshot here.")
+MEMORY = option("--memory", help="Memory limit of sessions restored from it, such as 512m or 4g.")
+CORES = option("--cpus", help="Cores.")
+FILES_ONLY = option("--files-only", help="Import the files without memory and processes, from any signer.")
+PLAIN_HTTP = option("--plain-http", help="Do without TLS, even if the registry is on another machine.")
+REFERENCE = argument("REFERENCE", help="host[:port]/name[:tag]")
 
 
+@examples("export before before.holdfast")
 def export(
-    snapshot: SnapshotRef,
-    file: Annotated[
-        Path, typer.Argument(metavar="FILE", help="File to write, replaced if it exists; or - (pipe).")
-    ],
-    key: KeyName = None,
-    compression: Compression = "gzip",
-    encrypt_to: EncryptTo = None,
-    passphrase: WithPassphrase = False,
-    secrets: Secrets = None,
-    shared: Annotated[
-        bool,
-        typer.Option("--shared", help="Keep its parts in `blobs` next to FILE, shared with other snapshots."),
-    ] = False,
-    thin: Annotated[
-        bool,
-        typer.Option("--thin", help="Leave out the session image's layers, which the other engine has."),
-    ] = False,
-    json: Json = False,
+    snapshot: str = SNAPSHOT_REF,
+    file: Path = argument("FILE", help="File to write, replaced if it exists; or - (pipe)."),
+    key: str | None = KEY_NAME,
+    compression: str = COMPRESSION,
+    encrypt_to: list[str] | None = ENCRYPT_TO,
+    passphrase: bool = WITH_PASSPHRASE,
+    secrets: str | None = SECRETS,
+    shared: bool = option(
+        "--shared", help="Keep its parts in `blobs` next to FILE, shared with other snapshots."
+    ),
+    thin: bool = option("--thin", help="Leave out the session image's layers, which the other engine has."),
+    json: bool = JSON,
 ) -> None:
     """Write a snapshot to a signed file that can be imported elsewhere."""
     where = _end(file, sys.stdout.fileno, "export to")
@@ -124,18 +102,17 @@ def export(
         printing.say(f"{done.path} {printing.size(done.bytes)}{new}")
 
 
+@examples("import before.holdfast")
 def import_(
-    file: Annotated[
-        Path, typer.Argument(metavar="FILE", help="A file written by `holdfast export`; or - (pipe).")
-    ],
-    label: Label = None,
-    files_only: FilesOnly = False,
-    memory: Memory = None,
-    cpus: Cores = None,
-    network: Network = None,
-    allow: Allow = None,
-    passphrase: OpeningPassphrase = False,
-    json: Json = False,
+    file: Path = argument("FILE", help="A file written by `holdfast export`; or - (pipe)."),
+    label: str | None = LABEL,
+    files_only: bool = FILES_ONLY,
+    memory: str | None = MEMORY,
+    cpus: float | None = CORES,
+    network: str | None = NETWORK,
+    allow: list[str] | None = ALLOW,
+    passphrase: bool = OPENING_PASSPHRASE,
+    json: bool = JSON,
 ) -> None:
     """Import a snapshot from a file. It must be signed by a key you trust."""
     where = _end(file, sys.stdin.fileno, "import from")
@@ -207,13 +184,27 @@ def bundle_passphrase(*, wanted: bool) -> str | None:
     if not wanted:
         return None
     given = os.environ.get(BUNDLE_PASSPHRASE)
-    return given or str(typer.prompt("passphrase", hide_input=True, confirmation_prompt=True, err=True))
+    return given or asked_passphrase(twice=True)
 
 
 def opening_passphrase(*, ask: bool) -> str | None:
     """Return the passphrase to decrypt with, if known; otherwise ask for it if `ask` says so."""
     given = os.environ.get(BUNDLE_PASSPHRASE)
-    return str(typer.prompt("passphrase", hide_input=True, err=True)) if ask and not given else given
+    return asked_passphrase() if ask and not given else given
+
+
+def asked_passphrase(*, twice: bool = False) -> str:
+    """Ask the person at the terminal for a passphrase, or `twice` until both are the same."""
+    import getpass
+
+    while True:
+        try:
+            typed = getpass.getpass("passphrase: ")
+            if typed and (not twice or getpass.getpass("the same again: ") == typed):
+                return typed
+        except EOFError:
+            raise KeyboardInterrupt from None
+        printing.note("the two differ" if typed else "it is empty")
 
 
 @contextmanager
@@ -233,3 +224,147 @@ def bar(what: str) -> Iterator[Progress]:
             yield lambda done, all_: shown.update(task, completed=done, total=all_)
     finally:
         EarlyOptions.quiet = before
+
+
+@examples("push before registry.example.com/team/work:before")
+def push(
+    snapshot: str = SNAPSHOT_REF,
+    reference: str = REFERENCE,
+    key: str | None = KEY_NAME,
+    compression: str = COMPRESSION,
+    encrypt_to: list[str] | None = ENCRYPT_TO,
+    passphrase: bool = WITH_PASSPHRASE,
+    plain_http: bool = PLAIN_HTTP,
+    secrets: str | None = SECRETS,
+    json: bool = JSON,
+) -> None:
+    """Send a snapshot to a registry, skipping what is already there."""
+    secret = bundle_passphrase(wanted=passphrase)
+    with controller() as holdfast, bar("pushing") as progress:
+        done = holdfast.snapshot(snapshot).push(
+            reference,
+            key=key,
+            passphrase=os.environ.get(PASSPHRASE),
+            compression=compression,
+            secrets=secrets,
+            encrypt_to=encrypt_to or (),
+            bundle_passphrase=secret,
+            plain_http=plain_http,
+            progress=progress,
+        )
+    notes(done, encrypted=bool(secret or encrypt_to))
+    if wants_json(json):
+        printing.emit(
+            {
+                "reference": done.reference,
+                "digest": done.digest,
+                "pinned": done.pinned,
+                "bytes": done.bytes,
+                "sent": done.sent,
+                **about(done),
+            }
+        )
+    else:
+        printing.say(done.pinned)
+        printing.note(f"{printing.size(done.bytes)}, of which {printing.size(done.sent)} were not there")
+
+
+@examples("pull registry.example.com/team/work:before")
+def pull(
+    reference: str = argument("REFERENCE", help="host[:port]/name[:tag][@digest]"),
+    label: str | None = LABEL,
+    files_only: bool = FILES_ONLY,
+    memory: str | None = MEMORY,
+    cpus: float | None = CORES,
+    network: str | None = NETWORK,
+    allow: list[str] | None = ALLOW,
+    passphrase: bool = OPENING_PASSPHRASE,
+    plain_http: bool = PLAIN_HTTP,
+    json: bool = JSON,
+) -> None:
+    """Import a snapshot from a registry. It must be signed by a key you trust."""
+    limits = given(memory=memory, cpus=cpus, network=network, allow=allow)
+    secret = opening_passphrase(ask=passphrase)
+    with controller() as holdfast, bar("pulling") as progress:
+        found = holdfast.pull(
+            reference,
+            label=label,
+            files_only=files_only,
+            passphrase=secret,
+            key_passphrase=os.environ.get(PASSPHRASE),
+            plain_http=plain_http,
+            progress=progress,
+            **limits,
+        )
+    arrived(found, label, as_json=wants_json(json))
+
+
+@examples("key new", "key new ci --passphrase")
+def new(
+    name: str = argument("[NAME]", default="default", help="Name of the key in this home."),
+    passphrase: bool = option("--passphrase", help=f"Ask for one, or take it from {PASSPHRASE}."),
+    json: bool = JSON,
+) -> None:
+    """Create a key that signs what is exported from here."""
+    secret = None
+    if passphrase:
+        secret = os.environ.get(PASSPHRASE) or asked_passphrase(twice=True)
+    made = _keys().new(name, secret)
+    if not wants_json(json):
+        printing.note(f"to trust it elsewhere: `holdfast key trust {made.public}`")
+    _report(made, as_json=wants_json(json))
+
+
+@examples("key trust ed25519:KEY --name colleague    # as their `key list` prints it")
+def trust(
+    key: str = argument("KEY", help="ed25519:…, as `key list` prints it on the other machine."),
+    name: str | None = option("--name", help="Name for it in this home."),
+    json: bool = JSON,
+) -> None:
+    """Trust a key: snapshots it has signed may be imported and run here, in sessions."""
+    _report(_keys().trust(key, name), as_json=wants_json(json))
+
+
+@examples("key list")
+def list_(json: bool = JSON) -> None:
+    """List this home's keys and those it trusts."""
+    found = _keys().known()
+    if wants_json(json):
+        printing.emit([_row(one) for one in found])
+    else:
+        printing.table(
+            ("NAME", "KEY", "USE", "ENCRYPT TO"),
+            [(one.name, one.public, "signs" if one.own else "is trusted", one.recipient) for one in found],
+        )
+
+
+@examples("key rm colleague")
+def rm(
+    name: str = argument("NAME", help="Name of the key, or the key itself."),
+    json: bool = JSON,
+) -> None:
+    """Remove a key. What it has signed is no longer trusted."""
+    _report(_keys().remove(name), as_json=wants_json(json))
+
+
+def _keys() -> Keys:
+    from holdfast.snapshots.bundle.keys import Keys
+
+    return Keys(Home.default().create())
+
+
+def _row(one: KnownKey) -> dict[str, Any]:
+    return {
+        "name": one.name,
+        "key": one.public,
+        "own": one.own,
+        "passphrase": one.locked,
+        "recipient": one.recipient or None,
+    }
+
+
+def _report(one: KnownKey, *, as_json: bool) -> None:
+    if as_json:
+        printing.emit(_row(one))
+    else:
+        printing.say(f"{one.name} {one.public}")

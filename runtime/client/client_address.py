@@ -22,7 +22,7 @@ from holdfast.base.text import plain
 from holdfast.errors import InvalidArgument, ServerUnavailable
 from holdfast.procfs import sock_diag, socket_tables
 from holdfast.procfs.socket_tables import SocketRow
-from holdfast.runtime.http_doors.door_token import SERVER
+from holdfast.runtime.http_doors.door_setup import SERVER
 
 _TABLES = ("tcp", "tcp6")
 _OWNER_SECONDS = 5.0

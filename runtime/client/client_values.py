@@ -73,24 +73,13 @@ def state(raw: Any) -> State | None:
 
 def exec_result(raw: Table, output: bytes, dropped: int) -> ExecResult:
     """Return the result of a command, with the output that was received."""
-    return ExecResult(
-        exit_code=wire_fields.optional_integer(raw, "exit_code"),
+    return wire_fields.value(
+        ExecResult,
+        raw,
         output=output,
-        start_offset=wire_fields.integer(raw, "start_offset"),
-        end_offset=wire_fields.integer(raw, "end_offset"),
-        timed_out=wire_fields.flag(raw, "timed_out"),
-        shell_exited=wire_fields.flag(raw, "shell_exited"),
-        incomplete=wire_fields.flag(raw, "incomplete"),
-        signal=wire_fields.optional_integer(raw, "signal"),
-        duration=wire_fields.number(raw, "duration"),
         dropped=dropped,
-        lost=wire_fields.integer(raw, "lost"),
-        command_id=wire_fields.text(raw, "command_id"),
-        recorded=wire_fields.flag(raw, "recorded"),
         waiting=state(raw.get("waiting")),
         news=tuple(events.parse(each) for each in wire_fields.rows(raw, "news")),
-        message=wire_fields.text(raw, "message"),
-        cwd=wire_fields.optional_text(raw, "cwd"),
         rows=wire_fields.integer(raw, "rows", 1),
         cols=wire_fields.integer(raw, "cols", 1),
     )
@@ -103,64 +92,38 @@ def event(raw: Table) -> Event:
 
 def cell_error(raw: Any) -> CellError | None:
     """Return the exception of a cell."""
-    if raw is None:
-        return None
-    told = table(raw)
-    lines = told.get("traceback", ())
-    return CellError(
-        wire_fields.text(told, "ename"), wire_fields.text(told, "evalue"), tuple(map(str, lines))
-    )
+    return None if raw is None else wire_fields.value(CellError, table(raw))
 
 
 def cell_event(raw: Table) -> CellEvent:
     """Return something that a cell showed or asked."""
     kind: CellEventKind = wire_fields.choice(raw, "event", CELL_EVENTS)
-    return CellEvent(
-        kind=kind,
-        seq=wire_fields.integer(raw, "seq"),
-        text=str(raw.get("prompt" if kind == "input_request" else "text", "")),
-        name=wire_fields.text(raw, "name", ""),
-        data=table(raw.get("data", {})),
-        metadata=table(raw.get("metadata", {})),
-        transient=table(raw.get("transient", {})),
-        execution_count=wire_fields.optional_integer(raw, "execution_count"),
-        password=bool(raw.get("password")),
-        error=cell_error(raw) if kind == "error" else None,
-        left_out=wire_fields.integer(raw, "left_out") if "left_out" in raw else 0,
-    )
+    text = wire_fields.text(raw, "prompt" if kind == "input_request" else "text", "")
+    error = cell_error(raw) if kind == "error" else None
+    return wire_fields.value(CellEvent, raw, kind=kind, text=text, error=error)
 
 
 def cell_result(
     raw: Table, streams: Mapping[str, bytes], outputs: tuple[CellEvent, ...], dropped: int
 ) -> CellResult:
     """Return the result of a cell, with what was received of it."""
-    return CellResult(
+    return wire_fields.value(
+        CellResult,
+        raw,
         status=wire_fields.choice(raw, "status", CELL_ENDS),
-        execution_count=wire_fields.optional_integer(raw, "execution_count"),
         stdout=streams["stdout"].decode("utf-8", "replace"),
         stderr=streams["stderr"].decode("utf-8", "replace"),
         outputs=outputs,
         error=cell_error(raw.get("error")),
-        duration=wire_fields.number(raw, "duration"),
-        cell_id=wire_fields.text(raw, "cell_id"),
-        seq=wire_fields.integer(raw, "seq"),
         waiting=state(raw.get("waiting")),
-        recorded=wire_fields.flag(raw, "recorded"),
         dropped=dropped,
-        lost=wire_fields.integer(raw, "lost"),
     )
 
 
 def program_result(raw: Table, streams: Mapping[str, bytes], dropped: int) -> ProgramResult:
     """Return how a program ended, with what was received of it."""
-    return ProgramResult(
-        ProgramInfo.of(table(raw.get("info"))),
-        streams["stdout"],
-        streams["stderr"],
-        timed_out=wire_fields.flag(raw, "timed_out"),
-        dropped=dropped,
-        lost=wire_fields.integer(raw, "lost"),
-    )
+    info = ProgramInfo.of(table(raw.get("info")))
+    return wire_fields.value(ProgramResult, raw, info=info, dropped=dropped, **streams)
 
 
 def job_info(raw: Any) -> JobInfo:
@@ -174,7 +137,7 @@ def screen(raw: Any) -> Screen:
     told = table(raw)
     row, column = wire_fields.integers(told, "cursor")[:2]
     rows, cols = wire_fields.integer(told, "rows", 1), wire_fields.integer(told, "cols", 1)
-    return Screen(wire_fields.text(told, "text"), rows, cols, (row, column), wire_fields.text(told, "title"))
+    return wire_fields.value(Screen, told, rows=rows, cols=cols, cursor=(row, column))
 
 
 def session_file(raw: Any) -> SessionFile:
@@ -194,19 +157,17 @@ def watched_change(raw: Any) -> WatchedChange:
     """Return a change of a file that is watched."""
     told = table(raw)
     file = told.get("file")
-    return WatchedChange(
-        wire_fields.choice(told, "kind", CHANGES),
-        wire_fields.text(told, "path"),
-        None if file is None else session_file(file),
-        moved=wire_fields.flag(told, "moved"),
-        content=wire_fields.flag(told, "content"),
-        attributes=wire_fields.flag(told, "attributes"),
+    return wire_fields.value(
+        WatchedChange,
+        told,
+        kind=wire_fields.choice(told, "kind", CHANGES),
+        file=None if file is None else session_file(file),
     )
 
 
 def copied(raw: Any) -> Copied:
     """Return what was copied."""
-    return Copied(**table(raw))
+    return wire_fields.value(Copied, table(raw))
 
 
 def moment(raw: Any) -> datetime:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from fastapi import APIRouter, FastAPI
 from fastapi.exceptions import RequestValidationError
@@ -27,20 +26,15 @@ from holdfast.runtime.e2b import (
 )
 from holdfast.runtime.e2b.connect_wire import NotOffered
 from holdfast.runtime.e2b.folder_watches import PolledWatchers
-from holdfast.runtime.e2b.port_traffic import PortTraffic
 from holdfast.runtime.e2b.sandbox_access import (
     ACTOR,
-    PortDoor,
-    SandboxDoor,
     SandboxIds,
     SandboxTokens,
     Scopes,
 )
 from holdfast.runtime.e2b.sandbox_lives import SandboxFacts, SandboxLives
 from holdfast.runtime.e2b.sandbox_making import OnceMade
-from holdfast.runtime.http_doors.door_guard import Admission, App
 from holdfast.runtime.serve.callers import Callers
-from holdfast.runtime.serve.surroundings import RequestRate, Surrounded
 
 _REASONS = (
     (
@@ -72,12 +66,6 @@ def refusal(path: str) -> NotOffered:
     return NotOffered("cannot answer: sandboxes do not offer this path and method")
 
 
-TYPED = frozenset({("POST", "/process.Process/StreamInput")})
-"""Methods and paths whose bodies may have any size, and take any time."""
-STREAMED = frozenset({("POST", "/files")}) | TYPED
-"""Methods and paths whose bodies may have any size."""
-ANY = frozenset((method, "") for method in ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"))
-"""All paths."""
 CONTROL = (control_routes.router, control_routes.router, control_routes.router)
 CONTEXTS = (code_interpreter.contexts_router,)
 FILES = (content_service.router,)
@@ -103,54 +91,8 @@ def session_ids(callers: Callers) -> SandboxIds:
     return SandboxIds(lambda: callers.brief.run(ids))
 
 
-def beside(
-    other: App,
-    callers: Callers,
-    admission: Admission,
-    tokens: SandboxTokens,
-    rate: RequestRate,
-    lives: SandboxLives,
-    known: SandboxIds,
-) -> App:
-    """Return an application that answers the requests of this wire, and leaves the others to another one."""
-
-    def surrounded(app: App) -> App:
-        return Surrounded(app, rate, callers.metrics, STREAMED, TYPED)
-
-    found = wire(callers, tokens, lives, known)
-    scopes = Scopes(
-        control=surrounded(found.control),
-        sandbox=surrounded(found.sandbox),
-        contexts=surrounded(found.contexts),
-        files=surrounded(found.files),
-    )
-    return SandboxDoor(scopes, other, admission, tokens, known)
-
-
-def with_ports(
-    other: App, callers: Callers, admission: Admission, tokens: SandboxTokens, known: SandboxIds
-) -> App:
-    """Return an application that connects to ports of sandboxes, and leaves other requests to another one.
-
-    It stands before all others. Strangers may reach ports, so these have limits of their own.
-    """
-    traffic = PortTraffic(callers, tokens, admission)
-    app = Surrounded(traffic, RequestRate(0, 1), callers.metrics, ANY, ANY)
-    return PortDoor(app, other, callers, admission, tokens, known)
-
-
-@dataclass(frozen=True, slots=True)
-class SandboxWire:
-    """The applications without what guards and limits them; `Scopes` says which is for whom."""
-
-    control: FastAPI
-    sandbox: FastAPI
-    contexts: FastAPI
-    files: FastAPI
-
-
-def wire(callers: Callers, tokens: SandboxTokens, lives: SandboxLives, ids: SandboxIds) -> SandboxWire:
-    """Return the applications without what guards and limits them."""
+def wire(callers: Callers, tokens: SandboxTokens, lives: SandboxLives, ids: SandboxIds) -> Scopes:
+    """Return the applications behind the door, by the credential that opens each."""
     once, watchers = OnceMade(), PolledWatchers(callers)
 
     def made(routers: Iterable[APIRouter]) -> FastAPI:
@@ -165,7 +107,7 @@ def wire(callers: Callers, tokens: SandboxTokens, lives: SandboxLives, ids: Sand
         app.add_exception_handler(Exception, _of_server)
         return app
 
-    return SandboxWire(made(CONTROL), made(SANDBOX), made(CONTEXTS), made(FILES))
+    return Scopes(made(CONTROL), made(SANDBOX), made(CONTEXTS), made(FILES))
 
 
 async def _of_library(request: Request, error: Exception) -> Response:

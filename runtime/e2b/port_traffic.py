@@ -41,7 +41,7 @@ from holdfast.runtime.e2b.sandbox_caller import SandboxCaller
 from holdfast.runtime.e2b.sandbox_lives import SandboxFacts
 from holdfast.runtime.guest_rpc import port_calls
 from holdfast.runtime.guest_rpc.session_channel import SessionChannel
-from holdfast.runtime.http_doors.door_guard import Admission, Receive, Scope, Send
+from holdfast.runtime.http_doors.admission import Admission, Receive, Scope, Send
 from holdfast.runtime.serve.callers import Callers
 from holdfast.runtime.serve.session_links import SessionLinks, SessionStream
 

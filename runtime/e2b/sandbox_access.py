@@ -23,10 +23,11 @@ from holdfast.base.text import plain
 from holdfast.errors import HoldfastError
 from holdfast.runtime.e2b import connect_wire
 from holdfast.runtime.e2b.sandbox_lives import SandboxFacts
-from holdfast.runtime.http_doors import door_guard
-from holdfast.runtime.http_doors.door_connections import ADMITTED
-from holdfast.runtime.http_doors.door_guard import Admission, App, Receive, Refusal, Scope, Send
+from holdfast.runtime.http_doors import admission
+from holdfast.runtime.http_doors.admission import Admission, App, Refusal, Scope, Send
+from holdfast.runtime.http_doors.door_sockets import ADMITTED
 from holdfast.runtime.serve.callers import Callers
+from holdfast.runtime.serve.request_gate import ServedDoor
 
 ACTOR = "agent:e2b"
 SANDBOX = "holdfast.sandbox"
@@ -206,36 +207,33 @@ class Scopes:
     files: App
 
 
-class SandboxDoor:
-    """The door of this wire; `other` answers what is not of it."""
+class SandboxDoor(ServedDoor):
+    """The door of this wire, which has an application for each kind of credential."""
 
-    def __init__(
-        self, scopes: Scopes, other: App, admission: Admission, tokens: SandboxTokens, ids: SandboxIds
-    ) -> None:
-        self._scopes, self._other = scopes, other
-        self._admission, self._tokens, self._ids = admission, tokens, ids
+    typed = frozenset({("POST", "/process.Process/StreamInput")})
+    streamed = frozenset({("POST", "/files")}) | typed
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request, or let the others do it."""
-        if scope["type"] != "http" or not is_of_wire(scope):
-            await self._other(scope, receive, send)
-            return
-        found = self._admission.elsewhere(scope) or await self._opened(scope)
-        if not isinstance(found, tuple):
-            scope[ADMITTED] = True
-            await found(scope, receive, send)
-        else:
-            status, _, why = found
-            message = why if why.startswith(("cannot", EXPIRED)) else f"cannot answer: {why}"
-            told = connect_wire.error_body(scope["path"], status, message)
-            await door_guard.answer(scope, send, status, told)
+    def __init__(self, rules: Admission, scopes: Scopes, tokens: SandboxTokens, ids: SandboxIds) -> None:
+        super().__init__(rules)
+        self._scopes, self._tokens, self._ids = scopes, tokens, ids
 
-    async def _opened(self, scope: Scope) -> App | Refusal:
+    def takes(self, scope: Scope) -> Scope | None:
+        """Return a request of this wire."""
+        return scope if scope["type"] == "http" and is_of_wire(scope) else None
+
+    async def refuse(self, scope: Scope, send: Send, refusal: Refusal) -> None:
+        """Answer a request that is not let in."""
+        status, _, why = refusal
+        message = why if why.startswith(("cannot", EXPIRED)) else f"cannot answer: {why}"
+        told = connect_wire.error_body(scope["path"], status, message)
+        await admission.answer(scope, send, status, told)
+
+    async def opens(self, scope: Scope) -> App | Refusal:
         """Return the application that a request may reach, or why it may reach none."""
         headers = dict(scope["headers"])
         if _CONTROL.match(scope["path"]):
             # Some clients send the id of a sandbox to the control plane as well.
-            if self._admission.is_token(headers.get(KEY, b"").removeprefix(KEY_PREFIX)):
+            if self.rules.is_token(headers.get(KEY, b"").removeprefix(KEY_PREFIX)):
                 return self._scopes.control
             return 401, "unauthorized", "send the server's token as API key (E2B_API_KEY=e2b_TOKEN)"
         asked = signature(scope) if scope["path"] == _FILES else None
@@ -317,71 +315,72 @@ def signature(scope: Scope) -> FileSignature | None:
 PORT = "holdfast.port"
 """The key of a request's scope under which the door notes the port that it is for."""
 
+_CLOSED = (
+    "the ports of the sandbox need its traffic access token, as header e2b-traffic-access-token, "
+    "or the server's token as `Authorization: Bearer`; "
+    "or make it with network={'allow_public_traffic': True}"
+)
 NOT_FOUND = "The sandbox was not found"
 """The words of E2B's proxy, which its clients look for."""
 
 
-class PortDoor:
-    """Lets requests for ports pass to `traffic`, and all others to `other`."""
+class PortDoor(ServedDoor):
+    """The door to ports, before all others: what is sent to the name of a port reaches no other path.
+
+    A port is open to those with the server's token or one of its sandbox, and to all others if the maker of
+    the sandbox wanted that. Every session is a sandbox here.
+    """
+
+    # Strangers may come here, so the server behind the port says how much.
+    streamed = typed = frozenset(
+        (method, "") for method in ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
+    )
+    counted = False
 
     def __init__(
-        self,
-        traffic: App,
-        other: App,
-        callers: Callers,
-        admission: Admission,
-        tokens: SandboxTokens,
-        ids: SandboxIds,
+        self, rules: Admission, traffic: App, callers: Callers, tokens: SandboxTokens, ids: SandboxIds
     ) -> None:
-        self._traffic, self._other, self._callers = traffic, other, callers
-        self._admission, self._tokens, self._ids = admission, tokens, ids
+        super().__init__(rules)
+        self._traffic, self._callers, self._tokens, self._ids = traffic, callers, tokens, ids
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request, or let the others do it."""
-        headers = dict(scope.get("headers", ()))
-        name = named(headers)
-        if name is None:
-            await self._other(scope, receive, send)
-        elif name.own and name.domain is not None and self._admission.is_here(name.domain):
-            await self._other(_said(scope, name.domain, name), receive, send)
-        elif (refusal := self._elsewhere(scope, name) or await self._refusal(scope, name, headers)) is None:
-            scope[PORT] = name
-            await self._traffic(scope, receive, send)
-        else:
-            await refuse(scope, send, name, *refusal)
+    def takes(self, scope: Scope) -> Scope | None:
+        """Return a request for a port, with the port noted."""
+        name = named(dict(scope.get("headers", ())))
+        return None if name is None else {**scope, PORT: name}
 
-    def _elsewhere(self, scope: Scope, name: PortName) -> tuple[int, str] | None:
-        """Return why a request is refused that came by another name than those of this server."""
+    def elsewhere(self, scope: Scope) -> Refusal | None:
+        """Return the refusal of a request that came by another name than those of this server."""
+        name: PortName = scope[PORT]
         if not name.possible:
-            return 400, f"there is no port {name.port}"
+            return 400, "bad_request", f"there is no port {name.port}"
         # What pages of other origins may do is for the server in the session to say.
-        if name.domain is not None and self._admission.is_here(name.domain):
+        if name.domain is not None and self.rules.is_here(name.domain):
             return None
-        refusal = self._admission.elsewhere(scope)
-        return None if refusal is None else (refusal[0], refusal[2])
+        return super().elsewhere(scope)
 
-    async def _refusal(
-        self, scope: Scope, name: PortName, headers: Mapping[bytes, bytes]
-    ) -> tuple[int, str] | None:
+    async def opens(self, scope: Scope) -> App | Refusal:
+        """Return the traffic, for those who may reach the port."""
+        name, headers = scope[PORT], dict(scope["headers"])
         access, traffic = (headers.get(each, b"").decode("latin-1") for each in (ACCESS, TRAFFIC))
         own = self._tokens.is_access(name.sandbox, access) | self._tokens.is_traffic(name.sandbox, traffic)
-        own |= self._admission.has_token(scope)
+        own |= self.rules.has_token(scope)
         try:
             if own and await self._ids.has(name.sandbox):
-                scope[ADMITTED] = True
-                return None
+                return self._traffic
             if name.sandbox not in await self._ids.known():
-                return 502, NOT_FOUND
+                return 502, "sandbox_unavailable", NOT_FOUND
             public = await self._callers.brief.run(partial(self._is_public, name.sandbox))
         except HoldfastError as error:
-            return connect_wire.status_of(error), str(error)
+            return connect_wire.status_of(error), error.code, str(error)
         if public:
-            return None
-        return 403, (
-            "the ports of the sandbox need its traffic access token, as header e2b-traffic-access-token, "
-            "or the server's token as `Authorization: Bearer`; "
-            "or make it with network={'allow_public_traffic': True}"
-        )
+            scope[ADMITTED] = False
+            return self._traffic
+        return 403, "forbidden", _CLOSED
+
+    async def refuse(self, scope: Scope, send: Send, refusal: Refusal) -> None:
+        """Answer a request that is not let in."""
+        status, _, why = refusal
+        await refuse(scope, send, scope[PORT], status, why)
 
     def _is_public(self, sandbox: str) -> bool:
         row = self._callers.controller(ACTOR).store.find_session(sandbox)
@@ -393,14 +392,22 @@ async def refuse(scope: Scope, send: Send, name: PortName, status: int, why: str
     """Answer in the form of E2B's proxy."""
     message = why if why.startswith(("cannot", NOT_FOUND)) else f"cannot answer: {why}"
     told = {"sandboxId": name.sandbox, "port": name.port, "code": status, "message": plain(message, 2000)}
-    await door_guard.answer(scope, send, status, told, [(b"retry-after", b"1")] if status == 503 else [])
+    await admission.answer(scope, send, status, told, [(b"retry-after", b"1")] if status == 503 else [])
 
 
-def _said(scope: Scope, domain: bytes, name: PortName) -> Scope:
-    """Return a scope whose headers say what the name of a port of this server's does."""
-    said = {
-        b"host": domain,
-        SANDBOX_ID: name.sandbox.encode(),
-        SANDBOX_PORT: str(name.port).encode(),
-    }
-    return {**scope, "headers": [*(each for each in scope["headers"] if each[0] not in said), *said.items()]}
+def said_by_name(rules: Admission) -> Callable[[Scope], Scope]:
+    """Return a function that writes the name of a port at which this server itself answers into headers."""
+
+    def said(scope: Scope) -> Scope:
+        headers = scope.get("headers", ())
+        name = named(dict(headers))
+        if name is None or not name.own or name.domain is None or not rules.is_here(name.domain):
+            return scope
+        meant = {
+            b"host": name.domain,
+            SANDBOX_ID: name.sandbox.encode(),
+            SANDBOX_PORT: str(name.port).encode(),
+        }
+        return {**scope, "headers": [*(each for each in headers if each[0] not in meant), *meant.items()]}
+
+    return said

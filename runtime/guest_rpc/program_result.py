@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from holdfast.base.text import plain
 from holdfast.base.value_classes import as_table
@@ -31,7 +31,7 @@ class ProgramInfo:
     user: str
     actor: str
     pid: int
-    state: str
+    state: Literal["running", "exited"]
     exit_code: int | None
     signal: int | None
     killed_by: str | None

@@ -221,21 +221,14 @@ class Following:
 
     def _finish(self, frame: Frame) -> ExecResult:
         self._end_output()
-        output = self._tail.value()
-        return ExecResult(
+        return wire_fields.value(
+            ExecResult,
+            frame,
             exit_code=wire_fields.optional_integer(frame, "exit_code", -255),
-            signal=wire_fields.optional_integer(frame, "signal"),
-            output=output,
-            start_offset=wire_fields.integer(frame, "start_offset"),
-            end_offset=wire_fields.integer(frame, "end_offset"),
-            timed_out=wire_fields.flag(frame, "timed_out"),
-            shell_exited=wire_fields.flag(frame, "shell_exited"),
-            incomplete=wire_fields.flag(frame, "incomplete"),
-            duration=wire_fields.number(frame, "duration"),
+            output=self._tail.value(),
             dropped=self._tail.dropped,
             lost=self._lost,
             command_id=str(self._args["id"]),
-            recorded=wire_fields.flag(frame, "recorded"),
             news=_news(frame),
             message=plain(wire_fields.text(frame, "message", ""), 500),
             cwd=_path(frame),

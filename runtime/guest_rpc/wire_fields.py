@@ -6,7 +6,7 @@ The guest is hostile: a field of an unexpected type or size ends the call, whate
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from holdfast.base.text import plain
 from holdfast.errors import ProtocolError
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 # Offsets count bytes; more than this (8 EiB) does not fit the integers of other tools.
 GREATEST = 2**63 - 1
+LONGEST_TEXT = 1_000_000
 
 
 def head(frame: FrameLike) -> Mapping[str, Any]:
@@ -54,7 +55,7 @@ def number(frame: FrameLike, key: str) -> float:
 def text(frame: FrameLike, key: str, default: str | None = None) -> str:
     """Return a string of at most a million characters."""
     value = head(frame).get(key, default)
-    if not isinstance(value, str) or len(value) > 1_000_000:
+    if not isinstance(value, str) or len(value) > LONGEST_TEXT:
         raise _wrong(frame, key)
     return value
 
@@ -104,6 +105,39 @@ def integers(frame: FrameLike, key: str) -> list[int]:
     return [integer({"event": head(frame).get("event"), key: item}, key) for item in value]
 
 
+def texts(frame: FrameLike, key: str) -> tuple[str, ...]:
+    """Return a list of at most a hundred thousand strings; empty if it is left out."""
+    value = head(frame).get(key, [])
+    if not isinstance(value, list) or len(value) > 100_000:
+        raise _wrong(frame, key)
+    if not all(isinstance(item, str) and len(item) <= LONGEST_TEXT for item in value):
+        raise _wrong(frame, key)
+    return tuple(value)
+
+
+def text_table(frame: FrameLike, key: str) -> dict[str, str]:
+    """Return an object of at most a hundred thousand strings; empty if it is left out."""
+    found = table(head(frame).get(key, {}), key)
+    texts({"event": head(frame).get("event"), key: list(found.values())}, key)
+    return dict(found)
+
+
+def value(kind: type[T], frame: FrameLike, /, **known: Any) -> T:
+    """Return a value of a class: fields that are not `known` are read as their annotations say.
+
+    One that is left out, or whose annotation is not in `READERS`, has the default of the class.
+    """
+    given = head(frame)
+    for name, form in kind.__annotations__.items():
+        if name in given and name not in known and form in READERS:
+            known[name] = READERS[form](frame, name)
+    try:
+        return kind(**known)
+    except TypeError:
+        missing = [name for name in kind.__annotations__ if name not in known]
+        raise _wrong(frame, missing[0]) from None
+
+
 def body(frame: Frame) -> Mapping[str, Any]:
     """Return the payload as a JSON object."""
     return table(json_of(frame), "a payload")
@@ -120,6 +154,21 @@ def json_of(frame: Frame) -> Any:
 def event(frame: Frame) -> str:
     """Return the kind of event of a frame."""
     return text(frame, "event")
+
+
+READERS: Mapping[str, Callable[[FrameLike, str], Any]] = {
+    "int": integer,
+    "int | None": optional_integer,
+    "float": number,
+    "str": text,
+    "str | None": optional_text,
+    "bool": flag,
+    "tuple[str, ...]": texts,
+    "list[str]": lambda frame, key: list(texts(frame, key)),
+    "dict[str, str]": text_table,
+    "Mapping[str, Any]": lambda frame, key: table(head(frame)[key], key),
+}
+"""Readers of fields, by the annotations of these in a class of values."""
 
 
 def _wrong(frame: FrameLike, key: str) -> ProtocolError:

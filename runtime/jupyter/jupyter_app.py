@@ -32,16 +32,15 @@ from holdfast.errors import (
     SessionNotFound,
 )
 from holdfast.runtime.api.session_kernels import SessionKernel
-from holdfast.runtime.http_doors import door_guard
-from holdfast.runtime.http_doors.door_connections import ADMITTED
-from holdfast.runtime.http_doors.door_guard import Admission, App, Receive, Refusal, Scope, Send
+from holdfast.runtime.http_doors import admission
+from holdfast.runtime.http_doors.admission import Refusal, Scope, Send
 from holdfast.runtime.jupyter import kernel_table
 from holdfast.runtime.jupyter.front_end_socket import FrontEndSocket, counted
 from holdfast.runtime.jupyter.kernel_table import GatewayKernel, KernelTable
 from holdfast.runtime.serve import answer_forms
 from holdfast.runtime.serve.callers import ApiCaller, Callers, chosen_actor
+from holdfast.runtime.serve.request_gate import TokenDoor
 from holdfast.runtime.serve.session_links import SessionLinks
-from holdfast.runtime.serve.surroundings import RequestRate, Surrounded
 
 RETRY_SECONDS = 5
 
@@ -233,57 +232,45 @@ def routes() -> list[BaseRoute]:
 
 _PATH = re.compile(r"(?:/jupyter(?:/(?P<session>[^/]{1,200}))?)?(?P<rest>/api(?:/.*)?)", re.DOTALL)
 _SCHEMES = (b"token", b"bearer")
-_WRONG: Refusal = (
-    401,
-    "unauthorized",
-    "send the server's token as `Authorization: token TOKEN`, or `?token=TOKEN`",
-)
 logger = logging.getLogger("holdfast.serve")
 
 
-class GatewayDoor:
-    """The door of this wire, known by its paths; `other` answers what is not of it."""
+class GatewayDoor(TokenDoor):
+    """The door of this wire, known by its paths; the server's token is in a header or the query."""
 
-    def __init__(self, app: App, other: App, admission: Admission) -> None:
-        self._app, self._other, self._admission = app, other, admission
+    missing = (
+        401,
+        "unauthorized",
+        "send the server's token as `Authorization: token TOKEN`, or `?token=TOKEN`",
+    )
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request, or let the others do it."""
+    def takes(self, scope: Scope) -> Scope | None:
+        """Return a request of this wire, with the path that it has below the session."""
         found = _PATH.fullmatch(scope["path"]) if scope["type"] in ("http", "websocket") else None
         if found is None:
-            await self._other(scope, receive, send)
-            return
-        refusal = self._admission.elsewhere(scope) or self._refusal(scope)
-        if refusal is None:
-            session = found["session"]
-            scope = {**scope, "path": found["rest"], "raw_path": found["rest"].encode("utf-8", "replace")}
-            scope |= {ADMITTED: True, ONLY: session and unquote(session)}
-            await self._app(scope, receive, send)
-        else:
-            status, code, why = refusal
-            told = error_body(f"cannot answer: {why}", code)
-            await door_guard.answer(scope, send, status, told)
+            return None
+        session, rest = found["session"], found["rest"]
+        below = {"path": rest, "raw_path": rest.encode("utf-8", "replace")}
+        return {**scope, **below, ONLY: session and unquote(session)}
 
-    def _refusal(self, scope: Scope) -> Refusal | None:
-        """Return why a request is refused that has no token, or several."""
-        given = []
+    def given(self, scope: Scope) -> list[bytes]:
+        """Return the tokens of a request."""
+        found = []
         for name, value in scope["headers"]:
             if name.lower() == b"authorization":
                 scheme, _, token = value.partition(b" ")
-                given.append(token.strip() if scheme.lower() in _SCHEMES else b"")
-        query = parse_qsl(scope["query_string"].decode("latin-1"), max_num_fields=100) if not given else []
-        given += [value.encode("utf-8", "replace") for name, value in query if name == "token"]
-        return None if len(given) == 1 and self._admission.is_token(given[0]) else _WRONG
+                found.append(token.strip() if scheme.lower() in _SCHEMES else b"")
+        query = parse_qsl(scope["query_string"].decode("latin-1"), max_num_fields=100) if not found else []
+        return found + [value.encode("utf-8", "replace") for name, value in query if name == "token"]
 
-
-def beside(other: App, callers: Callers, admission: Admission, rate: RequestRate) -> App:
-    """Return an application that answers the requests of this wire, and leaves the others to another one."""
-    app = Surrounded(gateway(callers), rate, callers.metrics, frozenset())
-    return GatewayDoor(app, other, admission)
+    async def refuse(self, scope: Scope, send: Send, refusal: Refusal) -> None:
+        """Answer a request that is not let in."""
+        status, code, why = refusal
+        await admission.answer(scope, send, status, error_body(f"cannot answer: {why}", code))
 
 
 def gateway(callers: Callers) -> Starlette:
-    """Return the application without what guards and limits it."""
+    """Return the application behind that door."""
     app = Starlette(
         routes=routes(),
         exception_handlers={HoldfastError: _of_library, HTTPException: _of_http, Exception: _of_server},

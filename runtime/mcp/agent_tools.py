@@ -29,7 +29,7 @@ from holdfast.errors import (
     SessionNotFound,
     SnapshotNotFound,
 )
-from holdfast.runtime.http_doors.session_shares import SessionShares
+from holdfast.runtime.http_doors.request_limits import SessionShares
 from holdfast.runtime.mcp import outcomes
 from holdfast.runtime.mcp.agent_sessions import AgentSession, AgentSessions
 from holdfast.runtime.operations import step_watch

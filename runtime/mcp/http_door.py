@@ -1,4 +1,7 @@
-"""The server over HTTP, on loopback, for those who have the token."""
+"""The server over HTTP, for those who have the token: on a port of its own, or as an application of another.
+
+The package `mcp` is loaded only for the first agent that comes.
+"""
 
 from __future__ import annotations
 
@@ -7,23 +10,29 @@ from typing import TYPE_CHECKING
 
 import uvicorn
 
-from holdfast.runtime.http_doors import door_listener
-from holdfast.runtime.http_doors.door_connections import DoorConnection
-from holdfast.runtime.http_doors.door_guard import Admission, App, guarded
-from holdfast.runtime.http_doors.door_token import DoorToken
+from holdfast.runtime.http_doors import door_sockets
+from holdfast.runtime.http_doors.admission import Admission, App, guarded
+from holdfast.runtime.http_doors.door_setup import DoorToken
+from holdfast.runtime.http_doors.door_sockets import DoorConnection
 
-if TYPE_CHECKING:  # the server for programs has this path, and loads the tools for agents only when one comes
+if TYPE_CHECKING:
+    from starlette.applications import Starlette
+
+    from holdfast.base.home import Home
     from holdfast.runtime.mcp.agent_server import AgentServer
+    from holdfast.runtime.operations.context import Progress
 
 TOKEN = DoorToken("HOLDFAST_MCP_TOKEN", "mcp-token")
 PATH = "/mcp"
 MOST_CONNECTIONS = 200
 IDLE_SECONDS = 3600.0
+SESSION = "agent"
+"""The session for calls that name none, on a server that is not of one folder."""
 
 
 def url(opened: socket.socket) -> str:
     """Return the address for clients."""
-    return door_listener.url(opened, PATH)
+    return door_sockets.url(opened, PATH)
 
 
 def application(server: AgentServer, opened: socket.socket, token: str) -> App:
@@ -51,3 +60,28 @@ def serve(server: AgentServer, opened: socket.socket, token: str) -> None:
         ws="none",
     )
     uvicorn.Server(config).run(sockets=[opened])
+
+
+def agent_app(home: Home, actor: str | None, progress: Progress) -> Starlette:
+    """Return the tools as an application, whose lifespan must be entered before its first request.
+
+    Who is let in, and how requests are limited, is decided before they arrive there.
+
+    Args:
+        home: whose sessions agents use.
+        actor: who acts, for the journal; None for the name by which each client introduces itself.
+        progress: receives a line for each step of something slow.
+    """
+    from mcp.server.transport_security import TransportSecuritySettings
+
+    from holdfast.runtime.mcp.agent_server import AgentServer
+    from holdfast.runtime.mcp.agent_sessions import Default
+
+    server = AgentServer(home, Default(SESSION), actor=actor, progress=progress)
+    return server.streamable_http_app(
+        streamable_http_path=PATH,
+        session_idle_timeout=IDLE_SECONDS,
+        max_sessions=MOST_CONNECTIONS,
+        # The gate knows by which names this server is reached, and from which pages.
+        transport_security=TransportSecuritySettings(enable_dns_rebinding_protection=False),
+    )

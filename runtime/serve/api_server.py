@@ -12,8 +12,8 @@ from typing import Any
 
 import uvicorn
 
-from holdfast.runtime.http_doors.door_connections import DoorConnection
-from holdfast.runtime.http_doors.door_guard import App
+from holdfast.runtime.http_doors.admission import App
+from holdfast.runtime.http_doors.door_sockets import DoorConnection
 from holdfast.runtime.serve.callers import Callers
 from holdfast.runtime.serve.channels.channel_socket import ChannelSocket
 

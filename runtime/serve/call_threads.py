@@ -17,7 +17,7 @@ from queue import Empty, SimpleQueue
 from typing import Any, TypeVar
 
 from holdfast.errors import ServerUnavailable, SessionBusy
-from holdfast.runtime.http_doors.session_shares import SessionShares
+from holdfast.runtime.http_doors.request_limits import SessionShares
 
 IDLE_SECONDS = 30.0
 """How long a thread waits for more work before it ends."""

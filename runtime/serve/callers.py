@@ -29,7 +29,7 @@ from holdfast.runtime.serve.call_threads import (
     MOST_WAITING_OF_SANDBOX,
     CallThreads,
 )
-from holdfast.runtime.serve.surroundings import ServerMetrics
+from holdfast.runtime.serve.request_gate import ServerMetrics
 from holdfast.runtime.store import peek
 from holdfast.runtime.store.rows import SessionRow
 

@@ -1,4 +1,4 @@
-"""The application: its paths, what surrounds every request, and errors as answers."""
+"""Our own API: its door, its paths, and errors as answers."""
 
 from __future__ import annotations
 
@@ -17,9 +17,11 @@ from holdfast.base.request_id import request_id
 from holdfast.base.text import plain
 from holdfast.base.version import VERSION
 from holdfast.errors import HoldfastError
-from holdfast.runtime.http_doors.door_guard import Admission, App, guarded
+from holdfast.runtime.http_doors.admission import Admission, App, Scope
+from holdfast.runtime.http_doors.request_limits import RequestRate
 from holdfast.runtime.serve import answer_forms
 from holdfast.runtime.serve.callers import Callers
+from holdfast.runtime.serve.request_gate import BearerDoor, RequestGate
 from holdfast.runtime.serve.routes import (
     command_routes,
     file_routes,
@@ -33,10 +35,7 @@ from holdfast.runtime.serve.routes import (
     task_routes,
 )
 from holdfast.runtime.serve.step_streams import StepStreams
-from holdfast.runtime.serve.surroundings import RequestRate, Surrounded
 
-STREAMED = frozenset({("PUT", "/files/content"), ("PUT", "/files/tree")})
-"""Methods and ends of paths whose bodies may have any size."""
 OF_A_NEWER = f"this server is Holdfast {VERSION}; a client of a newer version asks for what it does not have"
 logger = logging.getLogger("holdfast.serve")
 
@@ -48,13 +47,28 @@ and journalled. `Idempotency-Key` lets a command or cell run once however often 
 """
 
 
-def application(callers: Callers, admission: Admission, rate: RequestRate) -> App:
-    """Return what answers the requests of those who are admitted."""
-    return guarded(Surrounded(StepStreams(inner(callers)), rate, callers.metrics, STREAMED), admission)
+class ApiDoor(BearerDoor):
+    """The door of our own API, which takes whatever no other door does."""
+
+    streamed = frozenset({("PUT", "/files/content"), ("PUT", "/files/tree")})
+
+    def takes(self, scope: Scope) -> Scope | None:
+        """Return the request."""
+        return scope
+
+
+def api_door(callers: Callers, rules: Admission) -> ApiDoor:
+    """Return the door with the API behind it."""
+    return ApiDoor(rules, StepStreams(inner(callers)))
+
+
+def application(callers: Callers, rules: Admission, rate: RequestRate) -> App:
+    """Return what answers the requests of a server that has no other door."""
+    return RequestGate([api_door(callers, rules)], rate, callers.metrics)
 
 
 def inner(callers: Callers) -> FastAPI:
-    """Return the application without what guards and limits it."""
+    """Return the API without its gate."""
     app = FastAPI(
         title="Holdfast",
         version=VERSION,

@@ -18,7 +18,7 @@ from holdfast.base.text import plain
 from holdfast.runtime.operations import step_watch
 
 if TYPE_CHECKING:
-    from holdfast.runtime.http_doors.door_guard import App, Receive, Scope, Send
+    from holdfast.runtime.http_doors.admission import App, Receive, Scope, Send
     from holdfast.runtime.operations.step import Step
 
 HEADER = "Holdfast-Steps"

@@ -20,7 +20,7 @@ from holdfast.base.text import plain
 from holdfast.errors import InvalidArgument
 from holdfast.runtime.api.session import Session
 from holdfast.runtime.api.session_files import SessionFiles, unzipped
-from holdfast.runtime.http_doors.body_limits import CLOSE
+from holdfast.runtime.http_doors.request_limits import CLOSE
 from holdfast.runtime.swerex.runtime_bodies import FileToRead, FileToWrite
 
 MOST_TEXT = 64 << 20

@@ -17,12 +17,11 @@ from holdfast.base.request_id import request_id
 from holdfast.errors import HoldfastError, SessionNotFound
 from holdfast.runtime.api.session import Session
 from holdfast.runtime.guest_rpc.patience import Patience
-from holdfast.runtime.http_doors import door_guard
-from holdfast.runtime.http_doors.door_connections import ADMITTED
-from holdfast.runtime.http_doors.door_guard import Admission, App, Receive, Refusal, Scope, Send
+from holdfast.runtime.http_doors import admission
+from holdfast.runtime.http_doors.admission import Refusal, Scope, Send
 from holdfast.runtime.serve.callers import ApiCaller, Callers, chosen_actor
 from holdfast.runtime.serve.models.base_models import Ref
-from holdfast.runtime.serve.surroundings import RequestRate, Surrounded
+from holdfast.runtime.serve.request_gate import TokenDoor
 from holdfast.runtime.swerex import program_commands, runtime_bodies, runtime_files, runtime_shells
 from holdfast.runtime.swerex.expected_output import UnreadOutput
 from holdfast.runtime.swerex.runtime_bodies import (
@@ -168,46 +167,33 @@ async def close(who: From, session: Ref) -> Answer:
     return {}
 
 
-STREAMED = frozenset({("POST", "/upload")})
-"""Methods and ends of paths whose bodies may be large."""
 KEY = b"x-api-key"
 _PATH = re.compile(r"/swerex(/|$)")
 logger = logging.getLogger("holdfast.serve")
 
 
-class RuntimeDoor:
-    """The door of this wire, known by its paths; `other` answers what is not of it."""
+class RuntimeDoor(TokenDoor):
+    """The door of this wire, known by its paths; its clients send the server's token as a key."""
 
-    def __init__(self, app: App, other: App, admission: Admission) -> None:
-        self._app, self._other, self._admission = app, other, admission
+    streamed = frozenset({("POST", "/upload")})
+    missing = 401, "unauthorized", "send the server's token as auth_token of the runtime (X-API-Key)"
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request, or let the others do it."""
-        if scope["type"] != "http" or not _PATH.match(scope["path"]):
-            await self._other(scope, receive, send)
-            return
-        refusal = self._admission.elsewhere(scope) or self._refusal(scope)
-        if refusal is None:
-            scope[ADMITTED] = True
-            await self._app(scope, receive, send)
-        else:
-            status, _, why = refusal
-            await door_guard.answer(scope, send, status, {"detail": f"cannot answer: {why}"})
+    def takes(self, scope: Scope) -> Scope | None:
+        """Return a request of this wire."""
+        return scope if scope["type"] == "http" and _PATH.match(scope["path"]) else None
 
-    def _refusal(self, scope: Scope) -> Refusal | None:
-        given = [value for name, value in scope["headers"] if name.lower() == KEY]
-        if len(given) == 1 and self._admission.is_token(given[0]):
-            return None
-        return 401, "unauthorized", "send the server's token as auth_token of the runtime (X-API-Key)"
+    def given(self, scope: Scope) -> list[bytes]:
+        """Return the keys of a request."""
+        return [value for name, value in scope["headers"] if name.lower() == KEY]
 
-
-def beside(other: App, callers: Callers, admission: Admission, rate: RequestRate) -> App:
-    """Return an application that answers the requests of this wire, and leaves the others to another one."""
-    return RuntimeDoor(Surrounded(wire(callers), rate, callers.metrics, STREAMED), other, admission)
+    async def refuse(self, scope: Scope, send: Send, refusal: Refusal) -> None:
+        """Answer a request that is not let in."""
+        status, _, why = refusal
+        await admission.answer(scope, send, status, {"detail": f"cannot answer: {why}"})
 
 
 def wire(callers: Callers) -> FastAPI:
-    """Return the application without what guards and limits it."""
+    """Return the application behind that door."""
     app = FastAPI(openapi_url=None, docs_url=None, redoc_url=None, redirect_slashes=False)
     app.state.callers, app.state.unread = callers, UnreadOutput()
     app.router.routes.extend(router.routes)  # included, each would be prepared once more

@@ -10,7 +10,7 @@ import hashlib
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from holdfast.base.text import lines, plain
 from holdfast.runtime.journal.event_text import format_event
@@ -18,7 +18,8 @@ from holdfast.runtime.journal.event_text import format_event
 if TYPE_CHECKING:
     from holdfast.runtime.store.entry import Entry
 
-_BEGINS = {
+ActionKind = Literal["command", "cell", "job", "run", "files_in", "files_out", "missing"]
+_BEGINS: dict[str, tuple[ActionKind, str, str]] = {
     "command_started": ("command", "command", "shell"),
     "cell_started": ("cell", "code", "kernel"),
     "job_started": ("job", "command", "name"),
@@ -26,7 +27,7 @@ _BEGINS = {
 }
 """Entries that begin an action: its kind, and the fields with its text and its place."""
 _ENDS = frozenset({"command_ended", "cell_ended", "job_ended", "run_ended"})
-_LONE = ("files_in", "files_out", "missing")
+_LONE: tuple[ActionKind, ...] = ("files_in", "files_out", "missing")
 """Actions of one entry."""
 _OVER = ("done", "skipped")
 LONGEST = 64 << 10
@@ -64,7 +65,7 @@ class StatedAction:
     entry: str
     at: float
     actor: str
-    kind: str
+    kind: ActionKind
     text: str
     place: str = ""
     cut: bool = False
@@ -172,7 +173,7 @@ def output_digest(kind: str, details: Mapping[str, Any]) -> str:
         return ""
 
 
-def _begun(reading: _ActionReading, entry: Entry, kind: str, text: object, place: str) -> None:
+def _begun(reading: _ActionReading, entry: Entry, kind: ActionKind, text: object, place: str) -> None:
     if entry.at <= reading.since if entry.host else entry.seq <= reading.after:
         return
     details = entry.details

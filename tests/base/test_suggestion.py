@@ -10,7 +10,7 @@ import pytest
 from holdfast.base import suggestion
 from holdfast.base.text import plain
 from holdfast.runtime.api.thawing import Thawed
-from holdfast.runtime.cli.thaw_verbs import how
+from holdfast.runtime.cli.elsewhere_verbs import how
 from holdfast.runtime.guest.pulse.state import State
 from holdfast.runtime.guest_rpc.wait_state import advice
 from holdfast.runtime.pytest_plugin import holdfast_pytest

@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
+import argparse
 import signal
+import sys
 from typing import Any
 
-import typer
 from tests.compat.programs import verbs as programs
 from tests.compat.projects import verbs as projects
 
 from holdfast.errors import HoldfastError
 
-app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
-app.add_typer(projects.app, name="projects", help="Suites of real projects: docs/compat.md.")
-app.add_typer(programs.app, name="programs", help="Single programs: docs/programs.md.")
+
+def run(words: list[str]) -> int:
+    """Run a command line, and return its exit code."""
+    parser = argparse.ArgumentParser(prog="tests.compat")
+    suites = parser.add_subparsers(required=True)
+    projects.describe(suites.add_parser("projects", help="Suites of real projects: docs/compat.md."))
+    programs.describe(suites.add_parser("programs", help="Single programs: docs/programs.md."))
+    given = vars(parser.parse_args(words))
+    return int(given.pop("verb")(**given))
 
 
-def main() -> None:
+def main() -> int:
     """Run, and report errors in one line."""
 
     def ended(*_: Any) -> None:
@@ -24,11 +31,11 @@ def main() -> None:
 
     signal.signal(signal.SIGTERM, ended)
     try:
-        app()
+        return run(sys.argv[1:])
     except HoldfastError as error:
-        typer.echo(f"{error}{f' ({error.hint})' if error.hint else ''}", err=True)
-        raise SystemExit(1) from None
+        sys.stderr.write(f"{error}{f' ({error.hint})' if error.hint else ''}\n")
+        return 1
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

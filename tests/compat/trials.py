@@ -5,10 +5,9 @@ ran on.
 from __future__ import annotations
 
 import platform
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-
-import typer
 
 from holdfast import Holdfast, Session, __version__
 from holdfast.errors import HoldfastError
@@ -19,7 +18,8 @@ Say = Callable[[str], None]
 
 def note(line: str) -> None:
     """Print a line of progress."""
-    typer.echo(line, err=True)
+    sys.stderr.write(f"{line}\n")
+    sys.stderr.flush()
 
 
 @contextmanager

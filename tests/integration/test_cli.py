@@ -19,7 +19,7 @@ from tests.integration.conftest import Done
 
 from holdfast import Holdfast, Session
 from holdfast.base.home import Home
-from holdfast.runtime.cli import app
+from holdfast.runtime.cli import command_line
 
 ERROR = re.compile(r"^holdfast: cannot [^\n]+\n(  hint: [^\n]+\n)?$")
 
@@ -267,7 +267,7 @@ def test_bad_input_is_one_line_and_changes_nothing(
 
     def called(*arguments: str) -> Done:
         """Call it in this process: starting one takes longer than the call."""
-        return Done(app.call(list(arguments)), *capsys.readouterr())
+        return Done(command_line.call(list(arguments)), *capsys.readouterr())
 
     for arguments in (
         ("exec", "nope", "true"),

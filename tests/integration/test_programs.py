@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from tests.compat.__main__ import app
+from tests.compat.__main__ import run
 
 from holdfast.runtime.api.controller import Holdfast
 
@@ -17,7 +17,7 @@ def test_programs_continue_in_parent_and_copies(
 ) -> None:
     """Six at once: each result and a page; progress is printed apart from them."""
     page = tmp_path / "page.md"
-    assert app(["programs", "run", *QUICK, "--write", str(page)], standalone_mode=False) in (None, 0)
+    assert run(["programs", "run", *QUICK, "--write", str(page)]) == 0
     out, told = capsys.readouterr()
     *found, counts = out.splitlines()
     assert [line for line in found if not line.startswith("works: ")] == [], told

@@ -64,7 +64,7 @@ def test_the_package_of_agents_is_loaded_when_the_first_one_comes(
 
     with serving(make_cli(shared_home), shared_home) as found:
         assert found.get("/health")["status"] == "ok"
-        assert "holdfast.runtime.serve.served_agents" in loaded()
+        assert "holdfast.runtime.serve.agents_door" in loaded()
         assert not {"mcp", "mcp.server", "PIL"} & loaded()
         assert "shared" in anyio.run(ask, found, "sessions")
         assert "mcp.server" in loaded()

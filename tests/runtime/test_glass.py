@@ -7,14 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import typer
-from typer.testing import CliRunner
 
 from holdfast.errors import InvalidArgument, ProtocolError
 from holdfast.runtime.attachment.mirror_screen import Glass
 from holdfast.runtime.attachment.screen import shown
 from holdfast.runtime.attachment.screen_state import PROGRAM_TAIL, TAIL, OutputPart, ScreenView, parts
-from holdfast.runtime.cli.lease_verbs import duration
+from holdfast.runtime.cli.grammar import Verb, Words
+from holdfast.runtime.cli.terminal_verbs import duration
 from holdfast.runtime.guest.wire.protocol import Frame
 from holdfast.runtime.guest_rpc.shell_report import Attached, lease
 from holdfast.runtime.history.recording import recording_place, unpack_recording
@@ -258,10 +257,9 @@ def test_places_in_a_recording(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_the_lease_verb_is_particular() -> None:
     """Unknown actions and a missing recipient are refused before any request."""
-    from holdfast.runtime.cli.lease_verbs import lease
+    from holdfast.runtime.cli.terminal_verbs import lease
 
-    app = typer.Typer()
-    app.command()(lease)
+    verb = Verb("lease", lease)
     for wrong in (["S", "grab"], ["S", "give"], ["S", "take", "person:bob"]):
-        done = CliRunner().invoke(app, wrong)
-        assert isinstance(done.exception, InvalidArgument)
+        with pytest.raises(InvalidArgument):
+            verb.function(**Words(verb, wrong).values())

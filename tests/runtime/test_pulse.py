@@ -8,7 +8,7 @@ import pytest
 
 from holdfast.errors import ProtocolError
 from holdfast.runtime.api import pulse_calls
-from holdfast.runtime.cli import pulse_answers
+from holdfast.runtime.cli import pulse_verbs
 from holdfast.runtime.history.drift.changed_paths import FileChange
 from holdfast.runtime.history.drift.drift_result import Drift
 from holdfast.runtime.history.drift.since import StartingPoint
@@ -292,25 +292,25 @@ def test_answers_about_a_port() -> None:
     found = read()
     (socket,) = found.listening(80)
     owner = found.process(12)
-    (nobody,) = pulse_answers.port(Port(80, ()))
+    (nobody,) = pulse_verbs.port_lines(Port(80, ()))
     assert nobody == "port 80: nothing listens"
     good = Port(80, (Listener(socket, owner, "accepted", 200, "HTTP/1.1 200 OK"),))
-    (line,) = pulse_answers.port(good)
+    (line,) = pulse_verbs.port_lines(good)
     assert "server --port 80 (pid 12, root) · started 1 min ago · by command make serve" in line
     assert "answers: HTTP/1.1 200 OK" in line
     stuck = Port(80, (Listener(socket, owner, "timeout"),))
-    assert "does not answer · 2 connections wait" in next(pulse_answers.port(stuck))
+    assert "does not answer · 2 connections wait" in next(pulse_verbs.port_lines(stuck))
     assert (good.answers, stuck.answers) == (True, False)
 
 
 def test_answers_about_a_process() -> None:
     """Everything that belongs to it; or that there is none."""
     detail = {"cwd": "/work", "exe": "/bin/x", "memory": {"proportional": 9}, "io": {}, "limits": {}}
-    text = "\n".join(pulse_answers.process(Pulse.of({**RAW, "detail": detail}, LINEAGE, 12), 12))
+    text = "\n".join(pulse_verbs.process_lines(Pulse.of({**RAW, "detail": detail}, LINEAGE, 12), 12))
     for expected in ("in /work · program /bin/x", "children worker (10)", "tcp listens", "0 /dev/null"):
         assert expected in text
-    assert list(pulse_answers.process(read(), 99)) == ["process 99: there is none"]
-    assert "cannot be seen" in "\n".join(pulse_answers.process(read(), 10))
+    assert list(pulse_verbs.process_lines(read(), 99)) == ["process 99: there is none"]
+    assert "cannot be seen" in "\n".join(pulse_verbs.process_lines(read(), 10))
 
 
 def test_changes_since_a_snapshot_come_from_the_drift() -> None:

@@ -6,11 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import typer
 
 from holdfast.errors import RegistryError
 from holdfast.runtime.api.controller import Holdfast
-from holdfast.runtime.cli.app import call
+from holdfast.runtime.cli.command_line import call
 from holdfast.runtime.transfer import bundle_transfer
 
 
@@ -40,7 +39,7 @@ def test_pulling_an_encrypted_snapshot_may_ask_for_a_passphrase(
         raise RegistryError("cannot pull: that is another test")
 
     monkeypatch.setattr(Holdfast, "pull", pull)
-    monkeypatch.setattr(typer, "prompt", lambda *_words, **_how: "typed")
+    monkeypatch.setattr("getpass.getpass", lambda _prompt: "typed")
     monkeypatch.setenv("HOLDFAST_HOME", str(tmp_path / "home"))
     for words in ([], ["--passphrase"]):
         assert call(["pull", "one.test/a:b", *words]) == 1

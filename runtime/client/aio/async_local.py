@@ -23,7 +23,7 @@ from holdfast.runtime.client.aio.async_transport import AsyncTransport
 from holdfast.runtime.client.client_address import ClientAddress
 from holdfast.runtime.client.http_call import PartStream
 from holdfast.runtime.files.copied import Copied
-from holdfast.runtime.http_doors import door_packages
+from holdfast.runtime.http_doors import door_setup
 from holdfast.runtime.operations.context import no_progress
 
 
@@ -109,17 +109,17 @@ class PrivateServer:
     """
 
     def __init__(self, home: Home) -> None:
-        door_packages.check("serve", "use a home under asyncio")
-        from holdfast.runtime.http_doors import door_listener
-        from holdfast.runtime.http_doors.door_guard import Admission
+        door_setup.check_packages("serve", "use a home under asyncio")
+        from holdfast.runtime.http_doors import door_sockets
+        from holdfast.runtime.http_doors.admission import Admission
+        from holdfast.runtime.http_doors.request_limits import RequestRate
         from holdfast.runtime.serve import server_app
         from holdfast.runtime.serve.api_server import ApiServer
         from holdfast.runtime.serve.callers import Callers
-        from holdfast.runtime.serve.surroundings import RequestRate
 
         self._folder = TemporaryDirectory(prefix="holdfast-")
         path, token = Path(self._folder.name) / "socket", secrets.token_hex(24)
-        self._opened: socket.socket = door_listener.unix_listener(path)
+        self._opened: socket.socket = door_sockets.unix_listener(path)
         callers = Callers(home.create(), no_progress)
         app = server_app.application(callers, Admission(token, None), RequestRate(0, 1))
         self._server = ApiServer(app, callers)

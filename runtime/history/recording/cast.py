@@ -9,7 +9,7 @@ from __future__ import annotations
 import codecs
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal
 
 from holdfast.base import printable_json
 from holdfast.runtime.guest.records.timeline import Moment, MomentKind
@@ -38,7 +38,7 @@ class CastEvent:
     """One line of a cast. `at` is in Unix seconds, `offset` a position in the shell's output."""
 
     at: float
-    code: str
+    code: Literal["o", "i", "r", "m"]
     data: str
     offset: int
 

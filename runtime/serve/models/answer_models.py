@@ -89,8 +89,6 @@ class JobAnswer(AnswerBody):
 class ProgramAnswer(AnswerBody):
     """A program, running or ended; `stdout` and `stderr` count bytes it wrote, `accepted` those it read."""
 
-    state: Literal["running", "exited"]
-
 
 @answer_of(ProgramResult)
 class ProgramResultAnswer(AnswerBody):
@@ -166,8 +164,6 @@ class RecordingAnswer(AnswerBody):
 @answer_of(CastEvent)
 class CastEventAnswer(AnswerBody):
     """One event: `o` output, `i` input, `r` a new size (COLSxROWS), `m` a marker. `at` is in Unix seconds."""
-
-    code: Literal["o", "i", "r", "m"]
 
 
 @answer_of(SessionFile, without=("attributes",))
@@ -369,21 +365,16 @@ class TaskResumedAnswer(AnswerBody):
 class StatedActionAnswer(AnswerBody):
     """An action that led to a snapshot, its stated reasons, and its result."""
 
-    kind: Literal["command", "cell", "job", "run", "files_in", "files_out", "missing"]
-
 
 @answer_of(RedoneAction)
 class RedoneActionAnswer(AnswerBody):
     """An action, and what became of it."""
-
-    fate: Literal["same", "skipped", "differs", "stopped"]
 
 
 @answer_of(Redo)
 class RedoAnswer(AnswerBody):
     """What was repeated, in which session; `left`: how many actions were not reached."""
 
-    rung: Literal["live", "files", "fresh"]
     complete: bool
 
 

@@ -9,7 +9,7 @@ from fastapi import Request, WebSocket, WebSocketDisconnect
 from starlette.responses import Response
 
 from holdfast.base.version import VERSION
-from holdfast.runtime.serve import surroundings
+from holdfast.runtime.serve import request_gate
 from holdfast.runtime.serve.answer_forms import ERRORS
 from holdfast.runtime.serve.callers import ACTOR, ApiCaller, chosen_actor
 from holdfast.runtime.serve.channels.channel_connection import ChannelConnection
@@ -40,7 +40,7 @@ async def health(request: Request) -> HealthAnswer:
 )
 async def metrics(request: Request) -> Response:
     """Return the server's figures for Prometheus."""
-    return Response(request.app.state.callers.metrics.text(), headers={"Content-Type": surroundings.TYPE})
+    return Response(request.app.state.callers.metrics.text(), headers={"Content-Type": request_gate.TYPE})
 
 
 sockets = api_router()

@@ -1,7 +1,7 @@
 """The command that tries programs lists them, and refuses unknown names. Needs no engine."""
 
 import pytest
-from tests.compat.__main__ import app
+from tests.compat.__main__ import run
 from tests.compat.programs import catalog
 
 from holdfast.errors import InvalidArgument
@@ -9,7 +9,7 @@ from holdfast.errors import InvalidArgument
 
 def test_the_command_lists_the_programs(capsys: pytest.CaptureFixture[str]) -> None:
     """One program to a line, in the order of the catalog."""
-    app(["programs", "list"], standalone_mode=False)
+    run(["programs", "list"])
     lines = capsys.readouterr().out.splitlines()
     assert [line.split()[0] for line in lines] == [program.name for program in catalog.PROGRAMS]
 
@@ -17,4 +17,4 @@ def test_the_command_lists_the_programs(capsys: pytest.CaptureFixture[str]) -> N
 def test_the_command_refuses_an_unknown_name() -> None:
     """Before a session is made."""
     with pytest.raises(InvalidArgument, match="'emacs'"):
-        app(["programs", "run", "bash-jobs", "emacs"], standalone_mode=False)
+        run(["programs", "run", "bash-jobs", "emacs"])

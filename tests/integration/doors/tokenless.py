@@ -9,8 +9,8 @@ from pathlib import Path
 import uvicorn
 
 from holdfast.base.home import Home
-from holdfast.runtime.http_doors import door_listener
-from holdfast.runtime.http_doors.door_guard import Receive, Scope, Send
+from holdfast.runtime.http_doors import door_sockets
+from holdfast.runtime.http_doors.admission import Receive, Scope, Send
 from holdfast.runtime.mcp import http_door
 from holdfast.runtime.mcp.agent_server import AgentServer
 from holdfast.runtime.mcp.agent_sessions import Default
@@ -19,7 +19,7 @@ from holdfast.runtime.mcp.agent_sessions import Default
 def main() -> None:
     """Serve on any free port, and print the address."""
     token = os.environ[http_door.TOKEN.variable]
-    opened = door_listener.listener("0")
+    opened = door_sockets.listener("0")
     app = http_door.application(AgentServer(Home(Path(sys.argv[1])), Default("suite")), opened, token)
 
     async def with_token(scope: Scope, receive: Receive, send: Send) -> None:

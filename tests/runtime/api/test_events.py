@@ -13,7 +13,7 @@ import pytest
 
 from holdfast.errors import GuestDisconnected, InvalidArgument, ProtocolError, SessionDead
 from holdfast.runtime.api.events import read
-from holdfast.runtime.cli.event_verbs import moment
+from holdfast.runtime.cli.observe_verbs import moment
 from holdfast.runtime.guest.wire.protocol import Frame
 from holdfast.runtime.guest_rpc.event import Event, parse
 from holdfast.runtime.guest_rpc.guest_client import GuestClient

@@ -10,10 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import typer
 import yaml
 
-from holdfast.runtime.cli.app import application
+from holdfast.runtime.cli import grammar, verb_table
 
 RECIPES = Path(__file__).parents[3] / "docs" / "recipes"
 Run = Callable[..., list[list[str]]]
@@ -64,10 +63,7 @@ def run(tmp_path: Path) -> Run:
 def parsed(arguments: list[str]) -> dict[str, Any]:
     """Return the command line's reading of it."""
     assert arguments[:2] == ["ci", "run"]
-    command: Any = typer.main.get_command(application())
-    verb = command.commands["ci"].commands["run"]
-    with verb.make_context("run", list(arguments[2:])) as context:
-        return dict(context.params)
+    return grammar.Words(verb_table.load("ci run"), arguments[2:]).values()
 
 
 def keys(tmp_path: Path) -> str:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from holdfast.runtime.cli import html_tables, missing_modules, sixel_pictures
+from holdfast.runtime.cli import cell_view, html_tables, sixel_pictures
 from holdfast.runtime.cli.cell_view import CellView
 
 PAGE = """<p>before</p><table><thead><tr><th></th><th>size &amp; unit</th></tr></thead>
@@ -91,7 +91,7 @@ def test_a_picture_that_cannot_be_read_is_not_drawn() -> None:
 )
 def test_a_missing_module_has_a_way_to_get_it(name: str, value: str, suggested: str) -> None:
     """A command to copy; a name that no module can have is not repeated."""
-    line = missing_modules.hint(name, value, "work")
+    line = cell_view.missing_module(name, value, "work")
     assert suggested in line if suggested else line == ""
 
 

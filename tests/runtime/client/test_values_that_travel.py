@@ -4,21 +4,59 @@ from __future__ import annotations
 
 import json
 import random
+import sys
+import typing
 from collections.abc import Callable
-from typing import Any, get_args
+from dataclasses import fields
+from datetime import UTC, datetime
+from types import NoneType, UnionType
+from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import pytest
+from pydantic import BaseModel
 
+from holdfast.base.value_classes import as_table
 from holdfast.runtime.api import plain_tables
-from holdfast.runtime.client import client_values
+from holdfast.runtime.api.job_info import JobInfo
+from holdfast.runtime.api.redo_snapshot import Redo
+from holdfast.runtime.client import client_values, insight_values
+from holdfast.runtime.client.aio.async_shell import shell_told
 from holdfast.runtime.files.copied import Copied
 from holdfast.runtime.files.file_tree import ChangeKind, WatchedChange
 from holdfast.runtime.files.session_file import SessionFile
+from holdfast.runtime.guest.pulse.state import WAITING, State
 from holdfast.runtime.guest_rpc.kernel_calls import DISPLAYS
-from holdfast.runtime.guest_rpc.results import ENDS, CellError, CellEvent, CellResult, ExecResult
+from holdfast.runtime.guest_rpc.kernel_report import KernelInfo, KernelSpecInfo
+from holdfast.runtime.guest_rpc.program_result import ProgramResult
+from holdfast.runtime.guest_rpc.results import ENDS, CellError, CellEvent, CellResult, ExecResult, Screen
+from holdfast.runtime.guest_rpc.shell_report import Lease, ShellInfo
+from holdfast.runtime.history.recording.cast import CastEvent
+from holdfast.runtime.history.repositories.repository_state import RepositoryChange
+from holdfast.runtime.restore.compat.command_history import Recorded
 from holdfast.runtime.serve.calls import followed_calls
+from holdfast.runtime.serve.calls.followed_calls import _program_answer
+from holdfast.runtime.serve.models.answer_models import (
+    CastEventAnswer,
+    JobAnswer,
+    KernelAnswer,
+    KernelSpecAnswer,
+    LadderAnswer,
+    LeaseAnswer,
+    ProgramResultAnswer,
+    RecordedAnswer,
+    RedoAnswer,
+    RepositoryChangeAnswer,
+    ScreenAnswer,
+    ShellAnswer,
+    StatedActionAnswer,
+)
+from holdfast.runtime.serve.models.base_models import AnswerBody
+from holdfast.runtime.task.stated_actions import StatedAction
+from holdfast.snapshots.fitness import Ladder
 
 ROUNDS = 200
+NAMED = {"State": State}
+"""Classes that modules name only for type checkers."""
 
 
 def on_the_wire(value: Any) -> Any:
@@ -129,6 +167,39 @@ class Maker(random.Random):
             cols=80,
         )
 
+    def any_of(self, form: Any) -> Any:
+        """Return a value of a type, as the annotations of its fields say."""
+        origin, parts = get_origin(form), get_args(form)
+        if origin is Annotated:
+            return self.any_of(parts[0])
+        if origin in (Union, UnionType, Literal):
+            return self.choice(parts) if origin is Literal else self.any_of(self.choice(parts))
+        if origin in (tuple, list):
+            both = parts[:1] * 2 if parts[-1] is Ellipsis or origin is list else parts
+            return origin(map(self.any_of, both))
+        if origin is not None:  # a table
+            return {f"k{number}": self.any_of(parts[1]) for number in range(self.randrange(3))}
+        plain: dict[Any, Callable[[], Any]] = {
+            str: lambda: self.choice(("", "a", "b c")),
+            bytes: lambda: self.choice((b"", b"out", b"\xff")),
+            int: lambda: self.choice((1, 7, 500)),
+            float: lambda: self.randrange(10**6) / 8,
+            bool: self.flag,
+            NoneType: lambda: None,
+            Any: lambda: self.choice((1, "x")),
+            datetime: lambda: datetime.fromtimestamp(self.randrange(10**9), UTC),
+        }
+        plain[State] = lambda: State("waiting", self.choice(WAITING), 7, "su", 1.5, self.choice(("", "> ")))
+        return plain[form]() if form in plain else self.value(form)
+
+    def value(self, kind: Any) -> Any:
+        """Return a value of a class, with a value of each field."""
+        if issubclass(kind, BaseModel):
+            forms = {name: field.annotation for name, field in kind.model_fields.items()}
+            return kind.model_construct(**{name: self.any_of(form) for name, form in forms.items()})
+        forms = get_type_hints(kind, vars(sys.modules[kind.__module__]) | vars(typing) | NAMED)
+        return kind(**{each.name: self.any_of(forms[each.name]) for each in fields(kind) if each.init})
+
     def copied(self) -> Copied:
         return Copied(
             self.number(), self.number(), self.number(), self.number(), {"/a": self.text()}, [self.text()]
@@ -158,12 +229,54 @@ def copied(value: Copied) -> Copied:
     return client_values.copied(on_the_wire(value.as_dict()))
 
 
+def answered(answer: type[AnswerBody], read: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """Return what sends a value in an answer over HTTP, and reads it again."""
+
+    def travel(value: Any) -> Any:
+        told = value.as_dict() if hasattr(value, "as_dict") else None
+        told = told or (value.model_dump() if isinstance(value, BaseModel) else as_table(value))
+        return read(on_the_wire(answer.model_validate(told).model_dump(mode="json")))
+
+    return travel
+
+
+def program(value: ProgramResult) -> ProgramResult:
+    told = on_the_wire(
+        ProgramResultAnswer.model_validate(_program_answer(value, reported=False)).model_dump()
+    )
+    streams = {name: client_values.data_in(told, name) for name in ("stdout", "stderr")}
+    return client_values.program_result(told, streams, told["dropped"])
+
+
+def of(kind: Any) -> Callable[[Maker], Any]:
+    return lambda maker: maker.value(kind)
+
+
 TRAVEL: dict[str, tuple[Callable[[Maker], Any], Callable[[Any], Any]]] = {
     "a change of files": (Maker.change, change),
     "an event of a cell": (Maker.event, event),
     "a result of a cell": (Maker.cell, cell),
     "a result of a command": (Maker.result, result),
     "a copy": (Maker.copied, copied),
+    "a result of a program": (of(ProgramResult), program),
+    "a job": (of(JobInfo), answered(JobAnswer, client_values.job_info)),
+    "a screen": (of(Screen), answered(ScreenAnswer, client_values.screen)),
+    "a shell": (of(ShellInfo), answered(ShellAnswer, shell_told)),
+    "a kernel": (of(KernelInfo), answered(KernelAnswer, KernelInfo.of)),
+    "a spec of kernels": (of(KernelSpecInfo), answered(KernelSpecAnswer, KernelSpecInfo.of)),
+    "a lease": (of(Lease), answered(LeaseAnswer, Lease.of)),
+    "a way to continue": (of(Ladder), answered(LadderAnswer, insight_values.ladder)),
+    "what was run": (of(Recorded), answered(RecordedAnswer, insight_values.recorded)),
+    "an action": (of(StatedAction), answered(StatedActionAnswer, insight_values.action)),
+    "what was repeated": (of(Redo), answered(RedoAnswer, insight_values.redo)),
+    "a repository": (
+        of(RepositoryChange),
+        answered(RepositoryChangeAnswer, lambda told: insight_values.read(RepositoryChange, told)),
+    ),
+    "an event of a recording": (
+        of(CastEvent),
+        answered(CastEventAnswer, lambda told: insight_values.cast_event(json.dumps(told).encode())),
+    ),
 }
 
 
@@ -180,9 +293,7 @@ def test_each_field_is_tried(kind: str) -> None:
     """Otherwise a field that is left out on the way would not be noticed."""
     make, _ = TRAVEL[kind]
     values = [make(Maker(seed)) for seed in range(ROUNDS)]
-    constant = {
-        name
-        for name in type(values[0]).__dataclass_fields__
-        if len({repr(getattr(value, name)) for value in values}) == 1
-    }
-    assert constant <= {"waiting", "news", "rows", "cols", "cell_id", "command_id"}
+    first = type(values[0])
+    names = first.model_fields if issubclass(first, BaseModel) else first.__dataclass_fields__
+    constant = {name for name in names if len({repr(getattr(value, name)) for value in values}) == 1}
+    assert constant <= {"waiting", "news", "rows", "cols", "cell_id", "command_id"}, constant

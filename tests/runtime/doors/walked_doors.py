@@ -21,8 +21,8 @@ from holdfast.base.home import Home
 from holdfast.runtime.cli.served_doors import ServedDoors
 from holdfast.runtime.e2b.code_interpreter import InterpreterRoute
 from holdfast.runtime.e2b.sandbox_access import SandboxTokens
+from holdfast.runtime.mcp.http_door import agent_app
 from holdfast.runtime.operations.context import no_progress
-from holdfast.runtime.serve.served_agents import agent_app
 from holdfast.runtime.store.row_details import SessionDetails
 
 TOKEN = "the-token-of-this-server"

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from typing import Any, cast
 
 import pytest
+from tests.runtime.serve.gated_doors import gated, nothing
 
 from holdfast.runtime.e2b import sandbox_access
 from holdfast.runtime.e2b.sandbox_access import (
@@ -23,10 +24,11 @@ from holdfast.runtime.e2b.sandbox_access import (
     Scopes,
     is_of_wire,
     named,
+    said_by_name,
     signature,
 )
-from holdfast.runtime.http_doors.door_connections import ADMITTED
-from holdfast.runtime.http_doors.door_guard import Admission
+from holdfast.runtime.http_doors.admission import Admission
+from holdfast.runtime.http_doors.door_sockets import ADMITTED
 from holdfast.runtime.serve.call_threads import TooManyCalls
 from holdfast.runtime.serve.callers import Callers
 
@@ -65,8 +67,8 @@ def asked(request: dict[str, Any]) -> str | int:
     scopes = Scopes(*map(app, ("control", "sandbox", "contexts", "files")))
 
     async def met() -> None:
-        door = SandboxDoor(scopes, app("other"), Admission("secret"), TOKENS, SandboxIds(ids))
-        await door(request, None, send)  # type: ignore[arg-type]
+        door = SandboxDoor(Admission("secret"), scopes, TOKENS, SandboxIds(ids))
+        await gated(door, other=app("other"))(request, nothing, send)
 
     asyncio.run(met())
     return found[0]
@@ -199,9 +201,9 @@ async def test_ids_that_cannot_be_read_are_an_answer() -> None:
     async def never(*_: Any) -> None:
         raise AssertionError
 
-    door = SandboxDoor(Scopes(*[never] * 4), never, Admission("secret"), TOKENS, SandboxIds(read))
+    door = SandboxDoor(Admission("secret"), Scopes(*[never] * 4), TOKENS, SandboxIds(read))
     request = scope("/envs", e2b_sandbox_id=ONE, x_access_token=TOKENS.access(ONE))
-    await door(request, None, send)  # type: ignore[arg-type]
+    await gated(door, other=never)(request, nothing, send)
     assert answers[0]["status"] == 503
 
 
@@ -317,12 +319,17 @@ def port_asked(host: str, kind: str = "http", there: Iterable[str] = (ONE,), **h
         return there
 
     pairs = [(name.replace("_", "-").encode(), text.encode()) for name, text in headers.items()]
-    scope = {"type": kind, "path": "/v1/sessions", "headers": [(b"host", host.encode()), *pairs]}
-    admission = Admission("secret", ["box.example"])
+    scope = {
+        "type": kind,
+        "method": "GET",
+        "path": "/v1/sessions",
+        "headers": [(b"host", host.encode()), *pairs],
+    }
+    rules = Admission("secret", ["box.example"])
 
     async def met() -> None:
-        door = PortDoor(traffic, other, cast("Callers", None), admission, TOKENS, SandboxIds(ids))
-        await door(scope, None, send)  # type: ignore[arg-type]
+        door = PortDoor(rules, traffic, cast("Callers", None), TOKENS, SandboxIds(ids))
+        await gated(door, other=other, read=said_by_name(rules))(scope, nothing, send)
 
     asyncio.run(met())
     return found[0]

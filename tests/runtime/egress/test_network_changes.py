@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from holdfast.errors import InvalidArgument
-from holdfast.runtime.cli.network_verbs import lines
+from holdfast.runtime.cli.session_verbs import network_lines
 from holdfast.runtime.egress.attempt_log import Refusal
 from holdfast.runtime.egress.network_changes import Reach, carried, changed
 from holdfast.runtime.sessions.session_options import SessionOptions
@@ -67,7 +67,7 @@ def test_the_display_has_a_line_for_each_entry() -> None:
     ]
     reached = Reach("internet", ("10.0.0.1:80",), (), ("10.0.0.53",), tuple(refused))
 
-    assert lines(reached, now) == [
+    assert network_lines(reached, now) == [
         "reaches   the internet, and nothing of the host or around it",
         "allowed   10.0.0.1:80",
         "names by  10.0.0.53",
@@ -75,5 +75,5 @@ def test_the_display_has_a_line_for_each_entry() -> None:
         "refused   icmp 10.0.0.7, 2 packets, last 1 min ago",
     ]
     many = Reach("open", (), (), (), tuple(refused * 20), refused_more=True)
-    assert len(lines(many, now)) == 1 + 20 + 2
-    assert lines(many, now)[-2].strip() == "and 20 more destinations: --json"
+    assert len(network_lines(many, now)) == 1 + 20 + 2
+    assert network_lines(many, now)[-2].strip() == "and 20 more destinations: --json"

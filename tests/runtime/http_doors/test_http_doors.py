@@ -12,9 +12,9 @@ import pytest
 
 from holdfast.base.home import Home
 from holdfast.errors import InvalidArgument
-from holdfast.runtime.http_doors.door_guard import Admission, guarded
-from holdfast.runtime.http_doors.door_listener import listener, unix_listener, url
-from holdfast.runtime.http_doors.door_token import DoorToken, token_of
+from holdfast.runtime.http_doors.admission import Admission, guarded
+from holdfast.runtime.http_doors.door_setup import DoorToken, token_of
+from holdfast.runtime.http_doors.door_sockets import listener, unix_listener, url
 
 TOKEN = "0123456789abcdef0123"
 DOOR = DoorToken("HOLDFAST_TEST_TOKEN", "test-token")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from pathlib import Path
+from typing import cast
 
 import pytest
 from fastapi import FastAPI
@@ -14,7 +15,7 @@ from starlette.routing import Route, WebSocketRoute
 
 from holdfast.base.home import Home
 from holdfast.runtime.e2b import e2b_app
-from holdfast.runtime.e2b.sandbox_access import SandboxTokens
+from holdfast.runtime.e2b.sandbox_access import SandboxTokens, Scopes
 from holdfast.runtime.e2b.sandbox_lives import SandboxLives
 from holdfast.runtime.operations.context import no_progress
 from holdfast.runtime.serve import server_app
@@ -24,18 +25,18 @@ from holdfast.runtime.swerex import swerex_app
 from holdfast.runtime.swerex.swerex_app import AsciiAnswer
 
 
-def _wire(callers: Callers) -> e2b_app.SandboxWire:
+def _wire(callers: Callers) -> Scopes:
     return e2b_app.wire(
         callers, SandboxTokens("0123456789abcdef"), SandboxLives(callers), e2b_app.session_ids(callers)
     )
 
 
 def _control(callers: Callers) -> FastAPI:
-    return _wire(callers).control
+    return cast("FastAPI", _wire(callers).control)
 
 
 def _sandbox(callers: Callers) -> FastAPI:
-    return _wire(callers).sandbox
+    return cast("FastAPI", _wire(callers).sandbox)
 
 
 def _made(make: Callable[[Callers], FastAPI], folder: Path) -> FastAPI:

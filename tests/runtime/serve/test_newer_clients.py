@@ -13,10 +13,10 @@ from holdfast.base.home import Home
 from holdfast.base.version import VERSION
 from holdfast.errors import HoldfastError, InvalidArgument
 from holdfast.runtime.client.client_errors import error_of
-from holdfast.runtime.http_doors.door_guard import Admission
+from holdfast.runtime.http_doors.admission import Admission
+from holdfast.runtime.http_doors.request_limits import RequestRate
 from holdfast.runtime.serve import server_app
 from holdfast.runtime.serve.callers import Callers
-from holdfast.runtime.serve.surroundings import RequestRate
 
 TOKEN = "a-token-of-this-test"
 

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from holdfast.errors import InvalidArgument, SessionBusy
+from holdfast.runtime.http_doors.request_limits import RequestRate
 from holdfast.runtime.serve import event_format
 from holdfast.runtime.serve.call_threads import CallThreads, TooManyCalls
 from holdfast.runtime.serve.channels.channel_connection import CreditGate
@@ -23,7 +24,6 @@ from holdfast.runtime.serve.channels.channel_messages import (
     typed,
 )
 from holdfast.runtime.serve.event_streams import EventBridge, StreamedCall
-from holdfast.runtime.serve.surroundings import RequestRate
 
 
 @pytest.mark.parametrize(

@@ -11,11 +11,11 @@ import httpx
 import pytest
 
 from holdfast.base.home import Home
-from holdfast.runtime.http_doors.door_guard import Admission
+from holdfast.runtime.http_doors.admission import Admission
+from holdfast.runtime.http_doors.request_limits import RequestRate
 from holdfast.runtime.serve import callers as callers_module
 from holdfast.runtime.serve import server_app
 from holdfast.runtime.serve.callers import ApiCaller, Callers
-from holdfast.runtime.serve.surroundings import RequestRate
 
 TOKEN = "a-token-of-this-test"
 

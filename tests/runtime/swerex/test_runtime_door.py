@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 from pydantic import TypeAdapter, ValidationError
+from tests.runtime.serve.gated_doors import gated, nothing
 
 from holdfast.errors import InvalidArgument
-from holdfast.runtime.http_doors.door_guard import Admission
+from holdfast.runtime.http_doors.admission import Admission
 from holdfast.runtime.swerex.program_commands import words
 from holdfast.runtime.swerex.runtime_bodies import Action, PlainCommand, ShellCommand, ShellInterrupt
 from holdfast.runtime.swerex.runtime_files import decoded
@@ -32,7 +33,12 @@ def asked(path: str, *keys: str, host: str = "localhost") -> str | int:
 
     headers = [(b"host", host.encode()), *((b"X-API-Key", key.encode()) for key in keys)]
     scope = {"type": "http", "method": "POST", "path": path, "query_string": b"", "headers": headers}
-    asyncio.run(RuntimeDoor(app, other, Admission("secret"))(scope, None, send))  # type: ignore[arg-type]
+    gate = gated(RuntimeDoor(Admission("secret"), app), other=other)
+
+    async def met() -> None:
+        await gate(scope, nothing, send)
+
+    asyncio.run(met())
     return found[0]
 
 

@@ -1,0 +1,132 @@
+"""Verbs that serve others: serve, mcp."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from pathlib import Path
+
+from holdfast.base import ids
+from holdfast.base.home import Home
+from holdfast.errors import InvalidArgument
+from holdfast.runtime.cli import printing
+from holdfast.runtime.cli.arguments import session_options
+from holdfast.runtime.cli.caller import EarlyOptions
+from holdfast.runtime.cli.grammar import examples, option
+from holdfast.runtime.http_doors import door_setup
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+PORT = "8420"
+
+
+@examples("serve", "serve --listen 9000")
+def serve(
+    listen: str | None = option(
+        "--listen", metavar="PORT|HOST:PORT", help=f"A port of loopback; {PORT} by default."
+    ),
+    unix: Path | None = option("--unix", metavar="PATH", help="A unix socket instead, for you alone."),
+    anywhere: bool = option("--anywhere", help="Let --listen name an address beyond loopback."),
+    host_name: list[str] | None = option(
+        "--host-name", metavar="NAME", help="A name that clients can use for this server."
+    ),
+    origin: list[str] | None = option(
+        "--origin", metavar="URL", help="Let pages of this origin use the server."
+    ),
+    rate: float = option(
+        "--rate", default=500, least=0, help="Requests a second in the long run; 0 is any number."
+    ),
+    new_token: bool = option("--new-token", help="Make a new token; that of before opens nothing any more."),
+) -> None:
+    """Serve sessions over HTTP and WebSockets, to those who have the token."""
+    door_setup.check_packages("serve", "serve")
+    if listen is not None and unix is not None:
+        raise InvalidArgument("cannot listen on both a port and a unix socket", hint="leave out one")
+    from holdfast.runtime.cli.served_doors import ServedDoors
+    from holdfast.runtime.http_doors import door_sockets
+    from holdfast.runtime.serve import api_server
+
+    logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stderr)
+    logging.getLogger("uvicorn").setLevel(logging.ERROR)
+    home = Home.default().create()
+    opened = door_sockets.inherited()
+    if opened is None and unix is not None:
+        opened = door_sockets.unix_listener(unix)
+    elif opened is None:
+        opened = door_sockets.listener(listen or PORT, anywhere=anywhere)
+    # Last: where a server listens already, its token remains.
+    token, file = door_setup.token_of(home, door_setup.SERVER, new=new_token)
+    hosts = None if door_sockets.is_unix(opened) else host_name or ()
+    doors = ServedDoors(
+        home,
+        token,
+        printing.note,
+        hosts=hosts,
+        origins=origin or (),
+        rate=rate,
+        actor=EarlyOptions.actor,
+    )
+    where = f"is in {file}" if file else f"is that of {door_setup.SERVER.variable}"
+
+    def ready() -> None:
+        printing.say(f"serving {door_sockets.url(opened)}")
+        sys.stdout.flush()
+        printing.note(f"the token {where}; clients send it as `Authorization: Bearer TOKEN`")
+
+    try:
+        api_server.serve(doors.app, doors.callers, opened, ready, doors.beside)
+    finally:
+        if unix is not None:
+            unix.unlink(missing_ok=True)
+
+
+@examples("mcp", "mcp --image data --warm")
+def mcp(
+    session: str | None = option(
+        "--session", metavar="NAME", help="The default session, else one for this folder."
+    ),
+    template: str | None = option("--template", help="Start sessions that are made from this template."),
+    options: dict[str, Any] = session_options("mcp"),
+    warm: bool = option("--warm", help="Start sessions that are made with the kernel ready."),
+    http: str | None = option("--http", metavar="PORT", help="Serve on this port of loopback."),
+    new_token: bool = option(
+        "--new-token", help="With --http: make a new token; that of before opens nothing any more."
+    ),
+) -> None:
+    """Serve agents over the Model Context Protocol, on standard input and output or over HTTP."""
+    door_setup.check_packages("mcp", "serve agents")
+    if http is None and sys.stdin.isatty():
+        raise InvalidArgument(
+            "cannot serve agents on a terminal: an agent's program starts this",
+            hint="for example: claude mcp add holdfast -- holdfast mcp",
+        )
+    from holdfast.runtime.mcp.agent_server import AgentServer
+    from holdfast.runtime.mcp.agent_sessions import Default
+    from holdfast.runtime.sessions.session_options import SessionOptions
+
+    SessionOptions.parse(**options)  # now, where a person sees what is wrong
+    if template is not None:
+        options["template"] = template
+    if warm:
+        options["warm"] = True
+    default = Default(ids.check_name(session), options) if session else Default.of_folder(Path.cwd(), options)
+    server = AgentServer(None, default, actor=EarlyOptions.actor, progress=printing.note)
+    if http is None:
+        server.run("stdio")
+    else:
+        _serve_http(server, http, new_token=new_token)
+
+
+def _serve_http(server: Any, address: str, *, new_token: bool) -> None:
+    from holdfast.runtime.http_doors import door_sockets
+    from holdfast.runtime.mcp import http_door
+
+    opened = door_sockets.listener(address)
+    token, file = door_setup.token_of(Home.default().create(), http_door.TOKEN, new=new_token)
+    printing.say(f"serving {http_door.url(opened)}")
+    sys.stdout.flush()
+    where = f"is in {file}" if file else f"is that of {http_door.TOKEN.variable}"
+    printing.note(f"the token {where}; clients send it as `Authorization: Bearer TOKEN`")
+    http_door.serve(server, opened, token)

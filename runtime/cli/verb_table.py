@@ -1,0 +1,192 @@
+"""All verbs: their families as `holdfast --help` shows them, a line for each, and where its function is.
+
+The line distinguishes a verb from all others; what it does in full is its own help. A command line loads the
+module of its verb and no other, because all of them take longer to load than most commands take to run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from holdfast.runtime.cli import grammar
+
+_Place = str | Mapping[str, str]
+FAMILIES: Mapping[str, Mapping[str, tuple[str, _Place]]] = {
+    "Every day": {
+        "new": ("Start a session.", "session_verbs:new"),
+        "ls": ("List sessions.", "session_verbs:ls"),
+        "exec": ("Run a command in the session's shell.", "shell_verbs:exec_"),
+        "cell": ("Run code in the session's Jupyter kernel.", "kernel_verbs:cell"),
+        "attach": ("Join the session's terminal.", "terminal_verbs:attach"),
+        "pulse": ("Show what is running and what it is waiting for.", "pulse_verbs:pulse"),
+        "snapshot": ("Capture a session, running processes included.", "snapshot_verbs:snapshot"),
+        "restore": ("Start a new session from a snapshot.", "snapshot_verbs:restore"),
+        "fork": ("Start several copies of a session or snapshot.", "snapshot_verbs:fork"),
+        "rm": ("End sessions and delete them.", "session_verbs:rm"),
+    },
+    "Sessions": {
+        "suspend": ("Capture a session and free its memory.", "snapshot_verbs:suspend"),
+        "resume": ("Continue a suspended session, or start a dead one again.", "snapshot_verbs:resume"),
+        "rewind": ("Take a session back to a snapshot, in place.", "history_verbs:rewind"),
+        "network": ("Show or change what a session can reach.", "session_verbs:network"),
+        "shells": ("List shells, open a further one, or close it.", "terminal_verbs:shells"),
+        "lease": ("Show, take, return or hand over the shell.", "terminal_verbs:lease"),
+        "kernels": (
+            "List kernels, running and available ones; open or close one.",
+            "kernel_verbs:kernels",
+        ),
+        "kernel": (
+            "Interrupt or restart the Jupyter kernel.",
+            {
+                "interrupt": "kernel_verbs:interrupt",
+                "restart": "kernel_verbs:restart",
+            },
+        ),
+    },
+    "Run": {
+        "run": ("Run a program without shell and terminal.", "run_verbs:run"),
+        "cp": ("Copy files into a session or out of it.", "file_verbs:cp"),
+        "wait": ("Wait for a running command to end.", "shell_verbs:wait"),
+        "send": ("Type text and keys into the terminal.", "shell_verbs:send"),
+        "screen": ("Show what the terminal shows now.", "shell_verbs:screen"),
+        "jobs": ("List commands started by `exec --detach`.", "run_verbs:jobs"),
+        "job": ("Show the state of one of them.", "run_verbs:job"),
+        "output": ("Print what one of them wrote.", "run_verbs:output_"),
+        "kill": ("Send one of them a signal.", "run_verbs:kill"),
+    },
+    "Work": {
+        "task": (
+            "Record what is to be done, and how far it is.",
+            {
+                "set": "task_verbs:set_",
+                "plan": "task_verbs:plan",
+                "step": "task_verbs:step",
+                "claim": "task_verbs:claim",
+                "release": "task_verbs:release",
+                "done": "task_verbs:done",
+                "attempt": "task_verbs:attempt",
+                "decide": "task_verbs:decide",
+                "alternative": "task_verbs:alternative",
+                "answer": "task_verbs:answer",
+                "note": "task_verbs:note",
+                "reread": "task_verbs:reread",
+                "artifact": "task_verbs:artifact",
+                "artifacts": "task_verbs:artifacts",
+                "drop": "task_verbs:drop",
+                "block": "task_verbs:block",
+                "unblock": "task_verbs:unblock",
+                "show": "task_verbs:show",
+                "import": "task_verbs:import_",
+                "resume": "task_verbs:resume",
+            },
+        ),
+        "checkpoint": ("Capture a session with the record of its task.", "task_verbs:checkpoint"),
+        "handoff": ("Print what a successor needs to continue.", "task_verbs:handoff"),
+        "board": ("Show where the tasks of all sessions stand.", "task_verbs:board"),
+        "report": ("Show what was done since a time, and verified how.", "work_verbs:report"),
+        "artifact": (
+            "Fetch files that sessions have produced.",
+            {
+                "ls": "work_verbs:list_",
+                "get": "work_verbs:get",
+                "rm": "work_verbs:remove",
+            },
+        ),
+    },
+    "Observe": {
+        "events": ("Show deaths, waits, captures and refused connections.", "observe_verbs:events"),
+        "journal": ("Show what was run, by whom, why, and its result.", "observe_verbs:journal"),
+        "drift": ("Show what has changed since a moment, and who did it.", "history_verbs:drift"),
+        "replay": ("Play back what the terminal showed.", "observe_verbs:replay"),
+        "watch": ("Show changes of a session's files as they happen.", "file_verbs:watch"),
+    },
+    "Snapshots": {
+        "snapshots": ("List snapshots.", "history_verbs:snapshots"),
+        "template": ("Keep a session as a template for new ones.", "snapshot_verbs:template"),
+        "diff": ("Show what differs between two snapshots.", "history_verbs:diff"),
+        "verify": ("Check every stored byte, and repair what can be.", "history_verbs:verify"),
+        "redo": ("Repeat in a new session what led to a snapshot.", "history_verbs:redo"),
+        "rmi": ("Delete snapshots.", "snapshot_verbs:rmi"),
+        "serve-captures": (
+            "Take snapshots when programs in a session ask.",
+            "retention_verbs:serve_captures",
+        ),
+    },
+    "Move": {
+        "move": ("Move a session to another machine, live.", "elsewhere_verbs:move"),
+        "receive": ("Take in a session: `move` starts this over there.", "elsewhere_verbs:receive"),
+        "fits": ("Show how much of a snapshot can run on this machine.", "elsewhere_verbs:fits"),
+        "thaw": ("Fetch, check and restore a captured failure, and attach.", "elsewhere_verbs:thaw"),
+        "export": ("Write a snapshot to a signed file.", "transfer_verbs:export"),
+        "import": ("Read a snapshot from a file.", "transfer_verbs:import_"),
+        "push": ("Send a snapshot to a registry.", "transfer_verbs:push"),
+        "pull": ("Fetch a snapshot from a registry.", "transfer_verbs:pull"),
+        "key": (
+            "Manage the keys that sign snapshots.",
+            {
+                "new": "transfer_verbs:new",
+                "trust": "transfer_verbs:trust",
+                "list": "transfer_verbs:list_",
+                "rm": "transfer_verbs:rm",
+            },
+        ),
+    },
+    "CI": {
+        "ci": (
+            "Run a job; if it fails, capture it alive.",
+            {
+                "run": "ci_verbs:run",
+            },
+        ),
+        "retry": ("Repeat a command from one snapshot: is it flaky?", "ci_verbs:retry"),
+        "bisect": ("Find the snapshot from which a command begins to fail.", "ci_verbs:bisect"),
+    },
+    "Keep": {
+        "policy": ("Set when to capture automatically, and what to keep.", "retention_verbs:policy"),
+        "autosnap": ("Capture sessions when they are idle.", "retention_verbs:autosnap"),
+        "pin": ("Keep snapshots until they are deleted by hand.", "retention_verbs:pin"),
+        "unpin": ("Let policy and quota delete snapshots again.", "retention_verbs:unpin"),
+        "quota": ("Limit the room that snapshots take.", "retention_verbs:quota"),
+        "gc": ("Delete what is expired, orphaned or over quota.", "retention_verbs:gc"),
+    },
+    "Agents": {
+        "mcp": ("Serve agents over the Model Context Protocol.", "server_verbs:mcp"),
+        "serve": ("Serve programs over HTTP and WebSockets.", "server_verbs:serve"),
+    },
+    "Machine": {
+        "doctor": ("Try out what this machine supports.", "machine_verbs:doctor"),
+        "image": (
+            "Build and list the images of sessions.",
+            {
+                "build": "machine_verbs:build",
+                "ls": "machine_verbs:ls",
+            },
+        ),
+    },
+}
+"""A place is MODULE:FUNCTION, or the places of the verbs below a group."""
+VERBS: Mapping[str, tuple[str, _Place]] = {
+    verb: entry for verbs in FAMILIES.values() for verb, entry in verbs.items()
+}
+
+
+def below(verb: str) -> Mapping[str, str]:
+    """Return the places of the verbs below one; empty for one that is no group."""
+    place = VERBS[verb][1]
+    return {} if isinstance(place, str) else place
+
+
+def paths() -> Iterator[str]:
+    """Yield the words of each verb that can be called: `exec`, `key new`."""
+    for verb in VERBS:
+        yield from (f"{verb} {name}" for name in below(verb)) if below(verb) else (verb,)
+
+
+def load(path: str) -> grammar.Verb:
+    """Return the verb of these words, with its module loaded."""
+    import importlib
+
+    verb, _, name = path.partition(" ")
+    place = below(verb)[name] if name else VERBS[verb][1]
+    module, _, function = str(place).partition(":")
+    return grammar.Verb(path, getattr(importlib.import_module(f"holdfast.runtime.cli.{module}"), function))

@@ -1,0 +1,108 @@
+"""The things a door or a client needs before it opens: packages of an extra, and the token of the home.
+
+A token is given, or made once and kept where the owner of the home alone can read it.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import secrets
+import shlex
+import sys
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from holdfast.base import private_files
+from holdfast.base.home import Home
+from holdfast.errors import InvalidArgument
+
+_EXTRAS: Mapping[str, tuple[str, ...]] = {
+    "client": ("websockets",),
+    "mcp": ("mcp", "PIL"),
+    "serve": ("fastapi", "uvicorn", "prometheus_client"),
+}
+
+
+def installed(extra: str) -> bool:
+    """Return whether the packages of an extra are installed; loads none of them."""
+    return all(importlib.util.find_spec(name) is not None for name in _EXTRAS[extra])
+
+
+def check_packages(extra: str, what: str) -> None:
+    """Check that they are, for something that needs them.
+
+    Raises:
+        InvalidArgument: they are not.
+    """
+    if not installed(extra):
+        raise InvalidArgument(
+            f"cannot {what}: the packages for that are not installed", hint=install_command(extra)
+        )
+
+
+def install_command(*extras: str) -> str:
+    """Return the command that installs the packages of extras into the environment that runs this process.
+
+    It names the packages, not this one with its extras: this one may have come from a checkout or a file. In
+    an environment without pip, as uv makes them, uv installs.
+    """
+    from importlib import metadata
+
+    parts = [text.partition(";") for text in metadata.requires("holdfast") or ()]
+    wanted = {name.strip() for name, _, marker in parts if any(f'"{extra}"' in marker for extra in extras)}
+    has_pip = importlib.util.find_spec("pip") is not None
+    installer = [sys.executable, "-m", "pip"] if has_pip else ["uv", "pip"]
+    where = [] if has_pip else ["--python", sys.executable]
+    return shlex.join([*installer, "install", *where, *sorted(wanted)])
+
+
+_SHORTEST = 16
+
+
+@dataclass(frozen=True, slots=True)
+class DoorToken:
+    """Where the token of one door comes from: an environment variable, else a file in the home."""
+
+    variable: str
+    file_name: str
+
+
+SERVER = DoorToken("HOLDFAST_TOKEN", "server-token")
+"""Of the server for programs; its clients on this machine look there as well."""
+
+
+def token_of(home: Home, door: DoorToken, *, new: bool = False) -> tuple[str, Path | None]:
+    """Return the token, and the file it is kept in unless the environment has it.
+
+    Args:
+        home: where it is kept.
+        door: whose token it is.
+        new: make another one; that of before opens nothing any more.
+
+    Raises:
+        InvalidArgument: the given one is too short to be a secret, or a new one is asked for as well.
+        OSError: the home cannot be written.
+    """
+    if (given := os.environ.get(door.variable)) is not None:
+        if new:
+            raise InvalidArgument(
+                f"cannot make a new token: {door.variable} says which it is",
+                hint=f"unset {door.variable}, or leave out --new-token",
+            )
+        if len(given) < _SHORTEST or not given.isascii() or not given.isprintable() or " " in given:
+            raise InvalidArgument(
+                f"cannot use the token in {door.variable}: it needs {_SHORTEST} or more characters of ASCII",
+                hint="`openssl rand -hex 16` makes one; without the variable one is made and kept",
+            )
+        return given, None
+    file = home.root / door.file_name
+    with suppress(FileNotFoundError):
+        kept = "" if new else file.read_text("ascii", "replace").strip()
+        if len(kept) >= _SHORTEST:
+            return kept, file
+    made = secrets.token_hex(24)
+    private_files.replace(file, made + "\n", durable=False)
+    return made, file

@@ -1,0 +1,225 @@
+"""The gate of a server: each request passes it once, before any door, and none passes beside it.
+
+It decides in one order for all doors: the host and origin, the credential, the rate, the size and time of the
+body; and it gives the request its id, its line in the log and its figures. A door says which requests are its
+own, which credential opens what of it, and how its wire tells a refusal. Figures are for Prometheus, in a
+registry of their own; names of sessions are in no label.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+import secrets
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, MutableMapping, Sequence
+from typing import Any
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client.exposition import CONTENT_TYPE_LATEST
+from starlette.responses import JSONResponse, Response
+
+from holdfast.base.request_id import begin_request
+from holdfast.base.text import plain
+from holdfast.runtime.http_doors import admission
+from holdfast.runtime.http_doors.admission import Admission, App, Receive, Refusal, Scope, Send
+from holdfast.runtime.http_doors.door_sockets import ADMITTED
+from holdfast.runtime.http_doors.request_limits import Paths, RequestRate, limited
+from holdfast.runtime.serve import answer_forms
+
+REQUEST_ID = b"x-request-id"
+_ID = re.compile(rb"[A-Za-z0-9._-]{1,64}")
+logger = logging.getLogger("holdfast.serve")
+
+
+class ServedDoor(ABC):
+    """The door of one wire."""
+
+    streamed: Paths = frozenset()
+    """Methods and ends of paths whose bodies may have any size."""
+    typed: Paths = frozenset()
+    """Those whose bodies may take any time as well."""
+    counted = True
+    """Whether its requests count for the rate of the server."""
+    tells_strangers_the_name = True
+    """Whether a request to a wrong name is refused as that before its credential is looked at."""
+
+    def __init__(self, rules: Admission) -> None:
+        self.rules = rules
+
+    @abstractmethod
+    def takes(self, scope: Scope) -> Scope | None:
+        """Return a request as it is behind this door; None if it is for another one."""
+
+    @abstractmethod
+    async def opens(self, scope: Scope) -> App | Refusal:
+        """Return what a credential opens, or the refusal.
+
+        One that is let in without a credential has `ADMITTED` as false: it stays a stranger.
+        """
+
+    @abstractmethod
+    async def refuse(self, scope: Scope, send: Send, refusal: Refusal) -> None:
+        """Answer a request that is not let in, in the words of the wire."""
+
+    def elsewhere(self, scope: Scope) -> Refusal | None:
+        """Return the refusal of a request to another host, or from a page of one."""
+        return self.rules.elsewhere(scope)
+
+
+class TokenDoor(ServedDoor):
+    """A door with one application, which the server's own token opens, wherever its wire puts it."""
+
+    missing: Refusal
+
+    def __init__(self, rules: Admission, app: App) -> None:
+        super().__init__(rules)
+        self._app = app
+
+    @abstractmethod
+    def given(self, scope: Scope) -> Sequence[bytes]:
+        """Return the tokens of a request; one that has several, or none, is refused."""
+
+    async def opens(self, scope: Scope) -> App | Refusal:
+        """Return the application, or the refusal."""
+        return self._app if self.rules.is_one_token(self.given(scope)) else self.missing
+
+
+class BearerDoor(TokenDoor):
+    """A door whose clients send `Authorization: Bearer`, and read the refusals of our own API."""
+
+    tells_strangers_the_name = False
+    missing = admission.NO_TOKEN
+
+    def given(self, scope: Scope) -> Sequence[bytes]:
+        """Return the tokens of a request."""
+        return admission.bearer_tokens(scope)
+
+    async def refuse(self, scope: Scope, send: Send, refusal: Refusal) -> None:
+        """Answer a request that is not let in."""
+        await admission.refuse(scope, send, refusal)
+
+
+TYPE = CONTENT_TYPE_LATEST
+_BUCKETS = (0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 60, 600)
+
+
+class ServerMetrics:
+    """What one server counts. `waiting` and `brief` return how many calls of each kind run."""
+
+    def __init__(self, waiting: Callable[[], float], brief: Callable[[], float]) -> None:
+        self._registry = CollectorRegistry()
+        self._requests = Counter(
+            "holdfast_requests", "Requests answered.", ("method", "path", "status"), registry=self._registry
+        )
+        self._seconds = Histogram(
+            "holdfast_request_seconds",
+            "Time until the last byte of an answer.",
+            ("method", "path"),
+            buckets=_BUCKETS,
+            registry=self._registry,
+        )
+        running = Gauge("holdfast_calls", "Calls that run now.", ("kind",), registry=self._registry)
+        running.labels("waiting").set_function(waiting)
+        running.labels("brief").set_function(brief)
+        self.channels = Gauge("holdfast_channels", "Open channels of WebSockets.", registry=self._registry)
+
+    def answered(self, method: str, path: str, status: int, seconds: float) -> None:
+        """Count a request; `path` is the template of its path, so that there are few."""
+        self._requests.labels(method, path, str(status)).inc()
+        self._seconds.labels(method, path).observe(seconds)
+
+    def text(self) -> bytes:
+        """Return all figures in Prometheus' text form."""
+        return generate_latest(self._registry)
+
+
+class RequestGate:
+    """The gate before doors, of which the first that takes a request has it.
+
+    Args:
+        doors: the last one takes every request.
+        rate: of the requests of all.
+        metrics: the figures of all.
+        read: returns a request with headers that say what the name it is sent to means.
+    """
+
+    def __init__(
+        self,
+        doors: Sequence[ServedDoor],
+        rate: RequestRate,
+        metrics: ServerMetrics,
+        read: Callable[[Scope], Scope] = lambda scope: scope,
+    ) -> None:
+        self._doors, self._rate, self._metrics, self._read = tuple(doors), rate, metrics, read
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request, by its door if it is let in."""
+        meant = self._read(scope)
+        taken = ((door, door.takes(meant)) for door in self._doors)
+        door, own = next((door, own) for door, own in taken if own is not None)
+        found = await _opened(door, own)
+        if isinstance(found, tuple):
+            await door.refuse(own, send, found)
+            return
+        scope[ADMITTED] = own.setdefault(ADMITTED, True)  # its connection looks there
+        app = limited(found, door.streamed, door.typed)
+        if scope["type"] != "http":
+            await app(own, receive, send)
+            return
+        await self._answered(app, own, receive, send, counted=door.counted)
+
+    async def _answered(self, app: App, scope: Scope, receive: Receive, send: Send, *, counted: bool) -> None:
+        """Let a request be answered, unless there are too many."""
+        given = next((value for name, value in scope["headers"] if name == REQUEST_ID), b"")
+        id_ = given.decode() if _ID.fullmatch(given) else secrets.token_hex(8)
+        begin_request(id_)
+        began, status, began_answer = time.monotonic(), 500, False
+
+        async def named(message: MutableMapping[str, Any]) -> None:
+            nonlocal status, began_answer
+            if message["type"] == "http.response.start":
+                status, began_answer = message["status"], True
+                message["headers"] = [*message.get("headers", ()), (REQUEST_ID, id_.encode())]
+            await send(message)
+
+        try:
+            if counted and (seconds := self._rate.refused()) is not None:
+                await _too_many(seconds)(scope, receive, named)
+            else:
+                await app(scope, receive, named)
+        except Exception as error:
+            if not began_answer:
+                raise
+            logger.error(json.dumps({"request": id_, "cut_short": plain(str(error), 400)}))
+        finally:
+            self._note(scope, id_, status, time.monotonic() - began)
+
+    def _note(self, scope: Scope, id_: str, status: int, seconds: float) -> None:
+        route = scope.get("route")
+        path = getattr(route, "path", "none")
+        self._metrics.answered(scope["method"], path, status, seconds)
+        told = {
+            "request": id_,
+            "method": scope["method"],
+            "path": plain(scope["path"], 200),
+            "status": status,
+            "seconds": round(seconds, 4),
+        }
+        logger.info(json.dumps(told))
+
+
+async def _opened(door: ServedDoor, scope: Scope) -> App | Refusal:
+    if door.tells_strangers_the_name:
+        return door.elsewhere(scope) or await door.opens(scope)
+    found = await door.opens(scope)
+    return found if isinstance(found, tuple) else door.elsewhere(scope) or found
+
+
+def _too_many(seconds: float) -> Response:
+    body = answer_forms.body(
+        "too_many_requests", "cannot answer: too many requests", "send fewer in a second"
+    )
+    return JSONResponse(body, 429, headers={"Retry-After": str(max(1, round(seconds)))})
