@@ -34,7 +34,7 @@ def request(line: SessionChannel, op: str, payload: bytes = b"", **args: Any) ->
     """Send a request that may be repeated without harm, until it is answered."""
     client = line.client()
     with line.explained():
-        return line.persistence().run(lambda: client.request(op, payload=payload, **args))
+        return line.reconnection().run(lambda: client.request(op, payload=payload, **args))
 
 
 class ProgramFollowing:
@@ -68,10 +68,10 @@ class ProgramFollowing:
 
     def run(self) -> ProgramResult:
         """Return the result at its end, or with its present state when the patience is over."""
-        persistence = self._line.persistence()
+        reconnection = self._line.reconnection()
         with self._line.explained():
             while True:
-                result = persistence.run(lambda: self._attempt(persistence.heard))
+                result = reconnection.run(lambda: self._attempt(reconnection.heard))
                 if result is not None:
                     return result
                 self._times_out()
@@ -215,7 +215,7 @@ def _offered(line: SessionChannel, piece: bytes, patience: Patience, **args: Any
             raise GuestDisconnected("cannot continue: the session does not answer") from error
 
     with line.explained():
-        return line.persistence().run(attempt)
+        return line.reconnection().run(attempt)
 
 
 def _before(seconds: float | None, most: float) -> float:

@@ -49,7 +49,7 @@ def answer(
         )
     following = Following(
         line.client(),
-        line.persistence(),
+        line.reconnection(),
         command,
         shell=shell,
         on_output=on_output,
@@ -74,7 +74,7 @@ def interrupt(
     command = wire_fields.optional_text(sent, "exec")
     if command is None:
         return None
-    following = Following(line.client(), line.persistence(), command, shell=shell, patience=patience)
+    following = Following(line.client(), line.reconnection(), command, shell=shell, patience=patience)
     return following.run(wire_fields.integer(sent, "offset"))
 
 
@@ -96,7 +96,7 @@ def answer_cell(
     line.request("input", text.encode("utf-8", "replace"), kernel=kernel)
     return KernelCall(
         line.client(),
-        line.persistence(),
+        line.reconnection(),
         "",
         kernel=kernel,
         timeout=None,

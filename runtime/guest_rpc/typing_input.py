@@ -40,7 +40,7 @@ def _typed(
     if patience is None:
         return line.request(op, piece, **target)
     client = line.client()
-    with line.explained(), line.persistence().run(client.connect) as connection:
+    with line.explained(), line.reconnection().run(client.connect) as connection:
         patience.hold(connection)
         if (left := patience.left()) is not None:
             connection.socket.settimeout(max(0.01, left))

@@ -8,8 +8,13 @@ from typing import Any
 
 import pytest
 
-from holdfast.runtime.guest.files import file_attributes
-from holdfast.runtime.guest.files.file_attributes import LONGEST, MOST
+from holdfast.runtime.guest.files.file_facts import (
+    LONGEST_ATTRIBUTES,
+    MOST_ATTRIBUTES,
+    checked_attributes,
+    read_attributes,
+    write_attributes,
+)
 
 
 @pytest.mark.parametrize(
@@ -24,22 +29,22 @@ from holdfast.runtime.guest.files.file_attributes import LONGEST, MOST
         {"a\0": "x"},
         {"a": "ä"},
         {"a": "line\n"},
-        {"a": "x" * LONGEST},
-        {str(number): "x" for number in range(MOST + 1)},
+        {"a": "x" * LONGEST_ATTRIBUTES},
+        {str(number): "x" for number in range(MOST_ATTRIBUTES + 1)},
     ],
 )
 def test_what_no_file_keeps_is_refused(given: Any) -> None:
-    assert file_attributes.checked(given) is None
+    assert checked_attributes(given) is None
 
 
 def test_attributes_are_read_as_they_were_written(tmp_path: Path) -> None:
     path = tmp_path / "file"
     path.touch()
     given = {"e2b.author": "Ada Lovelace", "plain": "x=1", "empty": ""}
-    assert file_attributes.checked(given) == given
+    assert checked_attributes(given) == given
     with path.open() as opened:
-        file_attributes.write(opened.fileno(), given)
-    assert file_attributes.read(str(path)) == given
+        write_attributes(opened.fileno(), given)
+    assert read_attributes(str(path)) == given
     assert os.getxattr(path, "user.plain") == b"x=1"
 
 
@@ -50,11 +55,11 @@ def test_no_more_than_an_answer_has_room_for_is_read(tmp_path: Path) -> None:
     os.setxattr(path, "user.a", b"\xff")
     os.setxattr(path, "user.b", b"x" * 2000)
     os.setxattr(path, "user.c", b"y" * 1500)
-    assert set(file_attributes.read(str(path))) == {"b", "c"}
+    assert set(read_attributes(str(path))) == {"b", "c"}
     os.removexattr(path, "user.c")
-    for number in range(MOST):
+    for number in range(MOST_ATTRIBUTES):
         os.setxattr(path, f"user.n{number:02}", b"")
-    assert len(file_attributes.read(str(path))) <= MOST
+    assert len(read_attributes(str(path))) <= MOST_ATTRIBUTES
     (tmp_path / "link").symlink_to(path)
-    assert file_attributes.read(str(tmp_path / "link")) == {}
-    assert file_attributes.read(str(tmp_path / "none")) == {}
+    assert read_attributes(str(tmp_path / "link")) == {}
+    assert read_attributes(str(tmp_path / "none")) == {}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.runtime.guest.pulse.prompts import LONGEST, PAGER, PASSWORD, REPL, Prompt, at_cursor
+from holdfast.runtime.guest.pulse.input_kind import LONGEST, PAGER, PASSWORD, REPL, Prompt, at_cursor
 
 
 @pytest.mark.parametrize(

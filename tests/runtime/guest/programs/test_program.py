@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.runtime.guest.programs import recorded_pipe
-from holdfast.runtime.guest.programs.recorded_pipe import RecordedPipe
+from holdfast.runtime.guest.programs import program
+from holdfast.runtime.guest.programs.program import RecordedPipe
 
 
 class Writer:
@@ -54,7 +54,7 @@ def run(tmp_path: Path, check: Callable[[Writer], object]) -> None:
 
 @pytest.fixture(autouse=True)
 def _small(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(recorded_pipe, "LAG", 1 << 20)
+    monkeypatch.setattr(program, "LAG", 1 << 20)
 
 
 def test_nobody_waits_without_a_reader(tmp_path: Path) -> None:
@@ -85,7 +85,7 @@ def test_the_writer_waits_for_a_reader_until_it_has_read_or_left(tmp_path: Path)
 def test_a_reader_that_was_cut_off_is_waited_for_only_a_while(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(recorded_pipe, "ABSENCE", 0.2)
+    monkeypatch.setattr(program, "ABSENCE", 0.2)
 
     async def check(writer: Writer) -> None:
         writer.pipe.hold("reader", 0)

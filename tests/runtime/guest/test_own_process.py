@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from holdfast.runtime.guest.clock import MAX_STEP, SteadyLoop
+from holdfast.runtime.guest.own_process import MAX_STEP, SteadyLoop
 
 
 @pytest.fixture

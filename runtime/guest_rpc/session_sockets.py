@@ -1,6 +1,6 @@
-"""The way to a port of a session: a socket whose bytes are those of the server that listens there.
+"""Sockets into a session: one with the bytes of a server at a port of it, one with a kernel's frames.
 
-It lasts as long as both ends want, and no longer than until the next capture.
+Each lasts as long as both ends want, and no longer than until the next capture.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from holdfast.runtime.guest_rpc.session_channel import SessionChannel
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import socket
+    from typing import Any
 
 _READY = b"\n"
 """Says that the answer was read: what comes after it is no frame."""
@@ -27,7 +28,7 @@ def port_socket(line: SessionChannel, port: int) -> socket.socket:
     """
     client = line.client()
     with line.explained():
-        connection = line.persistence().run(client.connect)
+        connection = line.reconnection().run(client.connect)
         try:
             answer = connection.ask("port_connect", b"", port=port, **client.who)
             if wire_fields.event(answer) != "connected":
@@ -38,3 +39,25 @@ def port_socket(line: SessionChannel, port: int) -> socket.socket:
             connection.close()
             raise
     return connection.socket
+
+
+def front_end_socket(
+    line: SessionChannel, kernel: str, *, client: str, link: str, after: int | None
+) -> socket.socket:
+    """Ask to be joined to a kernel, whose answer comes on the socket; the caller closes it.
+
+    Args:
+        kernel: its name.
+        client: the front end, by which it is known when it comes back.
+        link: this connection and those that continue it.
+        after: the offset of the last message that the front end has; None if that is not known here.
+
+    Raises:
+        GuestError, SessionError: the session cannot be reached.
+    """
+    client_ = line.client()
+    asked: dict[str, Any] = {"kernel": kernel, "client": client, "link": link}
+    if after is not None:
+        asked["after"] = after
+    with line.explained():
+        return line.reconnection().run(lambda: client_.open("front_end", **asked)).socket

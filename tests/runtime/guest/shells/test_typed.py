@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from tests.runtime.guest.harness import Guest, Refused
 
-from holdfast.runtime.guest.shells.line_limit import LONGEST, LineLimit
+from holdfast.runtime.guest.shells.typed import LONGEST_TYPED, LineLimit
 
 ENDS = b"\n\x04\x15\r"
 
@@ -13,25 +13,25 @@ ENDS = b"\n\x04\x15\r"
 def test_lines_are_measured_with_what_was_typed_before() -> None:
     """Up to their ends, whatever ends them; a terminal that reads keys has no lines."""
     limit = LineLimit()
-    assert limit.excess(b"x" * LONGEST + b"\n" + b"y" * LONGEST, ENDS) == 0
-    assert limit.excess(b"\n" + b"x" * (LONGEST + 1) + b"\n", ENDS) == LONGEST + 1
+    assert limit.excess(b"x" * LONGEST_TYPED + b"\n" + b"y" * LONGEST_TYPED, ENDS) == 0
+    assert limit.excess(b"\n" + b"x" * (LONGEST_TYPED + 1) + b"\n", ENDS) == LONGEST_TYPED + 1
     assert limit.excess(b"x" * 10_000, b"") == 0
     limit.typed(b"a\n" + b"x" * 3000, ENDS)
     limit.typed(b"y" * 1000, ENDS)
     assert limit.excess(b"z" * 95 + b"\n", ENDS) == 0
-    assert limit.excess(b"z" * 96 + b"\n", ENDS) == LONGEST + 1
+    assert limit.excess(b"z" * 96 + b"\n", ENDS) == LONGEST_TYPED + 1
     assert limit.excess(b"z" * 96, ENDS, begun=False) == 0
     limit.typed(b"\x15", ENDS)
-    assert limit.excess(b"z" * LONGEST, ENDS) == 0
+    assert limit.excess(b"z" * LONGEST_TYPED, ENDS) == 0
     limit.typed(b"z" * 4000, ENDS)
     limit.typed(b"key", b"")
-    assert limit.excess(b"z" * LONGEST, ENDS) == 0
+    assert limit.excess(b"z" * LONGEST_TYPED, ENDS) == 0
 
 
 def test_a_prompt_takes_a_line_of_any_length_but_its_command_does_not() -> None:
     """Except for a paste that is marked as one."""
     limit = LineLimit()
-    assert limit.later_excess(b"x" * 10_000 + b"\r" + b"y" * LONGEST + b"\n") == 0
+    assert limit.later_excess(b"x" * 10_000 + b"\r" + b"y" * LONGEST_TYPED + b"\n") == 0
     assert limit.later_excess(b"x\r" + b"y" * 5000 + b"\n") == 5000
     assert limit.later_excess(b"\x1b[200~x\r" + b"y" * 5000 + b"\x1b[201~\r") == 0
 
@@ -44,7 +44,7 @@ def _refused(guest: Guest, op: str, data: bytes, **args: object) -> None:
 
 def test_a_line_that_would_be_cut_is_not_typed(guest: Guest) -> None:
     """All that was typed arrives, to the last byte; also in pieces, and where keys are read."""
-    line = b"y" * LONGEST + b"\n"
+    line = b"y" * LONGEST_TYPED + b"\n"
     with guest.begin("cat > f") as command:
         command.until("waiting")
         _refused(guest, "send", b"y" + line)

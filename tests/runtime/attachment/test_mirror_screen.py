@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from holdfast.errors import InvalidArgument, ProtocolError
-from holdfast.runtime.attachment.mirror_screen import Glass
+from holdfast.runtime.attachment.mirror_screen import MirrorScreen
 from holdfast.runtime.attachment.screen import shown
 from holdfast.runtime.attachment.screen_state import PROGRAM_TAIL, TAIL, OutputPart, ScreenView, parts
 from holdfast.runtime.cli.grammar import Verb, Words
@@ -29,7 +29,7 @@ class Session:
         self.output = b""
         self.size = rows, cols
         self.mine = Emulator(*mine)
-        self.glass = Glass(self.mine.feed_bytes, self.look)
+        self.mirror = MirrorScreen(self.mine.feed_bytes, self.look)
         self.looked = 0
 
     def look(self) -> ScreenView:
@@ -59,30 +59,30 @@ def test_output_in_the_picture_is_not_shown_twice() -> None:
     """Late output, wholly or in part from before the picture, is left out."""
     session = Session(5, 20, (5, 20))
     first, second = session.grow(b"one "), session.grow(b"two ")
-    session.glass.renew((5, 20))
+    session.mirror.renew((5, 20))
     third = Frame({"event": "output", "offset": 4, "next": 14}, b"two three ")
     session.output += b"three "
     for frame in (first, second, third):
-        session.glass.output(frame)
+        session.mirror.output(frame)
 
     assert session.text == "one two three"
-    assert session.glass.next == 14
+    assert session.mirror.next == 14
 
 
 def test_a_smaller_terminal_shows_the_part_with_the_cursor(clock: list[float]) -> None:
     """It is painted now and then, not for every byte."""
     session = Session(6, 20, (3, 8))
     session.grow(b"1\r\n2\r\n3\r\n4\r\n")
-    session.glass.renew((3, 8))
+    session.mirror.renew((3, 8))
     assert session.text == "3\n4"
 
-    session.glass.output(session.grow(b"a long line"))
-    session.glass.tick()
+    session.mirror.output(session.grow(b"a long line"))
+    session.mirror.tick()
     assert session.text == "3\n4"
-    clock[0] += session.glass.patience() or 0.0
-    session.glass.tick()
+    clock[0] += session.mirror.patience() or 0.0
+    session.mirror.tick()
     assert session.text == "3\n4\na long l"
-    assert session.glass.patience() is None
+    assert session.mirror.patience() is None
     assert session.looked == 1
 
 
@@ -90,25 +90,25 @@ def test_a_notice_disappears(clock: list[float]) -> None:
     """It covers the first line for a moment and leaves the cursor where it was."""
     session = Session(3, 20, (3, 20))
     session.grow(b"text\r\n$ ")
-    session.glass.renew((3, 20))
-    session.glass.notice("held by \x1b]0;x\aperson:bob")
+    session.mirror.renew((3, 20))
+    session.mirror.notice("held by \x1b]0;x\aperson:bob")
     assert session.text.startswith(" held by")
     assert shown(session.mine).cursor == (1, 2)
 
-    clock[0] += session.glass.patience() or 0.0
-    session.glass.tick()
+    clock[0] += session.mirror.patience() or 0.0
+    session.mirror.tick()
     assert session.text == "text\n$"
 
 
 def test_after_a_gap_the_newest_picture_is_shown() -> None:
     """Output that was lost leaves nothing wrong on the screen."""
     session = Session(3, 20, (3, 20))
-    session.glass.renew((3, 20))
+    session.mirror.renew((3, 20))
     session.output = b"lost\r\n" + b"kept"
-    session.glass.gap(Frame({"event": "gap", "offset": 0, "size": 6}))
+    session.mirror.gap(Frame({"event": "gap", "offset": 0, "size": 6}))
 
     assert session.text == "lost\nkept"
-    assert session.glass.next == 10
+    assert session.mirror.next == 10
 
 
 def test_output_is_filtered_in_a_terminal_of_any_size() -> None:
@@ -116,11 +116,11 @@ def test_output_is_filtered_in_a_terminal_of_any_size() -> None:
     for mine in ((3, 20), (2, 10)):
         written: list[bytes] = []
         session = Session(3, 20, mine)
-        session.glass = Glass(written.append, session.look)
+        session.mirror = MirrorScreen(written.append, session.look)
         session.grow(b"$ \x1b]52;c;eA")
-        session.glass.renew(mine)
-        session.glass.output(session.grow(b"==\x07\x1b[6nshown\x1b]2;title\x07\x1b[?1000h"))
-        session.glass.renew(mine)
+        session.mirror.renew(mine)
+        session.mirror.output(session.grow(b"==\x07\x1b[6nshown\x1b]2;title\x07\x1b[?1000h"))
+        session.mirror.renew(mine)
         everything = b"".join(written)
         assert b"shown" in everything
         assert not any(bad in everything for bad in (b"52;c", b"==", b"\x1b[6n", b"title"))
@@ -131,9 +131,9 @@ def test_questions_are_kept_until_they_are_answered() -> None:
     """In order, from terminals of any size, and not without end."""
     for mine in ((3, 20), (2, 10)):
         session = Session(3, 20, mine)
-        session.glass.renew(mine)
-        session.glass.output(session.grow(b"\x1b[c\x1b[21t\x1b[6n" + b"\x1b[5n" * 100))
-        first, second, *more = session.glass.asked
+        session.mirror.renew(mine)
+        session.mirror.output(session.grow(b"\x1b[c\x1b[21t\x1b[6n" + b"\x1b[5n" * 100))
+        first, second, *more = session.mirror.asked
         assert (first, second) == (Sequence("", "", "", "c"), Sequence("", "6", "", "n"))
         assert len(more) == 6
 
@@ -142,22 +142,22 @@ def test_unfiltered_output_is_passed_unchanged() -> None:
     """With `--raw`."""
     written: list[bytes] = []
     session = Session(3, 20, (3, 20))
-    session.glass = Glass(written.append, session.look, unfiltered=True)
-    session.glass.renew((3, 20))
-    session.glass.output(session.grow(b"\x1b]52;c;eA==\x07\xff"))
+    session.mirror = MirrorScreen(written.append, session.look, unfiltered=True)
+    session.mirror.renew((3, 20))
+    session.mirror.output(session.grow(b"\x1b]52;c;eA==\x07\xff"))
 
     assert written[-1] == b"\x1b]52;c;eA==\x07\xff"
-    assert session.glass.asked == []
+    assert session.mirror.asked == []
 
 
 def test_a_terminal_that_is_not_utf8_is_painted_in_its_encoding() -> None:
     """The picture and the line at the top."""
     written: list[bytes] = []
     session = Session(3, 20, (3, 20))
-    session.glass = Glass(written.append, session.look, encoding="latin-1")
+    session.mirror = MirrorScreen(written.append, session.look, encoding="latin-1")
     session.grow("Û日".encode())
-    session.glass.renew((3, 20))
-    session.glass.notice("Û")
+    session.mirror.renew((3, 20))
+    session.mirror.notice("Û")
 
     assert b"\xdb?" in written[0]
     assert b" \xdb " in written[1]

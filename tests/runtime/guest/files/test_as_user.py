@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from holdfast.runtime.guest.files import owned
+from holdfast.runtime.guest.files.as_user import make_owned_folders
 from holdfast.runtime.guest.files.uploads import Uploads
 from holdfast.runtime.guest.identity.account import UserAccount
 
@@ -21,9 +21,9 @@ def test_only_folders_that_were_not_there_are_given(tmp_path: Path) -> None:
     """Also where a path leads through `..`, or through a link."""
     (tmp_path / "there").mkdir()
     (tmp_path / "link").symlink_to(tmp_path / "there")
-    owned.make_folders(str(tmp_path / "there/new/below"), ROOT, ADA)
-    owned.make_folders(str(tmp_path / "link/other/../more"), ROOT, ADA)
-    owned.make_folders(str(tmp_path / "there"), ROOT, ADA)
+    make_owned_folders(str(tmp_path / "there/new/below"), ROOT, ADA)
+    make_owned_folders(str(tmp_path / "link/other/../more"), ROOT, ADA)
+    make_owned_folders(str(tmp_path / "there"), ROOT, ADA)
     assert _owner(tmp_path / "there") == (0, 0)
     for name in ("new", "new/below", "other", "more"):
         assert _owner(tmp_path / "there" / name) == (1234, 5678)
@@ -43,5 +43,5 @@ def test_a_file_is_given_when_it_is_whole_and_keeps_its_mode(tmp_path: Path) -> 
 def test_a_link_in_the_place_of_a_folder_is_not_followed(tmp_path: Path) -> None:
     (tmp_path / "victim").mkdir()
     (tmp_path / "link").symlink_to(tmp_path / "victim")
-    owned.make_folders(str(tmp_path / "link"), ROOT, ADA)
+    make_owned_folders(str(tmp_path / "link"), ROOT, ADA)
     assert _owner(tmp_path / "victim") == (0, 0)

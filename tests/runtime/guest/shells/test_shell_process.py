@@ -1,6 +1,6 @@
 """The delay before a shell is started again, without shells."""
 
-from holdfast.runtime.guest.shells.respawn import MAX_DELAY, Respawn
+from holdfast.runtime.guest.shells.shell_process import MAX_DELAY, Respawn
 
 
 def test_a_shell_that_lived_is_followed_at_once() -> None:
