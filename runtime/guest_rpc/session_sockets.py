@@ -18,7 +18,7 @@ _READY = b"\n"
 """Says that the answer was read: what comes after it is no frame."""
 
 
-def port_socket(line: SessionChannel, port: int) -> socket.socket:
+def port_socket(channel: SessionChannel, port: int) -> socket.socket:
     """Connect to a port of the session's loopback; the caller closes the socket.
 
     Raises:
@@ -26,9 +26,9 @@ def port_socket(line: SessionChannel, port: int) -> socket.socket:
         SessionBusy: there are too many such connections.
         GuestError, SessionError: the session cannot be reached.
     """
-    client = line.client()
-    with line.explained():
-        connection = line.reconnection().run(client.connect)
+    client = channel.client()
+    with channel.explained():
+        connection = channel.reconnection().run(client.connect)
         try:
             answer = connection.ask("port_connect", b"", port=port, **client.who)
             if wire_fields.event(answer) != "connected":
@@ -42,7 +42,7 @@ def port_socket(line: SessionChannel, port: int) -> socket.socket:
 
 
 def front_end_socket(
-    line: SessionChannel, kernel: str, *, client: str, link: str, after: int | None
+    channel: SessionChannel, kernel: str, *, client: str, link: str, after: int | None
 ) -> socket.socket:
     """Ask to be joined to a kernel, whose answer comes on the socket; the caller closes it.
 
@@ -55,9 +55,9 @@ def front_end_socket(
     Raises:
         GuestError, SessionError: the session cannot be reached.
     """
-    client_ = line.client()
+    client_ = channel.client()
     asked: dict[str, Any] = {"kernel": kernel, "client": client, "link": link}
     if after is not None:
         asked["after"] = after
-    with line.explained():
-        return line.reconnection().run(lambda: client_.open("front_end", **asked)).socket
+    with channel.explained():
+        return channel.reconnection().run(lambda: client_.open("front_end", **asked)).socket
