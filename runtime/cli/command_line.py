@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     Call = Callable[[], int]
 
 COMPLETION = "_HOLDFAST_COMPLETE"
-"""The variable by which a shell asks for completions."""
+"""The variable by which a shell asks for completions: `complete_bash`, `source_zsh` and the like."""
 WRONG = 2
 """Exit code for wrong usage."""
 
