@@ -11,9 +11,9 @@ import secrets
 import time
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import suppress
-from typing import Annotated, Any
+from typing import Any
 
-from fastapi import APIRouter, Depends
+from fastapi import APIRouter
 from fastapi.routing import APIRoute
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Match
@@ -26,7 +26,7 @@ from holdfast.runtime.e2b import cell_environment, connect_wire, execution_lines
 from holdfast.runtime.e2b.connect_wire import WireBody
 from holdfast.runtime.e2b.execution_lines import KEEPALIVE, ExecutionLines, Line, written
 from holdfast.runtime.e2b.sandbox_access import SANDBOX_PORT
-from holdfast.runtime.e2b.sandbox_caller import SandboxCaller, sandbox_caller
+from holdfast.runtime.e2b.sandbox_caller import From, SandboxCaller
 from holdfast.runtime.e2b.sandbox_lives import SandboxFacts
 from holdfast.runtime.guest import defaults
 from holdfast.runtime.guest_rpc.kernel_report import KernelInfo
@@ -355,7 +355,6 @@ class InterpreterRoute(APIRoute):
 router = APIRouter(route_class=InterpreterRoute)
 contexts_router = APIRouter(prefix="/contexts", route_class=InterpreterRoute)
 """The paths for which some clients send the traffic token alone; none of them runs code that is sent."""
-From = Annotated[SandboxCaller, Depends(sandbox_caller)]
 
 
 class NewContext(WireBody):

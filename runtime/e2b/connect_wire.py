@@ -15,6 +15,8 @@ from typing import Any, Self
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 from pydantic.alias_generators import to_camel
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect, Request
 
 from holdfast.base.text import plain
 from holdfast.errors import (
@@ -209,18 +211,20 @@ class NotOffered(HoldfastError):
     code = "not_offered"
 
 
+_STATUSES: dict[type[HoldfastError], int] = {
+    NotOffered: 501,
+    InputNotTaken: 504,
+    SandboxNotFound: 404,
+    WatcherNotFound: 404,
+    SandboxBusy: 503,
+    CannotPause: 422,
+}
+
+
 def status_of(error: HoldfastError) -> int:
     """Return the status that tells a client of an error."""
-    if isinstance(error, NotOffered):
-        return 501
-    if isinstance(error, InputNotTaken):
-        return 504
-    if isinstance(error, SandboxNotFound | WatcherNotFound):
-        return 404
-    if isinstance(error, SandboxBusy):
-        return 503
-    if isinstance(error, CannotPause):
-        return 422
+    if type(error) in _STATUSES:
+        return _STATUSES[type(error)]
     gone = SandboxUnavailable | SessionNotFound | SessionDead | GuestDisconnected
     if isinstance(error, gone) and not isinstance(error, SessionBusy):
         return 502
@@ -257,6 +261,19 @@ KEEPALIVE_SECONDS = 45.0
 GONE = 502
 """The status of a sandbox that does not run."""
 _KEEPALIVE: dict[str, Any] = {"event": {"keepalive": {}}}
+
+
+async def only_message(request: Request) -> dict[str, Any]:
+    """Return the one message of a request whose answer is a stream.
+
+    Raises:
+        InvalidArgument: it has none, or several.
+        HTTPException: the client leaves before it is whole (400).
+    """
+    try:
+        return whole(await request.body())
+    except ClientDisconnect as error:
+        raise HTTPException(400, "the client left before the request was whole") from error
 
 
 def seconds_given(caller: ApiCaller) -> float | None:

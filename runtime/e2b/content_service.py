@@ -16,7 +16,7 @@ from functools import partial
 from typing import IO, TYPE_CHECKING, Annotated, Any
 from urllib.parse import quote
 
-from fastapi import APIRouter, Depends, Header, Query
+from fastapi import APIRouter, Header, Query
 from isal import isal_zlib
 from python_multipart.exceptions import FormParserError
 from python_multipart.multipart import MultipartParser, parse_options_header
@@ -35,7 +35,7 @@ from holdfast.runtime.e2b.filesystem_service import (
     shown,
     uploaded_entry,
 )
-from holdfast.runtime.e2b.sandbox_caller import SandboxCaller, sandbox_caller
+from holdfast.runtime.e2b.sandbox_caller import From, SandboxCaller
 from holdfast.runtime.e2b.sandbox_lives import SandboxFacts
 from holdfast.runtime.guest.files import file_attributes
 from holdfast.runtime.serve.call_threads import CallThreads
@@ -296,7 +296,6 @@ def gathered(content: Iterator[bytes]) -> Iterator[bytes]:
 
 
 router = APIRouter(prefix="/files")
-From = Annotated[SandboxCaller, Depends(sandbox_caller)]
 Username = Annotated[str | None, Query(pattern=r"^([a-z_][a-z0-9_-]{0,31}|\d{1,10})?$")]
 """The only word on who acts here: a signature is for one user, and its holder may set any header."""
 MARK = "x-metadata-"

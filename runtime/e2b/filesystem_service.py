@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Annotated, Any, Protocol
 
-from fastapi import APIRouter, Depends
+from fastapi import APIRouter
 from pydantic import Field
 from starlette.responses import JSONResponse, Response
 
@@ -23,7 +23,7 @@ from holdfast.runtime.api.controller import Holdfast
 from holdfast.runtime.api.session import Session
 from holdfast.runtime.api.session_files import SessionFiles, located, with_attributes
 from holdfast.runtime.e2b.connect_wire import NotOffered, SandboxUnavailable, WireBody
-from holdfast.runtime.e2b.sandbox_caller import SandboxCaller, sandbox_caller
+from holdfast.runtime.e2b.sandbox_caller import From
 from holdfast.runtime.e2b.sandbox_lives import SandboxFacts
 from holdfast.runtime.files.session_file import Kind, SessionFile
 from holdfast.runtime.serve.models.base_models import TEXT
@@ -303,7 +303,6 @@ class WatcherRequest(WireBody):
 
 
 router = APIRouter(prefix="/filesystem.Filesystem")
-From = Annotated[SandboxCaller, Depends(sandbox_caller)]
 
 
 @router.post("/Stat")

@@ -14,9 +14,9 @@ import secrets
 import threading
 import time
 from collections.abc import Callable
-from typing import Annotated, Any
+from typing import Any
 
-from fastapi import APIRouter, Depends
+from fastapi import APIRouter
 from starlette.responses import Response
 
 from holdfast.errors import InvalidArgument, ProtocolError, SessionFileNotFound
@@ -34,7 +34,7 @@ from holdfast.runtime.e2b.filesystem_service import (
     shown,
 )
 from holdfast.runtime.e2b.sandbox_access import ACTOR
-from holdfast.runtime.e2b.sandbox_caller import SandboxCaller, sandbox_caller
+from holdfast.runtime.e2b.sandbox_caller import From, SandboxCaller
 from holdfast.runtime.files.file_tree import WatchedChange
 from holdfast.runtime.files.file_watch import FileWatch
 from holdfast.runtime.files.watch_budget import SERVED, TooManyWatches, WatchBudget, WatchShare
@@ -201,14 +201,13 @@ class PolledWatchers:
 
 
 router = APIRouter(prefix="/filesystem.Filesystem")
-From = Annotated[SandboxCaller, Depends(sandbox_caller)]
 EVENT_BYTES = 1000
 
 
 @router.post("/WatchDir")
 async def watch(who: From) -> Response:
     """Stream the changes of a folder, for as long as the client wants."""
-    asked = WatchRequest.read(connect_wire.whole(await who.request.body()))
+    asked = WatchRequest.read(await connect_wire.only_message(who.request))
     seconds = connect_wire.seconds_given(who)
     return await connect_wire.streamed(who, who.sandbox, _watching(who, asked, seconds), seconds, KEEPALIVE)
 

@@ -25,7 +25,7 @@ from holdfast.errors import GuestError, InvalidArgument
 from holdfast.runtime.api.session import Session
 from holdfast.runtime.e2b import connect_wire, sandbox_processes
 from holdfast.runtime.e2b.connect_wire import DEADLINE, InputNotTaken, MessageReader, SandboxUnavailable
-from holdfast.runtime.e2b.sandbox_caller import SandboxCaller, sandbox_caller
+from holdfast.runtime.e2b.sandbox_caller import From, SandboxCaller
 from holdfast.runtime.e2b.sandbox_lives import ACCOUNT, SandboxFacts
 from holdfast.runtime.e2b.sandbox_processes import (
     InputBytes,
@@ -259,7 +259,6 @@ def _note(left: asyncio.Future[None], coming: asyncio.Future[bytes | None]) -> N
 
 
 router = APIRouter(prefix="/process.Process")
-From = Annotated[SandboxCaller, Depends(sandbox_caller)]
 Turns = Annotated[InputTurns, Depends(input_turns)]
 Nothing = dict[str, Any]
 
@@ -274,7 +273,7 @@ async def list_processes(who: From) -> Any:
 @router.post("/Start")
 async def start(who: From) -> Response:
     """Start a process, and send what it writes and how it ends."""
-    asked = StartBody.read(await _message(who))
+    asked = StartBody.read(await connect_wire.only_message(who.request))
     seconds = connect_wire.seconds_given(who)
     return await connect_wire.streamed(who, who.sandbox, start_call(asked, who.user, seconds), seconds)
 
@@ -282,7 +281,7 @@ async def start(who: From) -> Response:
 @router.post("/Connect")
 async def connect(who: From) -> Response:
     """Send all that a process has written and writes, and how it ends."""
-    asked = ProcessRef.read(await _message(who))
+    asked = ProcessRef.read(await connect_wire.only_message(who.request))
     return await connect_wire.streamed(
         who, who.sandbox, connect_call(asked.process), connect_wire.seconds_given(who)
     )
@@ -337,11 +336,3 @@ async def send_signal(who: From, body: SendSignalBody) -> Nothing:
         who.sandbox, lambda found: sandbox_processes.running(found, body.process).signal(name)
     )
     return {}
-
-
-async def _message(who: SandboxCaller) -> dict[str, Any]:
-    """Return the one message of a request whose answer is a stream."""
-    try:
-        return connect_wire.whole(await who.request.body())
-    except ClientDisconnect as error:
-        raise HTTPException(400, "the client left before the request was whole") from error

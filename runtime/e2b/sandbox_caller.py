@@ -9,8 +9,9 @@ import base64
 import binascii
 import time
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Annotated, TypeVar
 
+from fastapi import Depends
 from starlette.requests import HTTPConnection, Request
 
 from holdfast.errors import SessionError, SessionNotFound
@@ -119,3 +120,7 @@ def _basic_user(header: str) -> str | None:
 async def sandbox_caller(request: Request) -> SandboxCaller:
     """Return the caller of a request, for the functions of paths."""
     return SandboxCaller(request, request.app.state.callers, request.app.state.tokens)
+
+
+From = Annotated[SandboxCaller, Depends(sandbox_caller)]
+"""The argument of the functions of paths that is their caller."""

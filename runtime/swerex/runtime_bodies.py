@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from holdfast import errors
-from holdfast.base.value_classes import dataclass
+from holdfast.base.value_classes import asdict, dataclass
 from holdfast.errors import HoldfastError
 from holdfast.runtime.guest_rpc.call_arguments import FOREVER
 from holdfast.runtime.swerex.expected_output import LONGEST
@@ -125,13 +125,7 @@ class Observation:
 
     def as_dict(self) -> dict[str, Any]:
         """Return the body of the answer."""
-        return {
-            "output": self.output,
-            "exit_code": self.exit_code,
-            "failure_reason": self.failure_reason,
-            "expect_string": self.expect_string,
-            "session_type": "bash",
-        }
+        return {**asdict(self), "session_type": "bash"}
 
 
 STATUS = 511
