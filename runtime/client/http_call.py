@@ -9,6 +9,7 @@ import io
 import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from inspect import BoundArguments
 from typing import Any
 from urllib.parse import quote
 
@@ -51,6 +52,16 @@ def place(*parts: str) -> str:
 def given(**fields: Any) -> dict[str, Any]:
     """Return the fields of a body that are not None."""
     return {name: value for name, value in fields.items() if value is not None}
+
+
+def named(call: BoundArguments) -> dict[str, Any]:
+    """Return the arguments of a call of a method that are not None, by name; a table as a plain one."""
+    _, *arguments = call.arguments.items()
+    return {
+        name: dict(value) if isinstance(value, Mapping) else value
+        for name, value in arguments
+        if value is not None
+    }
 
 
 def session_options(options: Mapping[str, Any]) -> dict[str, Any]:

@@ -6,10 +6,11 @@ Written by hand, as `../blocking/remote_connection.py` is. Waits take as long as
 from __future__ import annotations
 
 import asyncio
+import functools
 import inspect
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import suppress
-from typing import Any
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import httpx
 from websockets.asyncio.client import ClientConnection
@@ -17,6 +18,10 @@ from websockets.exceptions import ConnectionClosed
 
 from holdfast.runtime.client.channel_calls import ChannelCall
 from holdfast.runtime.client.client_address import ClientAddress
+from holdfast.runtime.client.http_call import named
+
+Parameters = ParamSpec("Parameters")
+Result = TypeVar("Result")
 
 
 def carrier(address: ClientAddress) -> httpx.AsyncBaseTransport:
@@ -66,3 +71,21 @@ async def settled(call: ChannelCall[Any]) -> str | None:
     line, call.line = call.line, None
     found: str | None = await line if inspect.isawaitable(line) else line
     return found
+
+
+def asking(
+    method: Callable[Concatenate[Any, Parameters], Result],
+    ask: Callable[[Any, str, dict[str, Any]], Coroutine[Any, Any, Result]],
+    verb: str = "",
+) -> Callable[Concatenate[Any, Parameters], Coroutine[Any, Any, Result]]:
+    """Return a method with the parameters and the docstring of one in process.
+
+    It calls `ask` with the verb, by default the name of that one, and with the arguments that are not None.
+    """
+    parameters, said = inspect.signature(method), verb or method.__name__
+
+    @functools.wraps(method)
+    async def call(self: Any, /, *args: Parameters.args, **how: Parameters.kwargs) -> Result:
+        return await ask(self, said, named(parameters.bind(self, *args, **how)))
+
+    return call

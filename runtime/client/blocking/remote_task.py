@@ -3,16 +3,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from holdfast.runtime.api.session_task import VERIFY_SECONDS, TaskVerdict
+from holdfast.runtime.api.session_task import VERIFY_SECONDS, SessionTask, TaskVerdict
 from holdfast.runtime.api.task_resumption import TaskResumed
 from holdfast.runtime.artifacts.generated_files import OrphanFile
 from holdfast.runtime.artifacts.kept_artifact import KeptArtifact
 from holdfast.runtime.artifacts.saved_artifact import SavedArtifact
 from holdfast.runtime.client import client_values, insight_values
+from holdfast.runtime.client.blocking.remote_connection import asking
 from holdfast.runtime.client.blocking.remote_snapshot import RemoteSnapshot
 from holdfast.runtime.client.blocking.remote_transport import RemoteTransport
 from holdfast.runtime.client.http_call import HttpCall, given, place
@@ -21,8 +22,6 @@ from holdfast.runtime.task.task_record import TaskRecord
 
 if TYPE_CHECKING:
     from holdfast.runtime.store.rows import SnapshotKind
-    from holdfast.runtime.task.task_items import NoteKind
-    from holdfast.runtime.task.task_record import StepStatus
 
 
 class RemoteTask:
@@ -36,72 +35,24 @@ class RemoteTask:
         told = self._look()
         return None if told is None else insight_values.record(told)
 
-    def set(
-        self,
-        *,
-        goal: str | None = None,
-        resume_at: str | None = None,
-        retry_limit: int | None = None,
-        verify: str | None = None,
-        back_end: str | None = None,
-        artifacts: str | None = None,
-        profiles: Mapping[str, str] | None = None,
-        checkpoint: str | None = None,
-    ) -> TaskRecord:
-        """Set the goal, which begins a task, the resume point, or what must hold for every successor."""
-        fields: dict[str, Any] = {"goal": goal, "resume_at": resume_at, "retry_limit": retry_limit}
-        fields |= {"artifacts": artifacts, "checkpoint": checkpoint}
-        fields |= {"profiles": None if profiles is None else dict(profiles)}
-        return self._change("set", **fields, verify=verify, back_end=back_end)
+    def _changed(self, verb: str, fields: dict[str, Any]) -> TaskRecord:
+        return insight_values.record(self._tell(verb, fields))
 
-    def plan(self, text: str) -> TaskRecord:
-        """Replace the plan: a line for each phase, then `- STEP` or `- STEP :: COMMAND`."""
-        return self._change("plan", text=text)
-
-    def step(
-        self,
-        number: str,
-        *,
-        status: StepStatus | None = None,
-        title: str | None = None,
-        verify: str | None = None,
-        back_end: str | None = None,
-    ) -> TaskRecord:
-        """Change a step."""
-        fields = {"status": status, "title": title, "verify": verify, "back_end": back_end}
-        return self._change("step", number=number, **fields)
-
-    def claim(self, number: str, *, take: bool = False) -> TaskRecord:
-        """Claim a step: others are refused to finish it, or to claim it, until it is done or released."""
-        return self._change("claim", number=number, take=take or None)
-
-    def release(self, number: str) -> TaskRecord:
-        """Give up the claim of a step."""
-        return self._change("release", number=number)
-
-    def decide(self, text: str, why: str) -> TaskRecord:
-        """Lock a decision, with its reason."""
-        return self._change("decide", text=text, why=why)
-
-    def alternative(self, text: str, why: str) -> TaskRecord:
-        """Record a path that was not taken, and why: a successor may have reason to."""
-        return self._change("alternative", text=text, why=why)
-
-    def note(self, text: str, kind: NoteKind = "note", *, step: str | None = None) -> TaskRecord:
-        """Add a remark, an open `question` or a `risk`; a question about a step blocks it until answered."""
-        return self._change("note", text=text, kind=kind, step=step)
-
-    def answer(self, number: int, text: str) -> TaskRecord:
-        """Answer an open question, counted from 1; the answer is a locked decision from then on."""
-        return self._change("answer", number=number, text=text)
-
-    def read_again(self, path: str, why: str | None = None) -> TaskRecord:
-        """Add a file that a successor should read before continuing."""
-        return self._change("read-again", path=path, why=why)
-
-    def artifact(self, name: str, path: str, *, entry: str | None = None) -> TaskRecord:
-        """Register a file that the work has produced, and keep it beyond the session's life."""
-        return self._change("artifact", name=name, path=path, entry=entry)
+    set = asking(SessionTask.set, _changed)
+    plan = asking(SessionTask.plan, _changed)
+    step = asking(SessionTask.step, _changed)
+    claim = asking(SessionTask.claim, _changed)
+    release = asking(SessionTask.release, _changed)
+    decide = asking(SessionTask.decide, _changed)
+    alternative = asking(SessionTask.alternative, _changed)
+    note = asking(SessionTask.note, _changed)
+    answer = asking(SessionTask.answer, _changed)
+    read_again = asking(SessionTask.read_again, _changed, "read-again")
+    artifact = asking(SessionTask.artifact, _changed, "artifact")
+    drop = asking(SessionTask.drop, _changed)
+    block = asking(SessionTask.block, _changed)
+    unblock = asking(SessionTask.unblock, _changed)
+    import_ = asking(SessionTask.import_, _changed, "import")
 
     def collect_artifacts(self) -> list[str]:
         """Register the files that the policy's patterns match, new or changed; return their names."""
@@ -111,28 +62,6 @@ class RemoteTask:
     def orphans(self) -> list[OrphanFile]:
         """Return files that were generated in the session and that nothing accounts for."""
         return [insight_values.orphan(each) for each in client_values.tables(self._look("orphans"))]
-
-    def drop(self, kind: str, number: int) -> TaskRecord:
-        """Remove what is settled."""
-        return self._change("drop", kind=kind, number=number)
-
-    def block(
-        self,
-        why: str,
-        needs: str,
-        *,
-        step: str | None = None,
-        entry: str | None = None,
-        tried: str | None = None,
-        suspend: bool = False,
-    ) -> TaskRecord:
-        """Record what blocks the work; with `suspend` the session is suspended live."""
-        fields = {"step": step, "entry": entry, "tried": tried, "suspend": suspend}
-        return self._change("block", why=why, needs=needs, **fields)
-
-    def unblock(self, how: str | None = None) -> TaskRecord:
-        """Record that nothing blocks the work any more, and how that came; resume a suspended session."""
-        return self._change("unblock", how=how)
 
     def done(
         self,
@@ -168,13 +97,6 @@ class RemoteTask:
     def export(self) -> str:
         """Return the record as Markdown with fixed sections, which `import_` takes."""
         return insight_values.text(self._look("markdown"))
-
-    def import_(self, text: str, *, replace: bool = False) -> TaskRecord:
-        """Take over a record from Markdown or JSON, in place of the present one."""
-        return self._change("import", text=text, replace=replace or None)
-
-    def _change(self, verb: str, **fields: Any) -> TaskRecord:
-        return insight_values.record(self._tell(verb, given(**fields)))
 
     def _look(self, *what: str, **params: Any) -> Any:
         call = HttpCall("GET", place("sessions", self._session, "task", *what), params)

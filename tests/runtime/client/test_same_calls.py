@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pydantic import BaseModel
 
 import holdfast
-from holdfast.errors import OnlyInProcess
+from holdfast.errors import OnlyInProcess, ServerUnavailable
 from holdfast.runtime.api import (
     artifact_handles,
     session_files,
@@ -47,6 +48,7 @@ from holdfast.runtime.client.blocking import (
     remote_task,
 )
 from holdfast.runtime.files.file_watch import FileWatch
+from holdfast.runtime.serve.models import task_models
 
 ROOT = Path(holdfast.__file__).parent.parent.parent
 PAIRS: list[tuple[type, type, type]] = [
@@ -158,3 +160,42 @@ def test_the_blocking_ones_are_made_of_them() -> None:
         [sys.executable, ROOT / "setup/blocking", "--check"], capture_output=True, check=False
     )
     assert (done.returncode, done.stderr) == (0, b"")
+
+
+@pytest.mark.parametrize(
+    ("name", "form"),
+    [
+        ("set", task_models.TaskSetRequest),
+        ("plan", task_models.TaskTextRequest),
+        ("step", task_models.StepRequest),
+        ("claim", task_models.ClaimRequest),
+        ("release", task_models.ReleaseRequest),
+        ("decide", task_models.DecisionRequest),
+        ("alternative", task_models.DecisionRequest),
+        ("note", task_models.TaskNoteRequest),
+        ("answer", task_models.QuestionAnswerRequest),
+        ("read_again", task_models.ReadAgainRequest),
+        ("artifact", task_models.ArtifactRequest),
+        ("drop", task_models.DropRequest),
+        ("block", task_models.BlockRequest),
+        ("unblock", task_models.UnblockRequest),
+        ("import_", task_models.TaskImportRequest),
+    ],
+)
+def test_changes_of_a_task_are_sent_by_the_names_of_their_arguments(name: str, form: type[BaseModel]) -> None:
+    """The server reads all of them, and what was not given is not sent."""
+    sent: list[tuple[str, dict[str, Any]]] = []
+
+    class Told(remote_task.RemoteTask):
+        def __init__(self) -> None:
+            """It needs no server."""
+
+        def _tell(self, verb: str, body: dict[str, Any] | None) -> Any:
+            sent.append((verb, body or {}))
+            raise ServerUnavailable("cannot answer: there is none")
+
+    _, *names = inspect.signature(getattr(Told, name)).parameters
+    assert set(names) == set(form.model_fields)
+    with pytest.raises(ServerUnavailable):
+        getattr(Told(), name)(**dict.fromkeys(names, "x") | {names[-1]: None})
+    assert sent == [(name.strip("_").replace("_", "-"), dict.fromkeys(names[:-1], "x"))]
