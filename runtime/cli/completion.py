@@ -11,7 +11,7 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 
 from holdfast.runtime.cli import grammar, help_pages, printing, verb_table
-from holdfast.runtime.cli.command_line import COMPLETION
+from holdfast.runtime.cli.caller import COMPLETION
 
 _LINE = "_TYPER_COMPLETE_ARGS"
 _FISH_ACTION = "_TYPER_COMPLETE_FISH_ACTION"

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.runtime.cli import command_line, completion, verb_table
+from holdfast.runtime.cli import caller, command_line, completion, verb_table
 from holdfast.runtime.store.store import Store
 
 
@@ -28,7 +28,7 @@ def named(home: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
 def asked(shell: str, line: str, action: str = "get-args") -> tuple[str, int]:
     """Return what a shell gets for a line, whose last word is being typed."""
     words = line.split()
-    environ = {command_line.COMPLETION: f"complete_{shell}", "COMP_WORDS": line, "_TYPER_COMPLETE_ARGS": line}
+    environ = {caller.COMPLETION: f"complete_{shell}", "COMP_WORDS": line, "_TYPER_COMPLETE_ARGS": line}
     environ |= {"COMP_CWORD": str(len(words) - (not line.endswith(" ")))}
     return completion.answer(command_line.EARLY, environ | {"_TYPER_COMPLETE_FISH_ACTION": action})
 
@@ -94,8 +94,8 @@ def test_shells_complete_files_where_nothing_else_is_known(named: Any) -> None:
 
 def test_an_unknown_question_is_refused() -> None:
     for action in ("complete_tcsh", "source", "nothing_bash", ""):
-        assert completion.answer(command_line.EARLY, {command_line.COMPLETION: action}) == ("", 1)
-    assert "compdef" in completion.answer(command_line.EARLY, {command_line.COMPLETION: "source_zsh"})[0]
+        assert completion.answer(command_line.EARLY, {caller.COMPLETION: action}) == ("", 1)
+    assert "compdef" in completion.answer(command_line.EARLY, {caller.COMPLETION: "source_zsh"})[0]
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
