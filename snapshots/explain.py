@@ -116,6 +116,12 @@ KNOWN: tuple[KnownPattern, ...] = (
         advice="make room, or set HOLDFAST_HOME elsewhere",
         no_space=True,
     ),
+    KnownPattern(
+        r"restore: not done after (\d+ s)",
+        text="CRIU hung and was ended",
+        advice=_AGAIN,
+        passing=True,
+    ),
     # They are counted by user of the host. CRIU takes one, and so does each supervisor that watches files.
     KnownPattern(
         r"Can't create inotify: Too many open files",

@@ -83,7 +83,7 @@ class Outputs:
         self.items, self.cut, self._room, self._clear_next = [], False, MAX_OUTPUT, False
 
 
-class CellChronicle:
+class CellJournal:
     """The cells of one kernel, as they begin and end."""
 
     def __init__(self, kernel: str, journal: Journal, keyed: Keyed) -> None:

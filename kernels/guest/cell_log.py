@@ -1,14 +1,21 @@
-"""The events of a kernel's cells, on disk, so that a client that was disconnected can get what it missed."""
+"""The events of a kernel's cells, on disk, so that a client that was disconnected can get what it missed.
+
+A supervisor that is killed leaves the cell that a kernel runs to the next one: the fields of its record,
+which the keeper holds, are known here, and so is what its readers are shown.
+"""
 
 from __future__ import annotations
 
+import asyncio
 from array import array
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 from holdfast.kernels.guest.messages import Cell
 from holdfast.runtime.guest.identity.actor import Who
+from holdfast.runtime.guest.pulse.process_lineage import short
 from holdfast.runtime.guest.records.streamlog import StreamLog
 from holdfast.runtime.guest.wire.protocol import Frame, FrameError, encode, frame_at
 
@@ -16,6 +23,13 @@ CAPACITY = 64 << 20
 KEPT_CELLS = 200
 LATE_CELLS = 50
 """Cells whose threads may still print after the cell is over; later output belongs to no cell."""
+MISSED = "[the session's supervisor was killed and started again; output of that moment may be missing]\n"
+LONGEST_REASON = 500
+"""Characters of a reason that are kept."""
+UNHEARD = (
+    "[the cell ended while the session's supervisor was being started again: how is not known; its kernel "
+    "and variables are as it left them]\n"
+)
 
 
 class CellRecord:
@@ -111,6 +125,16 @@ class CellEvents:
         """Let readers look at the cell again."""
         self._log.wake()
 
+    async def over_within(self, record: CellRecord, seconds: float) -> bool:
+        """Wait until a cell is over; return False if it is not after that time."""
+        try:
+            async with asyncio.timeout(seconds):
+                while not record.cell.over:
+                    await self.changed()
+        except TimeoutError:
+            return record.cell.over
+        return True
+
     async def changed(self) -> None:
         """Wait for an event or for `wake`."""
         await self._log.more()
@@ -142,3 +166,29 @@ class CellEvents:
 
 def _gap(before: int, count: int, size: int) -> bytes:
     return encode(Frame({"event": "gap", "seq": before - count, "count": count, "size": size}))
+
+
+def kept_cell(record: CellRecord, message: str, begin: int, sent: float, code: str) -> dict[str, Any]:
+    """Return the record of a cell: the message that had its code, and where its events begin.
+
+    `sent` is in Unix seconds.
+    """
+    who = record.who
+    return {
+        "id": record.cell.id,
+        "timeout": record.cell.timeout,
+        "who": [who.actor, who.reason and who.reason[:LONGEST_REASON], who.key, who.request],
+        "message": message,
+        "begin": begin,
+        "began": round(sent, 3),
+        "code": short(code),
+    }
+
+
+def adopted_cell(fields: Mapping[str, Any], epoch: int) -> CellRecord:
+    """Return the cell that `kept` recorded."""
+    cell = Cell(str(fields["id"]), fields["timeout"])
+    cell.epoch, cell.started = epoch, True
+    record = CellRecord(cell, Who(*fields["who"]))
+    record.running = True
+    return record

@@ -1,12 +1,14 @@
 """The front ends of one kernel: what they send it, and what it sends them, kept for those that are away.
 
 Front ends share the supervisor's channels to the kernel. A reply goes to the front end that asked, by the id
-of its parent; what the kernel publishes goes to all. It knows messages of Jupyter; it does not know how cells
-are run, nor connections: those read `messages` from where they were.
+of its parent; what the kernel publishes goes to all. Code in a message is a cell, one after the other. It
+knows messages of Jupyter; it does not know how other callers' cells are run, nor connections: those read
+`messages` from where they were.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import time
@@ -15,9 +17,11 @@ from bisect import bisect_left
 from collections import OrderedDict, deque
 from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from holdfast.base.value_classes import dataclass
+from holdfast.kernels.guest.cell_log import CellRecord
+from holdfast.kernels.guest.messages import CellStatus
 from holdfast.runtime.guest.identity.actor import Who
 from holdfast.runtime.guest.records.streamlog import StreamLog
 from holdfast.runtime.guest.wire.kernel_messages import header_of, pack, parsed, unpack, written
@@ -274,6 +278,128 @@ class FrontEnds:
         gone = bisect_left(self._offsets, self._log.start)
         if gone > 100:
             del self._offsets[:gone]
+
+
+class FrontKernel(Protocol):
+    """The kernel that front ends share with other callers, as they need it."""
+
+    execution_count: int
+
+    @property
+    def taken(self) -> bool:
+        """True if a cell has it."""
+
+    @property
+    def state(self) -> str:
+        """One of starting, idle, busy and dead."""
+
+    @property
+    def info(self) -> bytes:
+        """The answer of its process when it is asked about itself."""
+
+    async def interrupt(self) -> None:
+        """Interrupt the running cell."""
+
+    async def ensure(self) -> None:
+        """Start the process if there is none."""
+
+    def pass_on(self, channel: str, parts: Sequence[bytes]) -> bool:
+        """Send the process a message; return False if there is none."""
+
+    def open_sent(self, message: str, code: str, who: Who) -> CellRecord:
+        """Return a new cell, whose code the process was sent in that message."""
+
+    def hold(self, record: CellRecord, message: str, code: str) -> None:
+        """Let a cell have the kernel."""
+
+    def look(self, record: CellRecord) -> None:
+        """Note how a cell ended, if it has."""
+
+    def note_answer(self, text: str, who: Who) -> None:
+        """Note that the running cell was answered."""
+
+
+class FrontCells:
+    """The messages of front ends on their way to a kernel, and the cells that run the code in them.
+
+    Cells are sent at once and have the kernel one after the other, as its process runs them.
+    """
+
+    def __init__(self, kernel: FrontKernel, folder: Path) -> None:
+        self._kernel = kernel
+        self.fronts = FrontEnds(folder, self._pass_on)
+        self._waiting: deque[tuple[CellRecord, FrontMessage]] = deque()
+        """Cells that the process was sent, and that do not run yet."""
+        self._current: FrontMessage | None = None
+        """The message of the cell that has the kernel, if that is a front end's."""
+
+    async def take(self, message: FrontMessage) -> None:
+        """Take a message: send it to the process, or answer it if that is not for the process.
+
+        Raises:
+            FrontEndRefused, MessageMalformed: it cannot be taken.
+            KernelFailure: there is no process, and none could be started.
+        """
+        kernel, fronts, asked = self._kernel, self.fronts, (message.channel, message.kind)
+        if asked[1] == "shutdown_request":
+            # The agent's variables are in it: `kernel restart` ends it, or the end of the session.
+            fronts.tell("shutdown_reply", {"status": "ok", "restart": False}, message)
+        elif asked == ("control", "interrupt_request"):
+            await kernel.interrupt()
+            fronts.tell("interrupt_reply", {"status": "ok"}, message)
+        elif message.leaves:
+            fronts.let_leave(message, kernel.execution_count)
+        else:
+            if kernel.state in ("dead", "starting"):
+                await kernel.ensure()
+            if asked == ("shell", "kernel_info_request") and kernel.taken and kernel.info:
+                fronts.tell("kernel_info_reply", json.loads(kernel.info), message)
+                return
+            if (text := message.answer()) is not None:
+                if not fronts.asks:
+                    return  # this front end or another has answered
+                fronts.answered()
+                kernel.note_answer(text, message.who)
+            held = kernel.taken and self._current is None
+            fronts.pass_on(message, held=held, waiting=len(self._waiting))
+
+    def over(self) -> None:
+        """Note that the cell is over that had the kernel."""
+        self._current = None
+
+    def go_on(self) -> None:
+        """Let the next cell have the kernel if that is free; without one, send what waited for that."""
+        self._promote()
+        if not self._kernel.taken:
+            self.fronts.let_go()
+
+    def _promote(self) -> None:
+        while not self._kernel.taken and self._waiting:
+            record, message = self._waiting.popleft()
+            if record.cell.over:
+                self._kernel.look(record)
+                continue
+            self._current = message
+            self._kernel.hold(record, message.id, message.code() or "")
+
+    def end(self, status: CellStatus) -> None:
+        """End all cells with their process, and answer them."""
+        left, self._waiting = self._waiting, deque()
+        for record, message in left:
+            record.cell.end(status)
+            self._kernel.look(record)
+            self.fronts.abandon(message)
+        if self._current is not None:
+            self.fronts.abandon(self._current)
+        self.fronts.drop_held()
+
+    def _pass_on(self, message: FrontMessage) -> None:
+        """Send a message to the process; code in it is a cell from then on."""
+        if not self._kernel.pass_on(message.channel, message.parts):
+            return
+        if (code := message.code()) is not None:
+            self._waiting.append((self._kernel.open_sent(message.id, code, message.who), message))
+            self._promote()
 
 
 def _header(kind: str) -> bytes:

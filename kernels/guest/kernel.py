@@ -3,25 +3,30 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 import os
 import time
-from collections import deque
-from collections.abc import Coroutine, Mapping
+from collections.abc import Coroutine, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from holdfast.kernels.guest import kept_cells
-from holdfast.kernels.guest.cell_journal import CellChronicle
-from holdfast.kernels.guest.cell_log import CellEvents, CellRecord, SentCells
+from holdfast.kernels.guest.cell_journal import CellJournal
+from holdfast.kernels.guest.cell_log import (
+    MISSED,
+    UNHEARD,
+    CellEvents,
+    CellRecord,
+    SentCells,
+    adopted_cell,
+    kept_cell,
+)
+from holdfast.kernels.guest.jupyter_library import KernelFailure, load_library
 from holdfast.kernels.guest.messages import Cell, CellStatus, events_of, leaves
 from holdfast.kernels.guest.observing import Observing
-from holdfast.kernels.guest.process import KernelFailure, KernelProcess, Message, load_library
-from holdfast.kernels.guest.questions import Questions
-from holdfast.kernels.guest.variables import PATIENCE, VariableReader
+from holdfast.kernels.guest.process import KernelProcess, Message
+from holdfast.kernels.guest.variables import PATIENCE, Questions, VariableReader
 from holdfast.runtime.guest import adoption
 from holdfast.runtime.guest.identity.account import UserAccount
 from holdfast.runtime.guest.identity.actor import Who
@@ -34,7 +39,7 @@ from holdfast.runtime.guest.pulse.state import State
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from holdfast.kernels.guest.front_ends import FrontEnds, FrontMessage
+    from holdfast.kernels.guest.front_ends import FrontCells, FrontEnds
 
 GRACE = 5.0
 """Seconds an interrupted cell has to end before its timeout is reported anyway."""
@@ -78,7 +83,7 @@ class RunningKernel:
         reaper: Reaper,
         origins: Origins,
         notice: Notice,
-        chronicle: CellChronicle,
+        cell_journal: CellJournal,
         python: str | None = None,
         held: HeldRecord | None = None,
     ) -> None:
@@ -89,7 +94,7 @@ class RunningKernel:
         self._origins = origins
         self._notice = notice
         self._origin = Origin("kernel", name)
-        self._chronicle = chronicle
+        self._cell_journal = cell_journal
         self.spec = spec
         self.epoch = int(held.fields["epoch"]) if held else 0
         self.language = ""
@@ -119,15 +124,11 @@ class RunningKernel:
         self._probe = ""
         """The message that an adopted kernel answers once it has done what it was asked before."""
         self._sent = SentCells()
-        self._front_cells: deque[tuple[CellRecord, FrontMessage]] = deque()
-        """Cells of front ends that the process was sent, and that do not run yet."""
-        self._is_fronts = False
-        """True while a front end's cell is the current one."""
-        self._front_message: FrontMessage | None = None
+        self._front_cells: FrontCells | None = None
         self._fronts: FrontEnds | None = None
         self._fronts_folder = folder / "front-ends"
         self._questions = Questions()
-        self._observing = Observing(name, chronicle.waits)
+        self._observing = Observing(name, cell_journal.waits)
         self._returncode: int | None = None
         self._life = asyncio.Lock()
         self._tasks: set[asyncio.Task[None]] = set()
@@ -146,6 +147,11 @@ class RunningKernel:
     def cell_id(self) -> str | None:
         """The id of the cell that has it, if one does."""
         return self._current.cell.id if self._current else None
+
+    @property
+    def info(self) -> bytes:
+        """The answer of its process when it is asked about itself, as JSON; empty until there is one."""
+        return self._process.info if self._process else b""
 
     @property
     def taken(self) -> bool:
@@ -200,97 +206,54 @@ class RunningKernel:
         record = self._current
         if record is None or record.open_input is None or self._process is None:
             return False
-        self._note_answer(record, text, who)
+        self.note_answer(text, who)
         self._process.answer(text)
         return True
 
-    def _note_answer(self, record: CellRecord, text: str, who: Who) -> None:
-        self._chronicle.answered(record.cell, who, text, password=record.asks_password)
+    def note_answer(self, text: str, who: Who) -> None:
+        """Note that the running cell was answered, if one runs."""
+        record = self._current
+        if record is None:
+            return
+        self._cell_journal.answered(record.cell, who, text, password=record.asks_password)
         record.open_input = None
         self._observing.answered()
         if self._fronts:
             self._fronts.answered()
 
-    def front_ends(self) -> FrontEnds:
-        """Return what front ends are sent, kept from the first call on."""
-        if self._fronts is None:
-            from holdfast.kernels.guest.front_ends import FrontEnds  # few sessions have any
+    def front_cells(self) -> FrontCells:
+        """Return the front ends and their cells, kept from the first call on."""
+        if self._front_cells is None:
+            from holdfast.kernels.guest.front_ends import FrontCells  # few sessions have any
 
-            self._fronts = FrontEnds(self._fronts_folder, self._pass_on)
-        return self._fronts
+            self._front_cells = FrontCells(self, self._fronts_folder)
+            self._fronts = self._front_cells.fronts
+        return self._front_cells
 
-    async def take(self, message: FrontMessage) -> None:
-        """Take a message of a front end: send it to the process, or answer it if that is not for the process.
-
-        Raises:
-            FrontEndRefused, MessageMalformed: it cannot be taken.
-            KernelFailure: there is no process, and none could be started.
-        """
-        fronts, asked = self.front_ends(), (message.channel, message.kind)
-        if asked[1] == "shutdown_request":
-            # The agent's variables are in it: `kernel restart` ends it, or the end of the session.
-            fronts.tell("shutdown_reply", {"status": "ok", "restart": False}, message)
-        elif asked == ("control", "interrupt_request"):
-            await self.interrupt()
-            fronts.tell("interrupt_reply", {"status": "ok"}, message)
-        elif message.leaves:
-            fronts.let_leave(message, self.execution_count)
-        else:
-            if self.state in ("dead", "starting"):
-                await self.ensure()
-            info = self._process.info if self._process else b""
-            if asked == ("shell", "kernel_info_request") and self.taken and info:
-                fronts.tell("kernel_info_reply", json.loads(info), message)
-                return
-            if (text := message.answer()) is not None:
-                if not fronts.asks:
-                    return  # this front end or another has answered
-                fronts.answered()
-                if self._current is not None:
-                    self._note_answer(self._current, text, message.who)
-            fronts.pass_on(message, held=self.taken and not self._is_fronts, waiting=len(self._front_cells))
-
-    def _pass_on(self, message: FrontMessage) -> None:
-        """Send a front end's message to the process; code in it is a cell from then on."""
+    def pass_on(self, channel: str, parts: Sequence[bytes]) -> bool:
+        """Send the process a message of a front end; return False if there is none."""
         if self._process is None or self._process.ended.is_set():
-            return
-        self._process.pass_on(message.channel, message.parts)
-        if (code := message.code()) is not None:
-            record = self.journal.open(Cell(os.urandom(16).hex()), message.who)
-            record.cell.epoch, record.cell.started = self.epoch, True
-            self._sent.add(message.id, record)
-            self._chronicle.begun(record.cell, code, message.who, time.time())
-            self._front_cells.append((record, message))
-            self._promote()
+            return False
+        self._process.pass_on(channel, parts)
+        return True
 
-    def _promote(self) -> None:
-        """Let the next cell of a front end have the kernel, if that is free."""
-        while self._current is None and self._front_cells:
-            record, message = self._front_cells.popleft()
-            if record.cell.over:
-                self._chronicle.look(record.cell, record.who)
-                continue
-            self._current = self._executing = record
-            self._is_fronts, self._front_message = True, message
-            self._observing.began()
-            self.front_ends().began()
-            code = message.code() or ""
-            self._origins.begin(self._origin, Origin("cell", record.cell.id, short(code), record.who.actor))
-            self._cell = kept_cells.kept(record, message.id, self.journal.bounds[1], time.time(), code)
-            self.keep()
+    def open_sent(self, message: str, code: str, who: Who) -> CellRecord:
+        """Return a new cell, whose code the process was sent in that message of a front end."""
+        record = self.journal.open(Cell(os.urandom(16).hex()), who)
+        record.cell.epoch, record.cell.started = self.epoch, True
+        self._sent.add(message, record)
+        self._cell_journal.begun(record.cell, code, who, time.time())
+        return record
 
-    def _end_front_cells(self, status: CellStatus) -> None:
-        """End the cells of front ends with their process, and answer them."""
-        if self._fronts is None:
-            return
-        left, self._front_cells = self._front_cells, deque()
-        for record, message in left:
-            record.cell.end(status)
-            self._chronicle.look(record.cell, record.who)
-            self._fronts.abandon(message)
-        if self._is_fronts and self._front_message is not None:
-            self._fronts.abandon(self._front_message)
-        self._fronts.drop_held()
+    def hold(self, record: CellRecord, message: str, code: str) -> None:
+        """Let a cell of a front end have the kernel."""
+        self._current = record
+        self._begin(record, code)
+        self._keep_cell(record, message, code, time.time())
+
+    def look(self, record: CellRecord) -> None:
+        """Note how a cell ended, if it has."""
+        self._cell_journal.look(record.cell, record.who)
 
     async def interrupt(self, only: str | None = None) -> None:
         """Interrupt the running cell; with `only`, if that is its id. One that has not begun never does."""
@@ -375,47 +338,53 @@ class RunningKernel:
             cell.end(CellStatus.DIED)
             self._release(record)
             return
-        self._executing = record
-        self._observing.began()
-        if self._fronts:
-            self._fronts.began()
-        self._origins.begin(self._origin, Origin("cell", cell.id, short(code), record.who.actor))
+        self._begin(record, code)
         sent = time.time()
         message = self._process.execute(code, before)
         self._sent.add(message, record)
-        self._cell = kept_cells.kept(record, message, self.journal.bounds[1], sent, code)
-        self.keep()
+        self._keep_cell(record, message, code, sent)
         cell.epoch = self.epoch
         cell.started = True
-        self._chronicle.begun(cell, code, record.who, sent)
+        self._cell_journal.begun(cell, code, record.who, sent)
         self.journal.wake()
         if cell.timeout is not None:
             await self._limit(record, cell.timeout)
 
+    def _begin(self, record: CellRecord, code: str) -> None:
+        self._executing = record
+        self._observing.began()
+        if self._fronts:
+            self._fronts.began()
+        self._origins.begin(self._origin, Origin("cell", record.cell.id, short(code), record.who.actor))
+
+    def _keep_cell(self, record: CellRecord, message: str, code: str, sent: float) -> None:
+        self._cell = kept_cell(record, message, self.journal.bounds[1], sent, code)
+        self.keep()
+
     async def _limit(self, record: CellRecord, seconds: float) -> None:
         cell = record.cell
-        if await _over_within(self.journal, record, seconds):
+        if await self.journal.over_within(record, seconds):
             return
         cell.timed_out = True
         await self._reach(record)
-        if not await _over_within(self.journal, record, GRACE):
+        if not await self.journal.over_within(record, GRACE):
             # It keeps the kernel until it ends or the kernel is restarted.
             cell.end(CellStatus.TIMEOUT)
-            self._chronicle.look(cell, record.who)
+            self.look(record)
             self.journal.wake()
 
     def _adopt_cell(self, kept: Mapping[str, Any] | None) -> CellRecord | None:
         """Continue with the cell that runs in a kernel that was left."""
         if kept is None:
             return None
-        record = self._current = self._executing = kept_cells.adopted(kept, self.epoch)
+        record = self._current = self._executing = adopted_cell(kept, self.epoch)
         cell, who, self._cell = record.cell, record.who, dict(kept)
         began = asyncio.get_running_loop().time() - max(0.0, time.time() - kept["began"])
-        self._chronicle.adopt(cell, who, began, self.journal.adopt(record, int(kept["begin"])))
+        self._cell_journal.adopt(cell, who, began, self.journal.adopt(record, int(kept["begin"])))
         self._sent.add(str(kept["message"]), record)
         self._observing.began()
         self._origins.begin(self._origin, Origin("cell", cell.id, str(kept["code"]), who.actor))
-        self._say(record, kept_cells.MISSED)
+        self._say(record, MISSED)
         if cell.timeout is not None:
             self._spawn(self._limit(record, max(0.0, kept["began"] + cell.timeout - time.time())))
         return record
@@ -497,7 +466,8 @@ class RunningKernel:
 
     async def _end_process(self, status: CellStatus) -> None:
         """End the running cell with this status, and the process as requested."""
-        self._end_front_cells(status)
+        if self._front_cells:
+            self._front_cells.end(status)
         self._end_current(status)
         if self._process and not self._process.ended.is_set():
             self._process.replaced = True
@@ -523,7 +493,8 @@ class RunningKernel:
         async with self._life:
             if self._process is process:
                 await self._stop()
-        self._end_front_cells(CellStatus.DIED)
+        if self._front_cells:
+            self._front_cells.end(CellStatus.DIED)
         if victim and victim is self._executing:
             self._end_current(CellStatus.DIED)
         if self._fronts and self._fronts.connected and not process.replaced and not self.closed:
@@ -559,7 +530,7 @@ class RunningKernel:
                 self.journal.add(record, event)
                 if event.event == "input_request":
                     self._observing.asked(record.cell.id, event.head, self.pid)
-                self._chronicle.heard(record.cell, event)
+                self._cell_journal.heard(record.cell, event)
             return
         if record.cell.settled and record is self._current:
             self._release(record)
@@ -568,7 +539,7 @@ class RunningKernel:
         """Add a remark to the errors that a cell shows."""
         for event in events_of("stream", {"name": "stderr", "text": text}):
             self.journal.add(record, event)
-            self._chronicle.heard(record.cell, event)
+            self._cell_journal.heard(record.cell, event)
 
     def _give_up(self, record: CellRecord) -> None:
         """End a cell whose kernel is idle and has not replied: an interrupt can hit it while it does."""
@@ -587,7 +558,7 @@ class RunningKernel:
     def _give_up_adopted(self, record: CellRecord) -> None:
         """End a cell that was over when no supervisor was there to hear of it."""
         if record is self._current and not record.cell.settled:
-            self._say(record, kept_cells.UNHEARD)
+            self._say(record, UNHEARD)
             self._end_current(CellStatus.ERROR)
 
     def _end_current(self, status: CellStatus) -> None:
@@ -598,30 +569,20 @@ class RunningKernel:
     def _release(self, record: CellRecord) -> None:
         if self._current is record:
             self._current = self._executing = self._cell = None
-            self._is_fronts = False
+            if self._front_cells:
+                self._front_cells.over()
             self.keep()
             self._origins.end(self._origin, record.cell.id)
         record.open_input = None
-        self._chronicle.look(record.cell, record.who)
-        self._promote()
-        if self._fronts and not self.taken:
-            self._fronts.let_go()
+        self.look(record)
+        if self._front_cells:
+            self._front_cells.go_on()
         self.journal.wake()
 
     def _spawn(self, work: Coroutine[None, None, None]) -> None:
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
-
-
-async def _over_within(journal: CellEvents, record: CellRecord, seconds: float) -> bool:
-    try:
-        async with asyncio.timeout(seconds):
-            while not record.cell.over:
-                await journal.changed()
-    except TimeoutError:
-        return record.cell.over
-    return True
 
 
 def _report_death(notice: Notice, name: str, process: KernelProcess) -> None:

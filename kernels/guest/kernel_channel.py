@@ -2,17 +2,25 @@
 
 pyzmq's own asyncio sockets are not used: their readers outlive a closed socket and then take the place of
 another socket's reader that got the same file descriptor, whose messages would be lost.
+
+Some kernels name their sockets as addresses of the network are: `c:1` where Jupyter has `c-1`. They put
+transport, address and port together for themselves, whatever the transport; each of their sockets gets a link
+with the name by which it is looked for.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 MESSAGES_PER_TURN = 32
 RECONNECT_MS = 10
 """A kernel's sockets appear shortly after its process; the default would lose 100 ms at every start."""
+_SECONDS = 0.05
+"""Between two looks; an interpreter needs more to start."""
 
 
 class KernelChannel:
@@ -92,3 +100,21 @@ def new_socket(channel: str, identity: bytes) -> Any:
     else:
         socket.setsockopt(zmq.IDENTITY, identity)
     return socket
+
+
+def link_sockets(address: Path, ports: Iterable[int]) -> None:
+    """Make the links that are missing for sockets that are there; `address` is that of all, without port."""
+    for port in ports:
+        named = address.with_name(f"{address.name}:{port}")
+        wanted = address.with_name(f"{address.name}-{port}")
+        if named.is_socket() and not wanted.is_socket():
+            with suppress(OSError):  # the folder is the user's, who may have put anything there
+                wanted.symlink_to(named.name)
+
+
+async def keep_sockets_linked(address: Path, ports: Iterable[int]) -> None:
+    """Make links as sockets appear, until this is cancelled."""
+    ports = list(ports)
+    while True:
+        link_sockets(address, ports)
+        await asyncio.sleep(_SECONDS)

@@ -10,8 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from holdfast.runtime.guest.pulse.foreground import thread_of
-from holdfast.runtime.guest.pulse.input_kind import InputModes
-from holdfast.runtime.guest.pulse.prompts import REPL, Prompt
+from holdfast.runtime.guest.pulse.input_kind import REPL, InputModes, Prompt
 from holdfast.runtime.guest.pulse.state import Detail, State
 from holdfast.runtime.guest.pulse.terminal_state import ForegroundSample, running
 

@@ -11,12 +11,18 @@ import logging
 import os
 import signal
 import sys
-import threading
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
+from holdfast.kernels.guest.jupyter_library import (
+    AdoptedProcess,
+    KernelFailure,
+    UnknownSpec,
+    attach,
+    one_spec,
+)
 from holdfast.kernels.guest.kernel_channel import KernelChannel, Monitor, new_socket
 from holdfast.runtime.guest.files import removal
 from holdfast.runtime.guest.identity.account import UserAccount, expose_to_oom, working_directory
@@ -38,9 +44,6 @@ _LAST_WORDS = 0.01
 """Seconds without a message after which an ended process is taken to have sent everything."""
 _BEHIND_OUTPUT = 0.01
 """Seconds a question waits for the output before it. There is no order between a kernel's sockets."""
-_IMPORT_SWITCH = 0.0005
-"""Seconds the importing thread may keep the interpreter while the loop wants it."""
-_LIBRARY = "jupyter_client.manager"
 _DELIMITER = b"<IDS|MSG>"
 """Stands before the signature of a message."""
 _REQUEST = {
@@ -72,48 +75,6 @@ logger = logging.getLogger(__name__)
 
 Message = dict[str, Any]
 Listener = Callable[[str, Message], None]
-
-
-class KernelFailure(Exception):
-    """The kernel could not be started; the message says why."""
-
-
-class UnknownSpec(KernelFailure):
-    """There is no kernel spec of that name."""
-
-
-async def load_library() -> None:
-    """Import jupyter_client in a thread that ends with it: shells must not wait for 200 ms of imports.
-
-    Raises:
-        KernelFailure: there is no room for another thread.
-    """
-    if _LIBRARY in sys.modules:
-        return
-    loop = asyncio.get_running_loop()
-    loaded = loop.create_future()
-
-    def work() -> None:
-        try:
-            from jupyter_client.manager import AsyncKernelManager  # noqa: F401
-            from jupyter_client.provisioning.factory import KernelProvisionerFactory
-
-            KernelProvisionerFactory.instance()
-        finally:
-            loop.call_soon_threadsafe(loaded.set_result, None)
-
-    thread = threading.Thread(target=work, name="import", daemon=True)
-    try:
-        thread.start()
-    except RuntimeError:
-        from holdfast.runtime.guest.pulse import shortage  # few sessions need it
-
-        raise KernelFailure(f"cannot start a kernel: {shortage.of_processes()}") from None
-    patience = sys.getswitchinterval()
-    sys.setswitchinterval(_IMPORT_SWITCH)
-    await loaded
-    thread.join()
-    sys.setswitchinterval(patience)
 
 
 class KernelProcess:
@@ -202,9 +163,7 @@ class KernelProcess:
             self._session = manager.session
             self._session.session = kept["session"]
             self.pid, self.language = pid, str(kept["language"])
-            from holdfast.kernels.guest import adopted_process  # few supervisors follow another one
-
-            await adopted_process.attach(manager, adopted_process.AdoptedProcess(pid))
+            await attach(manager, AdoptedProcess(pid))
             self._reaper.watch(pid, self._ended_adopted)
             async with asyncio.timeout(READY_PATIENCE):
                 await (self._joined() if busy else self._ready())
@@ -309,7 +268,7 @@ class KernelProcess:
             transport="ipc",
             ip=str(self._folder / "c"),
             connection_file=str(self._folder / "connection.json"),
-            kernel_spec_manager=_only(spec, self._command(spec, environment)),
+            kernel_spec_manager=one_spec(spec, self._command(spec, environment)),
         )
         self._session = manager.session
         self._session.digest_history_size = _DIGESTS
@@ -318,11 +277,11 @@ class KernelProcess:
     async def _launch(self) -> None:
         import zmq
 
-        from holdfast.runtime.guest.pulse import shortage
+        from holdfast.runtime.guest.pulse import cgroup_limits
 
-        if (free := shortage.free()) is not None and free < _LEAST_FREE:
+        if (free := cgroup_limits.free_processes()) is not None and free < _LEAST_FREE:
             # Its C library aborts this process where it cannot start a thread.
-            raise KernelFailure(f"cannot start kernel {self.spec}: {shortage.of_processes()}")
+            raise KernelFailure(f"cannot start kernel {self.spec}: {cgroup_limits.lacks_processes()}")
         zmq.Context.instance().socket(zmq.PAIR).close()  # its threads begin now, and stay
         environment = self._account.environment(os.environ)
         manager = self._new_manager(environment)
@@ -449,10 +408,10 @@ class KernelProcess:
         """Begin to look for sockets of other names; the usual kernel has none."""
         if self.spec == DEFAULT_SPEC:
             return None
-        from holdfast.kernels.guest import socket_names
+        from holdfast.kernels.guest.kernel_channel import keep_sockets_linked
 
         ports = [int(info[f"{name}_port"]) for name in ("stdin", "hb", "control", "iopub", "shell")]
-        return asyncio.create_task(socket_names.keep_linked(Path(info["ip"]), ports))
+        return asyncio.create_task(keep_sockets_linked(Path(info["ip"]), ports))
 
     def _note_language(self, message: Message) -> None:
         language = message["content"].get("language_info")
@@ -505,20 +464,6 @@ class KernelProcess:
         except OSError:
             return ""
         return f"; its output ends with: {words}" if words else ""
-
-
-def _only(spec: kernel_specs.FoundSpec, command: list[str]) -> Any:
-    """Return a finder of one spec, given everything it would import IPython for: 20 MB for a path."""
-    from jupyter_client.kernelspec import KernelSpec, KernelSpecManager
-
-    class OneSpec(KernelSpecManager):
-        def get_kernel_spec(self, _name: str) -> Any:
-            return found
-
-    taken = ("display_name", "language", "env", "interrupt_mode", "metadata")
-    fields = {key: spec.fields[key] for key in taken if key in spec.fields}
-    found = KernelSpec(argv=command, resource_dir=str(spec.folder), **fields)
-    return OneSpec(ensure_native_kernel=False, kernel_dirs=[])
 
 
 def _ignore(_channel: str, _message: Message) -> None:

@@ -1,19 +1,25 @@
-"""The names a user has in a kernel: the question, and the parsing of the answer. Pure.
+"""The names a user has in a kernel: asked for, one question at a time, and the last answer remembered.
 
 The question is one expression, evaluated by a silent request that leaves no trace: neither in the history nor
-in the namespace. What is run in the kernel is `look_inside.py`, as text: its Python may be a different one.
+in the namespace. `look_inside.py` runs in the kernel, as text: its Python may be a different one. Expression
+and parsing are pure; `Questions` knows messages by their ids, and its caller whether the kernel may be asked.
 """
 
 from __future__ import annotations
 
 import ast
+import asyncio
 import json
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from holdfast.base.value_classes import dataclass, replace
+
+if TYPE_CHECKING:
+    from holdfast.kernels.guest.process import KernelProcess, Message
+
 
 KEY = "holdfast"
 LIMIT = 500
@@ -21,6 +27,7 @@ LIMIT = 500
 PATIENCE = 1.0
 """Seconds an idle kernel may take; it may run something else in its loop."""
 _MAX_ANSWER = 4 << 20
+LANGUAGE = "python"
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,3 +88,55 @@ def parse(content: Mapping[str, Any], as_of: int) -> VariableReader:
         return VariableReader(rows, int(value["left_out"]), as_of, current=True)
     except (KeyError, TypeError, ValueError, AttributeError, SyntaxError, RecursionError, MemoryError):
         return VariableReader(note="the kernel's answer is not valid")
+
+
+class Questions:
+    """The question under way, if there is one, and the last answer."""
+
+    def __init__(self) -> None:
+        self._language = ""
+        self._known = VariableReader(note="the kernel has not been asked yet")
+        self._asked: tuple[str, int] | None = None
+        self._answer: asyncio.Future[None] | None = None
+
+    def begin(self, language: str) -> None:
+        """Forget the last answer: a new process of the kernel runs, in that language."""
+        self._language = language
+        self._asked = None
+        self._known = VariableReader(note="the kernel has not been asked yet")
+        self._settle()
+
+    async def ask(self, process: KernelProcess | None, count: int, patience: float) -> VariableReader:
+        """Ask an idle process and return the answer; without a process, or if it is late, the last answer.
+
+        A late answer is the last answer of the next call.
+        """
+        if process is None:
+            return self._known.stale()
+        if self._language != LANGUAGE:
+            return VariableReader(note=f"no variables are known for kernels of {self._language or '?'}")
+        if self._answer is None:
+            self._answer = asyncio.get_running_loop().create_future()
+            self._asked = (process.ask(expressions()), count)
+        waiting = self._answer
+        try:
+            async with asyncio.timeout(patience):
+                await asyncio.shield(waiting)
+        except TimeoutError:
+            return self._known.stale()
+        return self._known
+
+    def hear(self, message: Message) -> bool:
+        """Process a message of the shell channel; return True if it is the answer."""
+        if self._asked is None or message["parent_header"].get("msg_id") != self._asked[0]:
+            return False
+        if message["msg_type"] == "execute_reply":
+            self._known = parse(message["content"], self._asked[1])
+            self._asked = None
+            self._settle()
+        return True
+
+    def _settle(self) -> None:
+        answer, self._answer = self._answer, None
+        if answer is not None and not answer.done():
+            answer.set_result(None)

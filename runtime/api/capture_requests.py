@@ -23,7 +23,7 @@ from holdfast.snapshots.failure import Failure
 if TYPE_CHECKING:
     from holdfast.runtime.api.snapshot import Snapshot
     from holdfast.runtime.guest_rpc.guest_client import Connection
-    from holdfast.runtime.guest_rpc.reconnect import Persistence
+    from holdfast.runtime.guest_rpc.reconnect import Reconnection
     from holdfast.runtime.guest_rpc.session_channel import SessionChannel
 
 MOST = 100
@@ -135,10 +135,10 @@ class Serving:
     # The connection.
 
     def _hear(self) -> None:
-        persistence = self._line.persistence()
-        persistence.run(lambda: self._attempt(persistence))
+        reconnection = self._line.reconnection()
+        reconnection.run(lambda: self._attempt(reconnection))
 
-    def _attempt(self, persistence: Persistence) -> None:
+    def _attempt(self, reconnection: Reconnection) -> None:
         if self._stopping and not self._working.is_alive():
             return
         with self._line.client().open("captures", holding=self._holding) as connection:
@@ -148,7 +148,7 @@ class Serving:
                 for frame in connection.events():
                     self._heard(connection, frame)
             finally:
-                persistence.heard()  # however long there were no requests
+                reconnection.heard()  # however long there were no requests
                 with self._lock:
                     self._connection = self._opened = None
 

@@ -86,7 +86,7 @@ def read(
             if past_lives.rewound_at(row) > began:  # it went back: numbers start again there
                 began, after = time.time(), min(after, past_lives.resumes_after(row))
             args = {"after_seq": after, "follow": follow, "kinds": wanted}
-            connection = line.persistence().run(partial(_open, line, args))
+            connection = line.reconnection().run(partial(_open, line, args))
             with connection:
                 patience.hold(connection)
                 for event in _events(connection, line, refusals, follow=follow):

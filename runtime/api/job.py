@@ -136,7 +136,7 @@ class _Following(Following):
     ) -> None:
         super().__init__(
             line.client(),
-            line.persistence(),
+            line.reconnection(),
             id_,
             shell="",
             on_output=on_output,
@@ -167,7 +167,7 @@ class _Reading(_Following):
 
     def read(self) -> None:
         """Read to the end of the present output, or of the job."""
-        self._persistence.run(self._read)
+        self._reconnection.run(self._read)
 
     def _read(self) -> None:
         args = dict(self._args) if self._next is None else {**self._args, "offset": self._next}
@@ -183,7 +183,7 @@ class _Reading(_Following):
                 elif kind == "gap":
                     self._next = wire_fields.integer(frame, "offset") + wire_fields.integer(frame, "size")
                 if self._next != before:
-                    self._persistence.heard()
+                    self._reconnection.heard()
         self._end_output()
 
 
@@ -212,7 +212,7 @@ def start(
     wanted |= {key: value for key, value in how.items() if value is not None and value is not False}
     with line.explained():
         client = line.client()
-        frame = line.persistence().run(lambda: client.request("job_start", payload=data, **wanted))
+        frame = line.reconnection().run(lambda: client.request("job_start", payload=data, **wanted))
     return Job(line, wire_fields.text(frame, "id"))
 
 
@@ -222,5 +222,5 @@ def listed(line: SessionChannel, ref: str | None = None) -> list[JobInfo]:
 
     wanted: dict[str, Any] = {} if ref is None else {"id": ref}
     with line.explained():
-        frame = line.persistence().run(lambda: line.client().request("job_list", **wanted))
+        frame = line.reconnection().run(lambda: line.client().request("job_list", **wanted))
     return JobList.of(frame.head).jobs

@@ -147,4 +147,4 @@ def _disk(context: Context, line: SessionChannel, row: SessionRow) -> Disk:
 def _ask(line: SessionChannel, op: str, payload: bytes = b"", **args: Any) -> Frame:
     """Send a request that is safe to repeat."""
     with line.explained():
-        return line.persistence().run(lambda: line.client().request(op, payload=payload, **args))
+        return line.reconnection().run(lambda: line.client().request(op, payload=payload, **args))

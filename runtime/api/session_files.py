@@ -16,6 +16,7 @@ from holdfast.errors import GuestError, InvalidArgument, SessionDead, SessionErr
 from holdfast.runtime.files.copied import Copied, unreported
 from holdfast.runtime.files.file_requests import PART, FileRequests
 from holdfast.runtime.files.session_file import FoundFile, SessionFile
+from holdfast.runtime.guest.defaults import MOST_FOUND
 from holdfast.runtime.journal import host_events
 
 if TYPE_CHECKING:
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
     from holdfast.runtime.guest_rpc.patience import Patience
     from holdfast.runtime.guest_rpc.session_channel import SessionChannel
 
-MOST_FOUND = 10_000
 MOST_IN_MEMORY = 256 << 20
 """The largest file that `read` returns."""
 

@@ -79,7 +79,7 @@ class SessionKernel:
 
             running = KernelCall(
                 self._line.client(),
-                self._line.persistence(),
+                self._line.reconnection(),
                 code,
                 kernel=kernel,
                 timeout=timeout,
@@ -96,7 +96,7 @@ class SessionKernel:
 
         if key is None:
             return call()
-        from holdfast.runtime.guest_rpc.idempotent_calls import cell_once
+        from holdfast.runtime.guest_rpc.idempotency import cell_once
 
         return cell_once(self._line.context, self._line.known, key, code, kernel, call)
 
@@ -128,7 +128,7 @@ class SessionKernel:
         with self._line.explained():
             return KernelCall(
                 self._line.client(),
-                self._line.persistence(),
+                self._line.reconnection(),
                 "",
                 kernel=kernel,
                 timeout=None,

@@ -96,7 +96,7 @@ class SessionShell:
 
             running = ShellCall(
                 self._line.client(),
-                self._line.persistence(),
+                self._line.reconnection(),
                 command,
                 shell=shell,
                 timeout=timeout,
@@ -116,7 +116,7 @@ class SessionShell:
 
         if key is None:
             return call()
-        from holdfast.runtime.guest_rpc.idempotent_calls import exec_once
+        from holdfast.runtime.guest_rpc.idempotency import exec_once
 
         return exec_once(self._line.context, self._line.known, key, command, shell, call)
 
@@ -132,7 +132,7 @@ class SessionShell:
         from holdfast.runtime.guest_rpc.shell_report import check_syntax
 
         with self._line.explained():
-            return self._line.persistence().run(lambda: check_syntax(self._line.client(), text, shell))
+            return self._line.reconnection().run(lambda: check_syntax(self._line.client(), text, shell))
 
     def join(
         self,
@@ -170,7 +170,7 @@ class SessionShell:
         with self._line.explained():
             following = Following(
                 self._line.client(),
-                self._line.persistence(),
+                self._line.reconnection(),
                 command_id,
                 shell=shell,
                 on_output=on_output,

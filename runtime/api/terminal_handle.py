@@ -36,7 +36,7 @@ class SessionTerminal:
         from holdfast.runtime.guest_rpc.shell_report import shell_info
 
         with self._line.explained():
-            return self._line.persistence().run(lambda: shell_info(self._line.client(), self.shell))
+            return self._line.reconnection().run(lambda: shell_info(self._line.client(), self.shell))
 
     def screen(self) -> Screen:
         """Return what the terminal shows now."""
@@ -44,7 +44,7 @@ class SessionTerminal:
         from holdfast.runtime.attachment.screen_state import view
 
         with self._line.explained():
-            found = self._line.persistence().run(lambda: view(self._line.client(), self.shell))
+            found = self._line.reconnection().run(lambda: view(self._line.client(), self.shell))
         return shown(found.terminal)
 
     def lease(self) -> Lease:
@@ -151,7 +151,7 @@ class SessionTerminal:
 
         return TerminalLink(
             self._line.client(),
-            self._line.persistence(),
+            self._line.reconnection(),
             shell=self.shell,
             size=(rows, cols),
             start=start,
@@ -195,4 +195,4 @@ def attachment(terminal: SessionTerminal, person: PersonTerminal, **how: Any) ->
     from holdfast.runtime.attachment.attach import Attachment
 
     line = terminal._line
-    return Attachment(line.client(), line.persistence(), person, shell=terminal.shell, **how)
+    return Attachment(line.client(), line.reconnection(), person, shell=terminal.shell, **how)

@@ -16,7 +16,7 @@ from typing import Any, Protocol
 
 from holdfast.base.text import plain
 from holdfast.errors import GuestDisconnected
-from holdfast.runtime.attachment.mirror_screen import Glass
+from holdfast.runtime.attachment.mirror_screen import MirrorScreen
 from holdfast.runtime.attachment.screen import shown
 from holdfast.runtime.attachment.screen_state import view
 from holdfast.runtime.guest.wire import protocol
@@ -24,7 +24,7 @@ from holdfast.runtime.guest.wire.protocol import Frame
 from holdfast.runtime.guest_rpc import wire_fields
 from holdfast.runtime.guest_rpc.guest_client import Connection, GuestClient, raise_error
 from holdfast.runtime.guest_rpc.patience import Patience
-from holdfast.runtime.guest_rpc.reconnect import Persistence
+from holdfast.runtime.guest_rpc.reconnect import Reconnection
 from holdfast.runtime.terminal import key_names, queries
 
 DETACH_KEY = "C-]"
@@ -64,7 +64,7 @@ class Attachment:
     def __init__(
         self,
         client: GuestClient,
-        persistence: Persistence,
+        reconnection: Reconnection,
         person: PersonTerminal,
         *,
         shell: str,
@@ -75,7 +75,7 @@ class Attachment:
         patience: Patience | None = None,
     ) -> None:
         self._client = client
-        self._persistence = persistence
+        self._reconnection = reconnection
         self._person = person
         self._shell = shell
         self._detach, self._detach_key = key_names.key(detach_key), plain(detach_key, 20)
@@ -83,7 +83,7 @@ class Attachment:
         self._take = take
         self._patience = patience or Patience()
         self._token = secrets.token_hex(8)
-        self._glass = Glass(
+        self._mirror = MirrorScreen(
             person.write, lambda: view(client, shell), encoding=person.encoding, unfiltered=unfiltered
         )
         self._answers = not unfiltered
@@ -102,16 +102,16 @@ class Attachment:
         Raises:
             SessionError: the session ended.
         """
-        self._persistence.again = self._start_over
-        return self._persistence.run(self._follow)
+        self._reconnection.again = self._start_over
+        return self._reconnection.run(self._follow)
 
     def _follow(self) -> str:
         if self._patience.ended:
             return "left"
         rows, cols = self._person.size()
         args: dict[str, Any] = {"shell": self._shell, "rows": rows, "cols": cols, "token": self._token}
-        if self._glass.next is not None:
-            args["offset"] = self._glass.next
+        if self._mirror.next is not None:
+            args["offset"] = self._mirror.next
         with self._client.open("attach", view=self._read_only, take=self._take, **args) as connection:
             self._patience.hold(connection)
             try:
@@ -128,9 +128,11 @@ class Attachment:
         for descriptor in (connection.socket.fileno(), *self._person.descriptors()):
             poll.register(descriptor, select.POLLIN)
         while True:
-            waits = [each for each in (self._glass.patience(), connection.silence.left()) if each is not None]
+            waits = [
+                each for each in (self._mirror.patience(), connection.silence.left()) if each is not None
+            ]
             ready = {each for each, _ in poll.poll(min(waits) * 1000 if waits else None)}
-            self._glass.tick()
+            self._mirror.tick()
             connection.silence.look()
             if self._person.resized(ready):
                 self._resize(connection)
@@ -144,12 +146,12 @@ class Attachment:
 
     def _start_over(self) -> None:
         """Start over after a rewind: the terminal shows something else, and pending input is gone."""
-        self._glass.next = None
+        self._mirror.next = None
         self._unsent.clear()
         self._taken = self._sent = 0
         self._token = secrets.token_hex(8)
         self._session_size = (0, 0)
-        self._glass.notice("the session went back to an earlier moment")
+        self._mirror.notice("the session went back to an earlier moment")
 
     def _typed(self, data: bytes | None) -> bool:
         """Take what was typed; return True if it was the key that detaches, or the end."""
@@ -159,7 +161,7 @@ class Attachment:
         if before and self._read_only:
             self._explain()
         elif len(self._unsent) + len(before) > MOST_UNSENT:
-            self._glass.notice("not passed on: the program does not read input")
+            self._mirror.notice("not passed on: the program does not read input")
         else:
             self._unsent += before
         return bool(found) or not data
@@ -176,7 +178,7 @@ class Attachment:
 
     def _answer(self, connection: Connection) -> None:
         """Answer the queries of programs, if this terminal may write."""
-        asked, self._glass.asked = self._glass.asked, []
+        asked, self._mirror.asked = self._mirror.asked, []
         if not (asked and self._answers and self._standing and self._standing[0]):
             return
         place: tuple[int, int] | None = None
@@ -207,14 +209,14 @@ class Attachment:
     def _came(self, connection: Connection) -> str:
         """Process what arrived; return the reason if it was the end."""
         for frame in connection.receive():
-            self._persistence.heard()
+            self._reconnection.heard()
             match wire_fields.event(frame):
                 case "attached":
                     self._attached(frame)
                 case "output":
-                    self._glass.output(frame)
+                    self._mirror.output(frame)
                 case "gap":
-                    self._glass.gap(frame)
+                    self._mirror.gap(frame)
                 case "standing":
                     self._stands(frame)
                 case "typed":
@@ -229,16 +231,16 @@ class Attachment:
         return ""
 
     def _attached(self, frame: Frame) -> None:
-        first, self._take = self._glass.next is None, False
+        first, self._take = self._mirror.next is None, False
         # An older session, which does not know this operation, would end the call.
         self._answers = self._answers and wire_fields.flag(frame, "answers")
         self._arrived(wire_fields.integer(frame, "typed"))
         self._sent = self._taken
         if first:
-            self._glass.next = wire_fields.integer(frame, "offset")
+            self._mirror.next = wire_fields.integer(frame, "offset")
         self._stands(frame)
         if first and self._standing:
-            self._glass.notice(f"{self._standing_text()} {self._detach_key} leaves")
+            self._mirror.notice(f"{self._standing_text()} {self._detach_key} leaves")
 
     def _arrived(self, count: int) -> None:
         """Note that the shell has this many bytes of the input."""
@@ -255,12 +257,12 @@ class Attachment:
         size = wire_fields.integer(frame, "rows", 1), wire_fields.integer(frame, "cols", 1)
         if size != self._session_size:
             self._session_size = size
-            self._glass.renew(self._person.size())
+            self._mirror.renew(self._person.size())
         if before and before != self._standing:
-            self._glass.notice(self._standing_text())
+            self._mirror.notice(self._standing_text())
 
     def _explain(self) -> None:
-        self._glass.notice(f"not passed on. {self._standing_text()}")
+        self._mirror.notice(f"not passed on. {self._standing_text()}")
 
     def _standing_text(self) -> str:
         writes, holder = self._standing or (False, "")
@@ -273,4 +275,4 @@ class Attachment:
     def _resize(self, connection: Connection) -> None:
         rows, cols = self._person.size()
         connection.send(protocol.request("resize", {"rows": rows, "cols": cols}))
-        self._glass.renew((rows, cols))
+        self._mirror.renew((rows, cols))

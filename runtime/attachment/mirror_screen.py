@@ -30,7 +30,7 @@ LAG = 1 << 20
 MOST_ASKED = 8
 
 
-class Glass:
+class MirrorScreen:
     """Shows one session on one terminal. `next` is the offset of the output it shows next.
 
     `asked` are queries to the terminal that have not been answered; the caller answers and clears them.

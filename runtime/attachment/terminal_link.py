@@ -24,7 +24,7 @@ from holdfast.runtime.guest_rpc.patience import Patience
 
 if TYPE_CHECKING:
     from holdfast.runtime.guest.wire.protocol import Frame
-    from holdfast.runtime.guest_rpc.reconnect import Persistence
+    from holdfast.runtime.guest_rpc.reconnect import Reconnection
 
 WINDOW = 64 << 10
 """Bytes sent to the supervisor that may not be typed yet: less than a socket holds."""
@@ -47,7 +47,7 @@ class TerminalLink:
 
     Args:
         client: of the session.
-        persistence: of the call.
+        reconnection: of the call.
         shell: which of the session's shells.
         size: rows and columns of the program's terminal.
         start: offset of the output to begin with; by default its end, less `tail` bytes.
@@ -59,7 +59,7 @@ class TerminalLink:
     def __init__(
         self,
         client: GuestClient,
-        persistence: Persistence,
+        reconnection: Reconnection,
         *,
         shell: str,
         size: tuple[int, int],
@@ -69,7 +69,7 @@ class TerminalLink:
         take: bool = False,
         patience: Patience | None = None,
     ) -> None:
-        self._client, self._persistence, self._shell = client, persistence, shell
+        self._client, self._reconnection, self._shell = client, reconnection, shell
         self._size, self._next, self._tail = size, start, tail
         self._view, self._take = view, take
         self._token = secrets.token_hex(8)
@@ -110,9 +110,9 @@ class TerminalLink:
         Raises:
             SessionError: the session ended.
         """
-        self._persistence.again = self._start_over
+        self._reconnection.again = self._start_over
         try:
-            return self._persistence.run(self._follow)
+            return self._reconnection.run(self._follow)
         finally:
             with self._lock:
                 for end in (self._wake_in, self._wake_out):
@@ -150,7 +150,7 @@ class TerminalLink:
     def _came(self, connection: Connection) -> str:
         """Process what arrived; return the reason if it was the end."""
         for frame in connection.receive():
-            self._persistence.heard()
+            self._reconnection.heard()
             raise_error(frame)
             match wire_fields.event(frame):
                 case "attached":

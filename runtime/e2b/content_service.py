@@ -37,7 +37,7 @@ from holdfast.runtime.e2b.filesystem_service import (
 )
 from holdfast.runtime.e2b.sandbox_caller import From, SandboxCaller
 from holdfast.runtime.e2b.sandbox_lives import SandboxFacts
-from holdfast.runtime.guest.files import file_attributes
+from holdfast.runtime.guest.files.file_facts import LONGEST_ATTRIBUTES, MOST_ATTRIBUTES, checked_attributes
 from holdfast.runtime.serve.call_threads import CallThreads
 from holdfast.runtime.serve.models.file_models import FilePath
 from holdfast.runtime.serve.routes import file_routes
@@ -371,10 +371,10 @@ def metadata_in(headers: Mapping[str, str]) -> dict[str, str]:
         InvalidArgument: there is too much, or something that no file can keep.
     """
     found = {name.removeprefix(MARK): text for name, text in headers.items() if name.startswith(MARK)}
-    if file_attributes.checked(attributes_of(found)) is None or "" in found:
+    if checked_attributes(attributes_of(found)) is None or "" in found:
         raise InvalidArgument(
-            f"cannot keep the metadata: a file has {file_attributes.MOST} keys, values of printable ASCII,"
-            f" and {file_attributes.LONGEST} bytes of both",
+            f"cannot keep the metadata: a file has {MOST_ATTRIBUTES} keys, values of printable ASCII,"
+            f" and {LONGEST_ATTRIBUTES} bytes of both",
             hint="keep more in a file of its own",
         )
     if "" in found.values():  # the engine's layers cannot say it

@@ -39,7 +39,7 @@ from holdfast.runtime.e2b.sandbox_access import (
 )
 from holdfast.runtime.e2b.sandbox_caller import SandboxCaller
 from holdfast.runtime.e2b.sandbox_lives import SandboxFacts
-from holdfast.runtime.guest_rpc import port_calls
+from holdfast.runtime.guest_rpc import session_sockets
 from holdfast.runtime.guest_rpc.session_channel import SessionChannel
 from holdfast.runtime.http_doors.admission import Admission, Receive, Scope, Send
 from holdfast.runtime.serve.callers import Callers
@@ -419,7 +419,7 @@ class PortTraffic:
             session = caller.session(name.sandbox)
             host.append(_host(scope, name, SandboxFacts.of(session.row)))
             line = SessionChannel(caller.holdfast().context, lambda: session.row)
-            return port_calls.port_socket(line, name.port)
+            return session_sockets.port_socket(line, name.port)
 
         websocket = scope["type"] == "websocket"
         try:

@@ -129,7 +129,7 @@ class FileRequests:
         return self._persistently(lambda: self._client.request(op, payload=payload, **given))
 
     def _persistently(self, attempt: Callable[[], T]) -> T:
-        persistence = self._line.persistence()
-        persistence.again = lambda: None  # what a rewind undid can be asked for again
+        reconnection = self._line.reconnection()
+        reconnection.again = lambda: None  # what a rewind undid can be asked for again
         with self._line.explained():
-            return persistence.run(attempt)
+            return reconnection.run(attempt)

@@ -132,10 +132,10 @@ class FileWatch:
         self.close()
 
     def _connect(self) -> None:
-        persistence = self._line.persistence()
-        persistence.again = lambda: None  # after a rewind the difference is what it undid
+        reconnection = self._line.reconnection()
+        reconnection.again = lambda: None  # after a rewind the difference is what it undid
         with self._line.explained():
-            persistence.run(self._open)
+            reconnection.run(self._open)
 
     def _open(self) -> None:
         """Make a connection, and take in what the session reports first."""

@@ -10,7 +10,8 @@ from typing import Any, Literal
 from holdfast.base.text import lines
 from holdfast.base.value_classes import as_table
 from holdfast.errors import ProtocolError
-from holdfast.runtime.guest.files import file_attributes
+from holdfast.runtime.guest.defaults import LONGEST_LINE
+from holdfast.runtime.guest.files.file_facts import LONGEST_ATTRIBUTES
 from holdfast.runtime.guest.wire.protocol import Frame
 from holdfast.runtime.guest_rpc import wire_fields
 
@@ -20,7 +21,6 @@ LONGEST_NAME = 255
 """Bytes of a name, and of a path: limits.h, NAME_MAX and PATH_MAX."""
 LONGEST_PATH = 4096
 EARLIEST = -(2**62)
-LONGEST_LINE = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +155,7 @@ def asked(**paths: str | None) -> bytes:
 def _attributes(raw: Mapping[str, Any]) -> dict[str, str]:
     found = wire_fields.table(raw.get("attributes", {}), "the attributes of a file")
     texts = [*found, *found.values()]
-    if not all(isinstance(each, str) for each in texts) or sum(map(len, texts)) > file_attributes.LONGEST:
+    if not all(isinstance(each, str) for each in texts) or sum(map(len, texts)) > LONGEST_ATTRIBUTES:
         raise ProtocolError("cannot understand the session: the attributes of a file are not valid")
     return dict(found)
 

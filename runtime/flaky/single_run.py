@@ -28,7 +28,7 @@ class _Patient(ShellCall):
         limit.begin()  # now, and not when it has begun
         super().__init__(
             line.client(),
-            line.persistence(),
+            line.reconnection(),
             command,
             shell=layout.MAIN,
             timeout=None,

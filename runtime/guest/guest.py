@@ -10,42 +10,38 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from holdfast.kernels.guest.cell_journal import CellChronicle
+from holdfast.kernels.guest.cell_journal import CellJournal
 from holdfast.kernels.guest.kernel import RunningKernel
 from holdfast.runtime.guest import holdfast_session
 from holdfast.runtime.guest.adoption import Inheritance
-from holdfast.runtime.guest.captures.capture_queue import CaptureDesk
+from holdfast.runtime.guest.captures.capture_queue import CaptureQueue
 from holdfast.runtime.guest.files import removal
-from holdfast.runtime.guest.files.file_calls import FileCalls
-from holdfast.runtime.guest.files.uploads import Uploads
+from holdfast.runtime.guest.files.uploads import FileCalls, Uploads
 from holdfast.runtime.guest.identity.account import UserAccount
 from holdfast.runtime.guest.identity.engine_files import EngineFiles
 from holdfast.runtime.guest.identity.hooks import Hooks
-from holdfast.runtime.guest.identity.identity import Identity
-from holdfast.runtime.guest.identity.identity_files import Awakening, publish
+from holdfast.runtime.guest.identity.identity import Awakening, Identity, publish
 from holdfast.runtime.guest.jobs.jobs import Jobs
 from holdfast.runtime.guest.jobs.reaper import Reaper
 from holdfast.runtime.guest.layout import DEFAULT_SPEC, MAIN, Layout
-from holdfast.runtime.guest.programs.programs import Programs
+from holdfast.runtime.guest.programs.program import Programs
+from holdfast.runtime.guest.pulse.death_watch import DeathWatch
 from holdfast.runtime.guest.pulse.deaths import ProcessEnd
 from holdfast.runtime.guest.pulse.origins import Origins
 from holdfast.runtime.guest.pulse.state import State
-from holdfast.runtime.guest.pulse.watch import DeathWatch
-from holdfast.runtime.guest.records.change_notes import Changes
-from holdfast.runtime.guest.records.command_journal import Chronicle
+from holdfast.runtime.guest.records.change_notes import ChangeNotes
+from holdfast.runtime.guest.records.command_journal import CommandJournal
 from holdfast.runtime.guest.records.journal import Journal
 from holdfast.runtime.guest.records.keyed import Keyed
-from holdfast.runtime.guest.records.notifications import News
-from holdfast.runtime.guest.shells import size_notice
-from holdfast.runtime.guest.shells.open_shells import OpenShells
+from holdfast.runtime.guest.records.notifications import Notifications
+from holdfast.runtime.guest.shells.open_shells import OpenShells, repeat_size_notice
 from holdfast.runtime.guest.shells.shell import Shell
-from holdfast.runtime.guest.shells.shell_access import Desk
+from holdfast.runtime.guest.shells.shell_access import ShellAccess
 from holdfast.runtime.guest.shells.shell_program import ShellProgram
 from holdfast.runtime.guest.wire.connection import RequestRefused
 from holdfast.runtime.guest.wire.protocol import VERSION
 
 if TYPE_CHECKING:
-    from holdfast.runtime.guest.ports.port_link import PortLink
     from holdfast.runtime.guest.records.past_runs import PastRuns
 
 GUEST_VERSION = "0.1.0"
@@ -76,14 +72,14 @@ class Guest:
         self.journal = Journal(layout.journal, layout.journal_copy)
         self.keyed = Keyed(layout.keys)
         self.lineage = Origins(reaper.keeper.pid)
-        self.news = News()
+        self.notifications = Notifications()
         self.past: PastRuns | None = None
         """What was run before the session was started again."""
         self.watch = DeathWatch(self.lineage, reaper, self._write_down, inheritance.session.get("kills"))
         self.opened = OpenShells(layout, self._shell, self.journal.append)
-        self.shells, self.desks, self.keyboards = (
+        self.shells, self.accesses, self.keyboards = (
             self.opened.shells,
-            self.opened.desks,
+            self.opened.accesses,
             self.opened.keyboards,
         )
         for name in dict.fromkeys((MAIN, *inheritance.shells)):
@@ -99,10 +95,11 @@ class Guest:
         self.file_calls = FileCalls()
         self.watches: dict[object, Callable[[], None]] = {}
         """How to end each watch of files: a capture must not find it."""
-        self.port_links: set[PortLink] = set()
+        self.port_cuts: set[Callable[[], None]] = set()
+        """How to cut each connection to a port: nor must it find those."""
         self.hooks = Hooks(layout, account, reaper, self.journal.append)
-        self.captures = CaptureDesk(layout.identity, lambda: self.identity.generation)
-        self.changes = Changes(self.shells, self.kernels, self.lineage, self.journal)
+        self.captures = CaptureQueue(layout.identity, lambda: self.identity.generation)
+        self.changes = ChangeNotes(self.shells, self.kernels, self.lineage, self.journal)
         self.journal.heard = self.changes.heard
         self.requests = 0
         """The number of requests that did more than read."""
@@ -114,11 +111,11 @@ class Guest:
         if not self.arriving:
             return
         self.arriving = False
-        for name, desk in self.desks.items():
+        for name, shell_access in self.accesses.items():
             before = self.shells[name].size
-            desk.arrived()
+            shell_access.arrived()
             if self.shells[name].size != before:
-                size_notice.repeat(partial(getattr, self.shells[name], "terminal"))
+                repeat_size_notice(partial(getattr, self.shells[name], "terminal"))
 
     def start(self, awakening: Awakening, before: ProcessEnd | None = None) -> None:
         """Start the shell at once and the kernel in the background.
@@ -249,9 +246,9 @@ class Guest:
         """Return the shell of that name."""
         return self.opened.find(name)
 
-    def desk(self, name: str) -> Desk:
-        """Return the desk of the shell of that name."""
-        return self.desks[self.shell(name).name]
+    def shell_access(self, name: str) -> ShellAccess:
+        """Return the access to the shell of that name."""
+        return self.accesses[self.shell(name).name]
 
     def kernel(self, name: str) -> RunningKernel:
         """Return the kernel of that name."""
@@ -320,13 +317,13 @@ class Guest:
 
     def _write_down(self, kind: str, /, **fields: Any) -> None:
         seq = self.journal.append(kind, **fields)
-        self.news.add(seq, time.time(), kind, fields)
+        self.notifications.add(seq, time.time(), kind, fields)
 
     def _waits(self, shell: str, state: State, command: str | None) -> None:
         self.journal.append("waiting", shell=shell, id=command, state=state.as_dict())
 
     def _shell(self, name: str) -> Shell:
-        chronicle = Chronicle(name, self.journal, self.keyed, self.lineage)
+        command_journal = CommandJournal(name, self.journal, self.keyed, self.lineage)
         shell = Shell(
             name,
             self.layout,
@@ -334,7 +331,7 @@ class Guest:
             self.reaper,
             self.lineage,
             self.notice,
-            chronicle,
+            command_journal,
             self.program,
             self.inheritance.shells.pop(name, None),
         )
@@ -354,7 +351,7 @@ class Guest:
             self.reaper,
             self.lineage,
             self.notice,
-            CellChronicle(name, self.journal, self.keyed),
+            CellJournal(name, self.journal, self.keyed),
             self.identity.python,
             held,
         )

@@ -1,16 +1,21 @@
-"""The supervisor as a process among the session's programs: its name, its signals, and the one before it.
+"""The supervisor as a process among the session's programs: name, signals, clock, log, and the one before it.
 
 People and agents end programs by name all day (`pkill python`, `kill -15 -1`), and mean theirs. So this
 process has no name of an interpreter, and ends only when the first process says so (`images/toolbox/init.c`).
-It knows nothing of what a supervisor does.
+
+The monotonic clock jumps when a process is captured and restored: forward by the pause, or backward where the
+machine booted later. Timers (a command's timeout) must not notice, so the loop's clock stops meanwhile; a
+capture says when to expect a jump. Knows nothing of what a supervisor does.
 """
 
 from __future__ import annotations
 
 import asyncio
 import ctypes
+import logging
 import os
 import signal
+import time
 from pathlib import Path
 
 from holdfast.procfs import process_stat
@@ -42,6 +47,9 @@ _LEFT = {
     ),
 }
 """Signals that are not handled: they cannot be, they end nothing, or they report a fault of this process."""
+MAX_STEP = 1.0
+"""Seconds the clock may advance between two readings while jumps are expected."""
+LOG_LIMIT = 512 << 10
 
 
 def take_name() -> None:
@@ -118,3 +126,58 @@ def _prctl(option: int, value: int | bytes) -> None:
 
 def _ignore() -> None:
     """Handle a signal without ending."""
+
+
+class SteadyLoop(asyncio.SelectorEventLoop):
+    """A selector loop whose `time` hides jumps while `watchful` is set; it must then be read often."""
+
+    def __init__(self) -> None:
+        self._skew = 0.0
+        self._last = time.monotonic()
+        self.watchful = False
+        super().__init__()
+
+    def time(self) -> float:
+        """Return seconds for which this process could run."""
+        now = time.monotonic()
+        if self.watchful and not 0.0 <= now - self._last <= MAX_STEP:
+            self._skew -= now - self._last
+        self._last = now
+        return now + self._skew
+
+    def look(self) -> None:
+        """Read the clock, so that later jumps are measured from now."""
+        self._last = time.monotonic()
+
+
+class BoundedFileHandler(logging.Handler):
+    """Appends records to a file; at the limit the file becomes `<name>.old` and a new one begins.
+
+    The file is opened for every record: none is open when the process is captured, and records are rare.
+    """
+
+    def __init__(self, path: Path, limit: int = LOG_LIMIT) -> None:
+        super().__init__()
+        self._path = path
+        self._limit = limit
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Write one record. A full disk does not stop the supervisor."""
+        try:
+            line = self.format(record) + "\n"
+            with self._path.open("a", encoding="utf-8", errors="replace") as file:
+                file.write(line)
+                size = file.tell()
+            if size > self._limit:
+                self._path.replace(self._path.with_suffix(".old"))
+        except OSError:
+            return
+
+
+def log_to(path: Path) -> None:
+    """Send the log of this process to path."""
+    handler = BoundedFileHandler(path)
+    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
+    root = logging.getLogger()
+    root.addHandler(handler)
+    root.setLevel(logging.INFO)

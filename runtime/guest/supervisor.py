@@ -19,12 +19,9 @@ from pathlib import Path
 from holdfast.base.value_classes import replace
 from holdfast.runtime.guest import adoption, own_process
 from holdfast.runtime.guest.captures.pause import Pause
-from holdfast.runtime.guest.clock import SteadyLoop
 from holdfast.runtime.guest.guest import Guest
 from holdfast.runtime.guest.identity.account import UserAccount
-from holdfast.runtime.guest.identity.hooks import words
-from holdfast.runtime.guest.identity.identity import Identity, read_object
-from holdfast.runtime.guest.identity.identity_files import Awakening
+from holdfast.runtime.guest.identity.identity import Awakening, Identity, read_object
 from holdfast.runtime.guest.jobs.keeper import Keeper
 from holdfast.runtime.guest.jobs.reaper import Reaper, become_subreaper
 from holdfast.runtime.guest.layout import (
@@ -36,22 +33,19 @@ from holdfast.runtime.guest.layout import (
     Layout,
     paused_name,
 )
-from holdfast.runtime.guest.records.boundedlog import log_to
+from holdfast.runtime.guest.own_process import SteadyLoop, log_to
 from holdfast.runtime.guest.shells import shell_program
 from holdfast.runtime.guest.wire import (
-    account_operations,
-    capture_operations,
     drift_operations,
     file_operations,
     job_operations,
-    journal_operations,
     kernel_operations,
     people_operations,
     port_operations,
     program_operations,
     pulse_operations,
+    session_operations,
     shell_operations,
-    shell_set_operations,
     watch_operations,
 )
 from holdfast.runtime.guest.wire.call import ClientCall
@@ -114,39 +108,28 @@ async def _supervise(layout: Layout, keeper: Keeper) -> None:
     account = replace(account, shell=program.path)
     awakening = Awakening.of(fields, again=before is not None)
     if account.foreign and awakening.event == "started" and identity.workdir is None:
-        from holdfast.runtime.guest.identity import workspace  # most sessions are root's
+        from holdfast.runtime.guest.identity.made_account import give_workspace  # most sessions are root's
 
-        workspace.give(layout.workspace, account)
+        give_workspace(layout.workspace, account)
     guest = Guest(layout, identity, account, reaper, program, inheritance)
     guest.start(awakening, before)
-
-    async def hello(guest: Guest, call: ClientCall) -> None:
-        await call.finish("hello", **guest.hello())
 
     async def prepare(_: Guest, call: ClientCall) -> None:
         await pause.prepare(call)
 
-    async def hooks(guest: Guest, call: ClientCall) -> None:
-        await call.finish("hooks", words(await guest.hooks.settled()))
-
     operations = {
-        "hello": hello,
-        "hooks": hooks,
         "prepare": prepare,
+        **session_operations.OPERATIONS,
         **shell_operations.OPERATIONS,
-        **shell_set_operations.OPERATIONS,
         **job_operations.OPERATIONS,
         **program_operations.OPERATIONS,
         **port_operations.OPERATIONS,
         **people_operations.OPERATIONS,
-        **account_operations.OPERATIONS,
         **kernel_operations.OPERATIONS,
-        **journal_operations.OPERATIONS,
         **pulse_operations.operations(guest),
         **drift_operations.OPERATIONS,
         **file_operations.OPERATIONS,
         **watch_operations.OPERATIONS,
-        **capture_operations.OPERATIONS,
     }
     server = Server(layout.socket, guest, operations)
     pause = Pause(loop, guest, server)

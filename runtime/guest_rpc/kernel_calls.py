@@ -12,7 +12,7 @@ from holdfast.runtime.guest.wire.protocol import Frame
 from holdfast.runtime.guest_rpc import call_arguments, call_deadline, wire_fields
 from holdfast.runtime.guest_rpc.guest_client import Connection, GuestClient
 from holdfast.runtime.guest_rpc.patience import Patience
-from holdfast.runtime.guest_rpc.reconnect import Persistence
+from holdfast.runtime.guest_rpc.reconnect import Reconnection
 from holdfast.runtime.guest_rpc.results import ENDS, CellError, CellEvent, CellResult
 from holdfast.runtime.terminal.uncook import Tail
 
@@ -45,7 +45,7 @@ class KernelCall:
     def __init__(
         self,
         client: GuestClient,
-        persistence: Persistence,
+        reconnection: Reconnection,
         code: str,
         *,
         kernel: str,
@@ -61,7 +61,7 @@ class KernelCall:
     ) -> None:
         """Prepare the call. `joined` is the id of a cell that was begun, and the last event that is known."""
         self._client = client
-        self._persistence = persistence
+        self._reconnection = reconnection
         self._payload = _payload(code)
         self._kernel = kernel
         id_ = call_arguments.id_for(key)
@@ -106,10 +106,10 @@ class KernelCall:
             KernelDied: the kernel's process ended.
         """
         try:
-            return self._persistence.run(self._follow)
+            return self._reconnection.run(self._follow)
         except KeyboardInterrupt:
-            self._persistence.run(self._interrupt)
-            self._persistence.run(self._follow)
+            self._reconnection.run(self._interrupt)
+            self._reconnection.run(self._follow)
             raise
 
     def _follow(self) -> CellResult:
@@ -124,7 +124,7 @@ class KernelCall:
             self._patience.hold(connection)
             self._limit(connection)
             for frame in self._patient(connection.events()):
-                self._persistence.heard()
+                self._reconnection.heard()
                 if (result := self._hear(frame)) is not None:
                     return result
                 if self._patience.over:

@@ -30,11 +30,11 @@ GRACE = 3.0
 STREAMS = ("stdout", "stderr")
 
 
-def request(line: SessionChannel, op: str, payload: bytes = b"", **args: Any) -> Frame:
+def request(channel: SessionChannel, op: str, payload: bytes = b"", **args: Any) -> Frame:
     """Send a request that may be repeated without harm, until it is answered."""
-    client = line.client()
-    with line.explained():
-        return line.persistence().run(lambda: client.request(op, payload=payload, **args))
+    client = channel.client()
+    with channel.explained():
+        return channel.reconnection().run(lambda: client.request(op, payload=payload, **args))
 
 
 class ProgramFollowing:
@@ -42,7 +42,7 @@ class ProgramFollowing:
 
     def __init__(
         self,
-        line: SessionChannel,
+        channel: SessionChannel,
         id_: str,
         *,
         on_stdout: OnBytes | None = None,
@@ -52,8 +52,8 @@ class ProgramFollowing:
         on_offset: OnStreamOffset | None = None,
         start: Mapping[str, int] | None = None,
     ) -> None:
-        self._line = line
-        self._client = line.client()
+        self._channel = channel
+        self._client = channel.client()
         self._id = id_
         self._reader = secrets.token_hex(8)
         self._pass_on = {"stdout": on_stdout, "stderr": on_stderr}
@@ -68,10 +68,10 @@ class ProgramFollowing:
 
     def run(self) -> ProgramResult:
         """Return the result at its end, or with its present state when the patience is over."""
-        persistence = self._line.persistence()
-        with self._line.explained():
+        reconnection = self._channel.reconnection()
+        with self._channel.explained():
             while True:
-                result = persistence.run(lambda: self._attempt(persistence.heard))
+                result = reconnection.run(lambda: self._attempt(reconnection.heard))
                 if result is not None:
                     return result
                 self._times_out()
@@ -79,7 +79,7 @@ class ProgramFollowing:
     def _attempt(self, heard: Callable[[], None]) -> ProgramResult | None:
         """Follow until the end; None if the timeout is over."""
         if self._patience.ended:
-            return self._result(info(self._line, self._id))
+            return self._result(info(self._channel, self._id))
         args: dict[str, Any] = {"id": self._id, "reader": self._reader, **self._places}
         with self._client.open("program_follow", **args) as connection:
             self._patience.hold(connection)
@@ -100,7 +100,7 @@ class ProgramFollowing:
         if self._is_late() and not self._patience.ended:
             return None
         if self._patience.over:
-            return self._result(info(self._line, self._id))
+            return self._result(info(self._channel, self._id))
         raise GuestDisconnected("cannot continue: the session ended the call without a result")
 
     def _left(self) -> float | None:
@@ -113,12 +113,12 @@ class ProgramFollowing:
     def _times_out(self) -> None:
         """End it: by SIGTERM first, then by SIGKILL, then by giving up."""
         if self._timed_out:
-            signal(self._line, self._id, "KILL")
+            signal(self._channel, self._id, "KILL")
             self._timeout = None
             self._patience.limit(GRACE)
             return
         self._timed_out, self._timeout = True, time.monotonic() + GRACE
-        signal(self._line, self._id, "TERM")
+        signal(self._channel, self._id, "TERM")
 
     def _hear(self, frame: Frame) -> None:
         kind = wire_fields.event(frame)
@@ -148,8 +148,8 @@ class ProgramFollowing:
 class InputFeed:
     """Gives a program input from a thread of its own, while another follows what it writes."""
 
-    def __init__(self, line: SessionChannel, id_: str, parts: Iterable[bytes]) -> None:
-        self._line, self._id, self._parts = line, id_, parts
+    def __init__(self, channel: SessionChannel, id_: str, parts: Iterable[bytes]) -> None:
+        self._channel, self._id, self._parts = channel, id_, parts
         self.trouble: HoldfastError | None = None
         self._thread = threading.Thread(target=self._run, daemon=True, name="holdfast-input")
 
@@ -159,13 +159,13 @@ class InputFeed:
 
     def _run(self) -> None:
         try:
-            write(self._line, self._id, self._parts, close=True)
+            write(self._channel, self._id, self._parts, close=True)
         except HoldfastError as error:
             self.trouble = error
 
 
 def write(
-    line: SessionChannel,
+    channel: SessionChannel,
     id_: str,
     parts: Iterable[bytes],
     *,
@@ -183,9 +183,9 @@ def write(
         begin = offset
         while offset < begin + len(part):
             piece = part[offset - begin : offset - begin + PART]
-            answer = _offered(line, piece, patience, id=id_, offset=offset)
+            answer = _offered(channel, piece, patience, id=id_, offset=offset)
             if answer is None:
-                return max(offset, min(info(line, id_).accepted, begin + len(part)))
+                return max(offset, min(info(channel, id_).accepted, begin + len(part)))
             if not wire_fields.flag(answer, "takes"):
                 return offset
             offset = wire_fields.integer(answer, "accepted", offset)
@@ -193,13 +193,13 @@ def write(
                 raise ProtocolError("cannot understand the session: it took more input than there is")
     if close:
         with contextlib.suppress(GuestError):
-            request(line, "program_write", id=id_, offset=offset, close=True)
+            request(channel, "program_write", id=id_, offset=offset, close=True)
     return offset
 
 
-def _offered(line: SessionChannel, piece: bytes, patience: Patience, **args: Any) -> Frame | None:
+def _offered(channel: SessionChannel, piece: bytes, patience: Patience, **args: Any) -> Frame | None:
     """Offer a program a piece of input; None if the patience was over before an answer."""
-    client = line.client()
+    client = channel.client()
 
     def attempt() -> Frame | None:
         if patience.over:
@@ -214,8 +214,8 @@ def _offered(line: SessionChannel, piece: bytes, patience: Patience, **args: Any
                 return None
             raise GuestDisconnected("cannot continue: the session does not answer") from error
 
-    with line.explained():
-        return line.persistence().run(attempt)
+    with channel.explained():
+        return channel.reconnection().run(attempt)
 
 
 def _before(seconds: float | None, most: float) -> float:
@@ -223,21 +223,21 @@ def _before(seconds: float | None, most: float) -> float:
     return most if seconds is None else max(0.01, min(seconds, most))
 
 
-def signal(line: SessionChannel, id_: str, name: str) -> None:
+def signal(channel: SessionChannel, id_: str, name: str) -> None:
     """Send a signal to a program and all that it started."""
-    request(line, "program_signal", id=id_, signal=name)
+    request(channel, "program_signal", id=id_, signal=name)
 
 
-def info(line: SessionChannel, id_: str) -> ProgramInfo:
+def info(channel: SessionChannel, id_: str) -> ProgramInfo:
     """Return what the session reports of a program now."""
-    return listed(line, id_)[0]
+    return listed(channel, id_)[0]
 
 
-def listed(line: SessionChannel, id_: str | None = None) -> list[ProgramInfo]:
+def listed(channel: SessionChannel, id_: str | None = None) -> list[ProgramInfo]:
     """Return the programs that the session knows, the oldest first, or one of them."""
     args: dict[str, Any] = {} if id_ is None else {"id": id_}
     found = [
-        ProgramInfo.of(row) for row in wire_fields.rows(request(line, "program_list", **args), "programs")
+        ProgramInfo.of(row) for row in wire_fields.rows(request(channel, "program_list", **args), "programs")
     ]
     if id_ is not None and len(found) != 1:
         raise ProtocolError("cannot understand the session: it was asked about one program")

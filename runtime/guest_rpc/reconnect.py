@@ -34,7 +34,7 @@ LONGEST_LOOK = 15.0
 """The longest time between two questions that counts: a machine that was asleep heard nothing."""
 
 
-class Persistence:
+class Reconnection:
     """Repeats an attempt that loses its connection. Call `heard()` at every sign of life.
 
     `check` raises an error that says why the session cannot be used, if it cannot. `rewound` returns when the

@@ -18,7 +18,7 @@ LONGEST = 1 << 20
 
 
 def answer(
-    line: SessionChannel,
+    channel: SessionChannel,
     text: str | bytes,
     *,
     shell: str,
@@ -38,7 +38,7 @@ def answer(
     data, patience = call_arguments.typed(text, "answer"), Patience.of(patience)
     if len(data) > LONGEST:
         raise InvalidArgument(f"cannot answer: the text has {len(data)} bytes, the limit is {LONGEST}")
-    sent = typing_input.send(line, "send", data, shell=shell)
+    sent = typing_input.send(channel, "send", data, shell=shell)
     if sent is None:
         raise InvalidArgument("cannot answer: there is nothing to type", hint='"\\n" is Enter')
     command = wire_fields.optional_text(sent, "exec")
@@ -48,8 +48,8 @@ def answer(
             hint="the text was typed; `holdfast screen` shows its effect",
         )
     following = Following(
-        line.client(),
-        line.persistence(),
+        channel.client(),
+        channel.reconnection(),
         command,
         shell=shell,
         on_output=on_output,
@@ -64,22 +64,22 @@ def answer(
 
 
 def interrupt(
-    line: SessionChannel, *, shell: str, patience: float, command_id: str | None = None
+    channel: SessionChannel, *, shell: str, patience: float, command_id: str | None = None
 ) -> ExecResult | None:
     """Interrupt what runs in the foreground of a shell, and follow the command of `exec` that was running.
 
     With a `command_id`, nothing is done unless that command runs.
     """
-    sent = line.request("signal", shell=shell, signal="INT", id=command_id)
+    sent = channel.request("signal", shell=shell, signal="INT", id=command_id)
     command = wire_fields.optional_text(sent, "exec")
     if command is None:
         return None
-    following = Following(line.client(), line.persistence(), command, shell=shell, patience=patience)
+    following = Following(channel.client(), channel.reconnection(), command, shell=shell, patience=patience)
     return following.run(wire_fields.integer(sent, "offset"))
 
 
 def answer_cell(
-    line: SessionChannel,
+    channel: SessionChannel,
     waiting: CellResult,
     text: str,
     *,
@@ -93,10 +93,10 @@ def answer_cell(
     Raises:
         GuestError: it asks nothing.
     """
-    line.request("input", text.encode("utf-8", "replace"), kernel=kernel)
+    channel.request("input", text.encode("utf-8", "replace"), kernel=kernel)
     return KernelCall(
-        line.client(),
-        line.persistence(),
+        channel.client(),
+        channel.reconnection(),
         "",
         kernel=kernel,
         timeout=None,

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from holdfast.errors import GuestDisconnected
 from holdfast.runtime.guest_rpc import guest_client
 from holdfast.runtime.guest_rpc.guest_client import GuestClient
-from holdfast.runtime.guest_rpc.reconnect import Persistence
+from holdfast.runtime.guest_rpc.reconnect import Reconnection
 from holdfast.runtime.sessions import health
 from holdfast.runtime.store import past_lives
 
@@ -96,9 +96,9 @@ class SessionChannel:
         health.check_silent(self._context, self._row().id, unanswered)
         return False
 
-    def persistence(self) -> Persistence:
+    def reconnection(self) -> Reconnection:
         """Return the reconnection of a call that can be repeated until it ends or the session does."""
-        return Persistence(
+        return Reconnection(
             lambda: health.check(self._context, self._row().id),
             lambda: past_lives.rewound_at(self.row),
             lambda: health.is_held(self._context, self._row().id),
@@ -110,7 +110,7 @@ class SessionChannel:
         `slow`: its answer comes when a program has started, which has a limit of its own in the session.
         """
         client = self.client()
-        with self.explained(), self.persistence().run(client.connect) as connection:
+        with self.explained(), self.reconnection().run(client.connect) as connection:
             if slow:
                 connection.socket.settimeout(guest_client.WHOLE_SECONDS)
             return connection.ask(op, payload, **{**client.who, **args})

@@ -13,7 +13,7 @@ from holdfast.runtime.guest.wire.protocol import Frame
 from holdfast.runtime.guest_rpc import call_arguments, call_deadline, wire_fields
 from holdfast.runtime.guest_rpc.guest_client import Connection, GuestClient
 from holdfast.runtime.guest_rpc.patience import Patience
-from holdfast.runtime.guest_rpc.reconnect import Persistence
+from holdfast.runtime.guest_rpc.reconnect import Reconnection
 from holdfast.runtime.guest_rpc.results import ExecResult
 from holdfast.runtime.terminal.uncook import AsItIs, Tail, Uncook
 
@@ -49,7 +49,7 @@ class Following:
     def __init__(
         self,
         client: GuestClient,
-        persistence: Persistence,
+        reconnection: Reconnection,
         command_id: str,
         *,
         shell: str,
@@ -60,7 +60,7 @@ class Following:
     ) -> None:
         """Prepare. `on_output` receives text in whole characters; `on_bytes` the bytes as they come."""
         self._client = client
-        self._persistence = persistence
+        self._reconnection = reconnection
         self._op, self._payload = "wait", b""
         self._args: dict[str, Any] = {"id": command_id, "shell": shell}
         self._on_output, self._on_bytes = on_output, on_bytes
@@ -89,7 +89,7 @@ class Following:
         `start` is the offset of the output to begin with, if not that of the command.
         """
         self._next = start if self._next is None else self._next
-        return self._persistence.run(self._follow)
+        return self._reconnection.run(self._follow)
 
     def leave_line_ends(self) -> None:
         """Pass on the output as the terminal has it: a carriage return before each newline."""
@@ -105,7 +105,7 @@ class Following:
             self._patience.hold(connection)
             self._limit(connection)
             for frame in self._patient(connection.events()):
-                self._persistence.heard()
+                self._reconnection.heard()
                 result = self._hear(frame)
                 if result is None and self._patience.over:
                     result = self._left()
@@ -243,7 +243,7 @@ class ShellCall(Following):
     def __init__(
         self,
         client: GuestClient,
-        persistence: Persistence,
+        reconnection: Reconnection,
         command: str,
         *,
         shell: str,
@@ -259,7 +259,7 @@ class ShellCall(Following):
     ) -> None:
         id_ = call_arguments.id_for(key)
         super().__init__(
-            client, persistence, id_, shell=shell, on_output=on_output, on_bytes=on_bytes, wait=wait
+            client, reconnection, id_, shell=shell, on_output=on_output, on_bytes=on_bytes, wait=wait
         )
         self._op, self._payload = "exec", call_arguments.command(command)
         self._args["timeout"] = call_arguments.seconds(timeout, "timeout")
@@ -282,7 +282,7 @@ class ShellCall(Following):
             return super().run(start)
         except KeyboardInterrupt:
             try:
-                if self._persistence.run(self.interrupt):
+                if self._reconnection.run(self.interrupt):
                     self._deadline = time.monotonic() + INTERRUPT_SECONDS
                     super().run()
             except (GuestError, SessionBusy) as error:

@@ -16,7 +16,7 @@ PIECE = 1 << 20
 
 
 def send(
-    line: SessionChannel, op: str, data: bytes, patience: Patience | None = None, **target: Any
+    channel: SessionChannel, op: str, data: bytes, patience: Patience | None = None, **target: Any
 ) -> Frame | None:
     """Type all of it, and return the reply to its last piece; None if there is nothing to type.
 
@@ -27,7 +27,7 @@ def send(
     answer = None
     for start in range(0, len(data), PIECE):
         try:
-            answer = _typed(line, op, data[start : start + PIECE], patience, target)
+            answer = _typed(channel, op, data[start : start + PIECE], patience, target)
         except InvalidArgument as error:
             typed = f"only its first {start} bytes were typed" if start else "nothing was typed"
             raise InvalidArgument(f"{error}; {typed}", hint=error.hint) from error
@@ -35,12 +35,12 @@ def send(
 
 
 def _typed(
-    line: SessionChannel, op: str, piece: bytes, patience: Patience | None, target: dict[str, Any]
+    channel: SessionChannel, op: str, piece: bytes, patience: Patience | None, target: dict[str, Any]
 ) -> Frame:
     if patience is None:
-        return line.request(op, piece, **target)
-    client = line.client()
-    with line.explained(), line.persistence().run(client.connect) as connection:
+        return channel.request(op, piece, **target)
+    client = channel.client()
+    with channel.explained(), channel.reconnection().run(client.connect) as connection:
         patience.hold(connection)
         if (left := patience.left()) is not None:
             connection.socket.settimeout(max(0.01, left))

@@ -30,7 +30,7 @@ from holdfast.errors import GuestDisconnected, HoldfastError, InvalidArgument, P
 from holdfast.runtime.guest.wire import kernel_messages, protocol
 from holdfast.runtime.guest.wire.kernel_messages import MOST_PARTS, MessageMalformed
 from holdfast.runtime.guest.wire.protocol import Frame, FrameReader
-from holdfast.runtime.guest_rpc import front_end_calls, guest_client, wire_fields
+from holdfast.runtime.guest_rpc import guest_client, session_sockets, wire_fields
 from holdfast.runtime.guest_rpc.session_channel import SessionChannel
 from holdfast.runtime.jupyter import kernel_table
 from holdfast.runtime.jupyter.kernel_table import GatewayKernel, KernelTable
@@ -211,7 +211,7 @@ class FrontEndSocket:
         """Return a socket on which the session was asked for its kernel; in a thread."""
         session = self._caller.session(self._kernel.row.id)
         line = SessionChannel(self._caller.holdfast().context, lambda: session.row)
-        return front_end_calls.front_end_socket(
+        return session_sockets.front_end_socket(
             line, self._kernel.info.name, client=self._client, link=self._link, after=self._at
         )
 

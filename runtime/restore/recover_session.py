@@ -36,7 +36,8 @@ def recover(
     What this home remembers of it applies again: its labels, its policy, and what its clients said of it.
 
     Raises:
-        SessionExists: it is here, or the name is taken, or two machines have continued it.
+        SessionExists: it is here, or another home of this engine has it, or the name is taken, or two
+            machines have continued it.
         HoldfastError: as a restore does.
     """
     kept = manifest.read(context.home.snapshots / snapshot.id)
@@ -46,6 +47,13 @@ def recover(
             f"cannot restore {snapshot.name} under its own id: session {before.name} ({before.id}) is here",
             hint=f"`holdfast rewind {before.name} {snapshot.name}` takes it back to there; a restore without "
             "--keep-id makes a copy",
+        )
+    containers = context.engine.containers(holdfast_session=kept.session).values()
+    if any(found.get("holdfast.home") != context.home.digest for found in containers):
+        raise SessionExists(
+            f"cannot restore {snapshot.name} under its own id: another home of this engine has session "
+            f"{kept.session_name} ({kept.session})",
+            hint="remove it there; a restore without --keep-id makes a copy",
         )
     chain = _chain(context, before, snapshot)
     known = before.details if before is not None else SessionDetails()

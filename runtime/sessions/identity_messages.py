@@ -1,7 +1,6 @@
 """Identity messages sent when a session starts or resumes, and the results of its hooks.
 
-The format of these messages is defined here; the guest reads them in `identity/identity.py` and
-`identity/identity_files.py`.
+The format of these messages is defined here; the guest reads them in `identity/identity.py`.
 """
 
 from __future__ import annotations

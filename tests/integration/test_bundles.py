@@ -21,7 +21,7 @@ from tests.integration.test_egress import REFUSED, Place, tried
 from tests.machines.second import Machine
 
 from holdfast.base.home import Home
-from holdfast.errors import BundleRefused, BundleUntrusted, HoldfastError, InvalidArgument
+from holdfast.errors import BundleRefused, BundleUntrusted, HoldfastError, InvalidArgument, SessionExists
 from holdfast.runtime.api.controller import Holdfast
 from holdfast.runtime.api.session import Session
 from holdfast.runtime.api.snapshot import Snapshot
@@ -125,6 +125,9 @@ def test_a_snapshot_continues_in_another_home(trusting: Holdfast, moment: Moment
     with pytest.raises(InvalidArgument, match="taken"):
         trusting.import_(moment.file, label="moment", memory="2g")
     again = trusting.import_(moment.file)
+    with pytest.raises(SessionExists, match="another home of this engine has session shared") as refused:
+        came.restore(keep_id=True)
+    assert "--keep-id makes a copy" in refused.value.hint
 
     assert (came.kind, came.label, again.id != came.id) == ("live", "moment", False)
     origin = came.row.details["origin"]

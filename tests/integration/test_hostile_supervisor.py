@@ -50,14 +50,13 @@ from holdfast.runtime.guest import layout, wire
 from holdfast.runtime.guest_rpc import (
     account_calls,
     call_deadline,
-    front_end_calls,
     guest_client,
-    port_calls,
     program_calls,
     reconnect,
+    session_sockets,
 )
 from holdfast.runtime.guest_rpc.guest_client import Connection, GuestClient
-from holdfast.runtime.guest_rpc.reconnect import Persistence
+from holdfast.runtime.guest_rpc.reconnect import Reconnection
 from holdfast.runtime.history.drift import observe_session
 from holdfast.runtime.history.recording.live_recording import LiveRecording
 from holdfast.runtime.lifecycle import teardown
@@ -89,7 +88,7 @@ def _attach(session: Session) -> str:
     master, slave = pty.openpty()
     wake, unused = os.pipe()
     person = OwnTerminal(slave, slave, wake)
-    attachment = Attachment(_client(session), Persistence(lambda: None), person, shell=layout.MAIN)
+    attachment = Attachment(_client(session), Reconnection(lambda: None), person, shell=layout.MAIN)
     drain = threading.Thread(target=_drained, args=(master,), daemon=True)
     drain.start()
     leave = threading.Timer(PATIENCE, os.write, (master, b"x" * 100 + b"\n\x1d\n"))
@@ -132,7 +131,7 @@ CALLS: dict[str, Callable[[Session], object]] = {
     "shell_close": lambda one: one.shells.close("other"),
     "look": lambda one: one.terminal.screen(),
     "recording": lambda one: LiveRecording(
-        lambda: _client(one), one._line.persistence(), layout.MAIN
+        lambda: _client(one), one._line.reconnection(), layout.MAIN
     ).segments(0, 1000),
     "cell": lambda one: one.cell("1", timeout=PATIENCE),
     "input": lambda one: one._line.request("input", b"x", kernel=layout.MAIN),
@@ -169,10 +168,10 @@ CALLS: dict[str, Callable[[Session], object]] = {
     "program_start": lambda one: one.programs.start(["x"]),
     "program_list": lambda one: one.programs.list(),
     "account_make": lambda one: account_calls.make_account(_client(one), "user"),
-    "front_end": lambda one: front_end_calls.front_end_socket(
+    "front_end": lambda one: session_sockets.front_end_socket(
         one._line, layout.MAIN, client="x", link="x", after=None
     ).close(),
-    "port_connect": lambda one: port_calls.port_socket(one._line, 80).close(),
+    "port_connect": lambda one: session_sockets.port_socket(one._line, 80).close(),
     "program_follow": lambda one: one.programs.get("x").wait(timeout=PATIENCE),
     "program_write": lambda one: program_calls.write(one._line, "x", [b"data"], close=True),
     "program_signal": lambda one: one.programs.get("x").signal(),

@@ -24,7 +24,7 @@ from holdfast.base.home import Home
 from holdfast.runtime.guest import layout
 from holdfast.runtime.guest_rpc import wire_fields
 from holdfast.runtime.guest_rpc.guest_client import GuestClient
-from holdfast.runtime.guest_rpc.reconnect import Persistence
+from holdfast.runtime.guest_rpc.reconnect import Reconnection
 from holdfast.runtime.guest_rpc.shell_calls import Following
 
 pytestmark = pytest.mark.thorough
@@ -184,7 +184,7 @@ def test_a_hundred_megabytes_survive_every_cut(hf: Holdfast, home: Home, cli: An
 
         following = Following(
             GuestClient(tmp_path / "proxy"),
-            Persistence(lambda: None),
+            Reconnection(lambda: None),
             command,
             shell=layout.MAIN,
             on_bytes=take,

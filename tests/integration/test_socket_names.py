@@ -98,6 +98,27 @@ signal.pause()
 """
 
 
+# It has accepted a connection, of which everything else is gone: the client, the listener and its file.
+LEFT = """
+import os, signal, socket
+listener = socket.socket(socket.AF_UNIX)
+listener.bind("/srv/left")
+listener.listen()
+client = socket.socket(socket.AF_UNIX)
+client.connect("/srv/left")
+accepted, _ = listener.accept()
+client.sendall(b"last words")
+client.close()
+listener.close()
+os.unlink("/srv/left")
+signal.signal(signal.SIGUSR1, lambda *_: None)
+open("/srv/waits", "w").write(str(os.getpid()))
+signal.pause()
+open("/srv/heard.new", "wb").write(accepted.recv(100) + accepted.recv(100))
+os.rename("/srv/heard.new", "/srv/heard")
+"""
+
+
 def started(session: Session, code: str, sign: str) -> None:
     done = session.exec(f"python3 -c '{code}' & until [ -e {sign} ]; do sleep 0.05; done", timeout=60)
     assert done.exit_code == 0, done.output
@@ -113,6 +134,7 @@ def test_sockets_have_the_names_they_had(hf: Holdfast) -> None:
     """Renamed, linked, in a folder that was moved, several of one first name; live and suspended."""
     session = hf.new("binds")
     started(session, SERVER, "/srv/ready")
+    started(session, LEFT, "/srv/waits")
     expected = seen(session)
     answers = {path: said[0] for path, said in dict(expected[0]).items()}  # type: ignore[call-overload]
     assert answers == {
@@ -132,6 +154,10 @@ def test_sockets_have_the_names_they_had(hf: Holdfast) -> None:
     session.suspend()
     session.resume()
     assert seen(session) == expected
+    hears = "kill -USR1 $(cat /srv/waits); until [ -e /srv/heard ]; do sleep 0.05; done"
+    for each in (copy, session):
+        assert each.exec(hears, timeout=60).ok
+        assert each.files.read("/srv/heard") == b"last words"
 
 
 def test_what_a_copy_cannot_repeat_is_refused_beforehand(hf: Holdfast) -> None:

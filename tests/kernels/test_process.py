@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.kernels.guest import socket_names
+from holdfast.kernels.guest.kernel_channel import link_sockets
 from holdfast.kernels.guest.process import KernelProcess, Message
 from holdfast.runtime.guest.identity.account import UserAccount
 from holdfast.runtime.guest.jobs.reaper import Reaper
@@ -88,7 +88,7 @@ def test_what_stands_in_the_place_of_a_link_stays(tmp_path: Path) -> None:
     for port in (1, 2, 3):
         with socket.socket(socket.AF_UNIX) as one:
             one.bind(str(tmp_path / f"c:{port}"))
-    socket_names.link(tmp_path / "c", [1, 2, 3, 4])
+    link_sockets(tmp_path / "c", [1, 2, 3, 4])
     assert (tmp_path / "c-1").read_text() == "mine"
     assert (tmp_path / "c-2").readlink() == Path("/nowhere")
     assert (tmp_path / "c-3").readlink() == Path("c:3")

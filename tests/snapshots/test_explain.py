@@ -77,6 +77,12 @@ def test_an_end_without_a_word_is_said_to_be_one_and_tried_again() -> None:
     assert "no reason" in explain([]).text
 
 
+def test_a_restore_that_hung_is_said_to_have_hung() -> None:
+    """And not that CRIU gave no reason: it was ended before it could."""
+    hung = explain([*NOISE, "restore: not done after 300 s"])
+    assert (hung.text, hung.known) == ("CRIU hung and was ended (300 s)", True)
+
+
 @pytest.mark.parametrize(
     ("lines", "kind", "pid", "fd"),
     [

@@ -19,9 +19,9 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from holdfast.runtime.guest.clock import SteadyLoop
 from holdfast.runtime.guest.guest import Guest
 from holdfast.runtime.guest.identity.identity import read_object
+from holdfast.runtime.guest.own_process import SteadyLoop
 from holdfast.runtime.guest.wire.call import ClientCall
 from holdfast.runtime.guest.wire.connection import RequestRefused
 from holdfast.runtime.guest.wire.supervisor_server import Server
@@ -57,14 +57,14 @@ class Pause:
         token = secrets.token_hex(16)
         try:
             layout.wake.unlink(missing_ok=True)
-            for desk in guest.desks.values():
-                desk.cut()
+            for shell_access in guest.accesses.values():
+                shell_access.cut()
             guest.captures.pausing()
             await self._server.close(spare=call.connection)
             for end_watch in tuple(guest.watches.values()):
                 end_watch()
-            for link in tuple(guest.port_links):
-                link.cut()
+            for cut in tuple(guest.port_cuts):
+                cut()
             self._hold(hold=True)
             for shell in guest.shells.values():
                 shell.drain()
@@ -90,8 +90,8 @@ class Pause:
             layout.paused(token).unlink(missing_ok=True)
             self._hold(hold=False)
             guest.journal.resume()
-            for desk in guest.desks.values():
-                desk.woken(copy=False)
+            for shell_access in guest.accesses.values():
+                shell_access.woken(copy=False)
             guest.captures.woken("aborted", "")
             guest.watch.resume()
             self._waking = self._loop.create_task(self._server.listen_again())
@@ -146,8 +146,8 @@ class Pause:
         guest.layout.wake.unlink(missing_ok=True)
         guest.journal.resume()
         event = fields.get("event")
-        for desk in guest.desks.values():
-            desk.woken(copy=event == "restored")
+        for shell_access in guest.accesses.values():
+            shell_access.woken(copy=event == "restored")
         # The controller asks first, once the last process of the copy runs.
         guest.arriving = event == "restored"
         guest.become(fields, event if event in ("resumed", "restored", "again") else "aborted")

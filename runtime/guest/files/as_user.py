@@ -1,14 +1,16 @@
-"""The rights of one user, taken on for a moment by the thread that opens files.
+"""The rights of one user over files: taken on for a moment by a thread, and given for what was just made.
 
 Owns which ids the kernel checks; knows nothing of the files. The kernel checks a thread's file system ids
 and its supplementary groups (credentials(7)); the C library would change the groups of all threads, so the
-call is made directly.
+call is made directly. A file is given to another user by its descriptor: another process may have put a link
+in its place.
 """
 
 from __future__ import annotations
 
 import ctypes
 import os
+import stat
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
@@ -42,3 +44,47 @@ def _set_groups(groups: Sequence[int]) -> None:
     if _SETGROUPS is not None:
         array = (ctypes.c_uint32 * len(groups))(*groups)
         _libc.syscall(_SETGROUPS, ctypes.c_long(len(groups)), array)
+
+
+def give_to_owner(descriptor: int, maker: UserAccount, owner: UserAccount) -> None:
+    """Give an open file or folder to its owner, unless that is who made it."""
+    if (maker.uid, maker.gid) != (owner.uid, owner.gid):
+        mode = stat.S_IMODE(os.fstat(descriptor).st_mode)
+        os.fchown(descriptor, owner.uid, owner.gid)
+        os.fchmod(
+            descriptor, mode & 0o777
+        )  # the kernel may clear some of it, but never a set-user-id bit here
+
+
+def give_folder_to_owner(path: str, maker: UserAccount, owner: UserAccount) -> None:
+    """Give a folder to its owner; what is no folder any more stays as it is."""
+    if maker == owner:
+        return
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        give_to_owner(descriptor, maker, owner)
+    finally:
+        os.close(descriptor)
+
+
+def make_owned_folders(path: str, maker: UserAccount, owner: UserAccount) -> None:
+    """Make a folder and those above it; only those that were not there are given to the owner.
+
+    Raises:
+        OSError: one cannot be made, or something else is there.
+    """
+    if maker == owner:
+        os.makedirs(path, exist_ok=True)  # noqa: PTH103
+        return
+    missing = []
+    above = path.rstrip("/") or "/"
+    while not os.path.lexists(above):
+        missing.append(above)
+        above = os.path.dirname(above)  # noqa: PTH120
+    for each in reversed(missing):
+        try:
+            os.mkdir(each)  # noqa: PTH102
+        except FileExistsError:  # another request was faster, or it is named twice (`a/../a`)
+            continue
+        give_folder_to_owner(each, maker, owner)
+    os.makedirs(path, exist_ok=True)  # noqa: PTH103

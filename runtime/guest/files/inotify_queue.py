@@ -12,16 +12,29 @@ from __future__ import annotations
 import ctypes
 import errno
 import os
+import struct
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import NamedTuple
 
-from holdfast.runtime.guest.files import inotify_events as events
-
+MODIFY = 0x2
+ATTRIB = 0x4
+MOVED_FROM = 0x40
+MOVED_TO = 0x80
+CREATE = 0x100
+DELETE = 0x200
+DELETE_SELF = 0x400
+MOVE_SELF = 0x800
+OVERFLOW = 0x4000
+IGNORED = 0x8000
+ISDIR = 0x40000000
+"""Bits of a mask; inotify(7), and linux/inotify.h for their numbers."""
+_HEAD = struct.Struct("=iIII")
 _ONLY_FOLDERS, _NOT_UNLINKED = 0x01000000, 0x04000000
 _WANTED = (
-    (events.MODIFY | events.ATTRIB | events.MOVED_FROM | events.MOVED_TO)
-    | (events.CREATE | events.DELETE | events.DELETE_SELF | events.MOVE_SELF)
+    (MODIFY | ATTRIB | MOVED_FROM | MOVED_TO)
+    | (CREATE | DELETE | DELETE_SELF | MOVE_SELF)
     | (_ONLY_FOLDERS | _NOT_UNLINKED)
 )
 _READ = 64 << 10
@@ -32,6 +45,28 @@ _PR_SET_PDEATHSIG, _PR_GET_PDEATHSIG, _PR_GET_DUMPABLE, _PR_SET_DUMPABLE = 1, 2,
 _FIRST_USER = 1 << 30
 _SAME = ctypes.c_long(-1)
 _libc = ctypes.CDLL(None, use_errno=True)
+
+
+class RawEvent(NamedTuple):
+    """One event: the number of its watch, its mask, and the name in the watched folder.
+
+    Without a name it concerns the folder itself; names that are no UTF-8 have lone surrogates.
+    """
+
+    watch: int
+    mask: int
+    name: str
+
+
+def parse(data: bytes) -> Iterator[RawEvent]:
+    """Yield the events in what one read returned, which has only whole ones."""
+    at = 0
+    while at < len(data):
+        watch, mask, _, length = _HEAD.unpack_from(data, at)
+        at += _HEAD.size
+        name = data[at : at + length].split(b"\0", 1)[0]
+        at += length
+        yield RawEvent(watch, mask, os.fsdecode(name))
 
 
 class WatchLimit(OSError):
@@ -72,10 +107,10 @@ class InotifyQueue:
         """End a watch, if there is still one of that number."""
         _libc.inotify_rm_watch(self.descriptor, number)
 
-    def read(self) -> list[events.RawEvent]:
+    def read(self) -> list[RawEvent]:
         """Return the next queued events; an empty list if the queue is empty."""
         try:
-            return list(events.parse(os.read(self.descriptor, _READ)))
+            return list(parse(os.read(self.descriptor, _READ)))
         except BlockingIOError:
             return []
 

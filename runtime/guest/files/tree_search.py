@@ -10,6 +10,8 @@ import stat
 from collections.abc import Generator
 from fnmatch import fnmatchcase
 
+from holdfast.runtime.guest.defaults import LONGEST_LINE
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
@@ -20,8 +22,6 @@ DEEPEST = 200
 LARGEST = 16 << 20
 """Bytes of a file whose content is searched; larger ones are not."""
 PIECE = 256 << 10
-LONGEST_LINE = 1000
-"""Bytes of a line that are reported."""
 _BINARY = 8192
 _FLAGS = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_NOFOLLOW | os.O_CLOEXEC
 

@@ -13,13 +13,29 @@ from collections import OrderedDict
 from contextlib import suppress
 
 from holdfast.base.value_classes import dataclass
-from holdfast.runtime.guest.files import file_attributes, owned
-from holdfast.runtime.guest.files.as_user import as_user
-from holdfast.runtime.guest.files.file_calls import FileCalls
+from holdfast.runtime.guest.files.as_user import as_user, give_to_owner
+from holdfast.runtime.guest.files.file_facts import write_attributes
 from holdfast.runtime.guest.identity.account import UserAccount
 
 MAX_OPEN = 64
 NEW_MODE = 0o644
+MAX_KNOWN_CALLS = 1000
+
+
+class FileCalls:
+    """The ids of the last calls."""
+
+    def __init__(self) -> None:
+        self._known: OrderedDict[str, None] = OrderedDict()
+
+    def __contains__(self, id_: str) -> bool:
+        return id_ in self._known
+
+    def add(self, id_: str) -> None:
+        """Remember a call."""
+        self._known[id_] = None
+        while len(self._known) > MAX_KNOWN_CALLS:
+            self._known.popitem(last=False)
 
 
 class NotWritable(Exception):
@@ -115,9 +131,9 @@ class Uploads:
                 if os.fstat(descriptor).st_size != size:
                     raise NotWritable("parts of it are missing")
                 os.fchmod(descriptor, (NEW_MODE if replaced is None else replaced) if mode is None else mode)
-                owned.give(descriptor, upload.account, upload.owner)
+                give_to_owner(descriptor, upload.account, upload.owner)
                 if attributes:
-                    file_attributes.write(descriptor, attributes)
+                    write_attributes(descriptor, attributes)
                 if mtime_ns is not None:
                     os.utime(descriptor, ns=(mtime_ns, mtime_ns))
             finally:

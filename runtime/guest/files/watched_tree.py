@@ -13,8 +13,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from holdfast.base.value_classes import dataclass
-from holdfast.runtime.guest.files import file_facts
-from holdfast.runtime.guest.files import inotify_events as bits
+from holdfast.runtime.guest.files import file_facts, inotify_queue
 from holdfast.runtime.guest.files.as_user import as_user
 from holdfast.runtime.guest.files.inotify_queue import InotifyQueue, WatchLimit
 from holdfast.runtime.guest.identity.account import UserAccount
@@ -163,27 +162,34 @@ class WatchedTree:
         self._inside.clear()
         self._touched.clear()
 
-    def _note(self, event: bits.RawEvent) -> None:
-        if event.mask & bits.OVERFLOW:
+    def _note(self, event: inotify_queue.RawEvent) -> None:
+        if event.mask & inotify_queue.OVERFLOW:
             self.lost = True
             return
         folder = self._paths.get(event.watch)
         if folder is None:
             return
-        if event.mask & bits.IGNORED:
+        if event.mask & inotify_queue.IGNORED:
             del self._paths[event.watch]
             if self._numbers.get(folder) == event.watch:
                 del self._numbers[folder]
                 self._gone(folder)
         elif not event.name:
-            self.gone = self.gone or (folder == "" and bool(event.mask & (bits.DELETE_SELF | bits.MOVE_SELF)))
+            self.gone = self.gone or (
+                folder == "" and bool(event.mask & (inotify_queue.DELETE_SELF | inotify_queue.MOVE_SELF))
+            )
         elif self._only is None or event.name == self._only:
-            came = event.mask & (bits.CREATE | bits.MOVED_TO) and event.mask & bits.ISDIR
-            why = (_WRITTEN if event.mask & bits.MODIFY else 0) | (_ANOTHER if came else 0)
-            why |= _MOVED if event.mask & bits.MOVED_FROM else 0
+            came = (
+                event.mask & (inotify_queue.CREATE | inotify_queue.MOVED_TO)
+                and event.mask & inotify_queue.ISDIR
+            )
+            why = (_WRITTEN if event.mask & inotify_queue.MODIFY else 0) | (_ANOTHER if came else 0)
+            why |= _MOVED if event.mask & inotify_queue.MOVED_FROM else 0
             key = (folder, event.name)
             before = self._touched.get(key, 0)
-            if event.mask & bits.DELETE:  # of another file that had the name after one that was moved
+            if (
+                event.mask & inotify_queue.DELETE
+            ):  # of another file that had the name after one that was moved
                 before &= ~_MOVED
             self._touched[key] = before | why
 

@@ -1,20 +1,28 @@
-"""The user account of the shell and the kernels, and the environment they begin with."""
+"""The user account of shells and kernels, the environment they begin with, and the bash that they find.
+
+An image that was not made for sessions may have no bash, or one that cannot load the builtin that marks
+prompts: then it is the one that a portable guest brought along.
+"""
 
 from __future__ import annotations
 
 import os
 import pwd
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from holdfast.base.value_classes import dataclass, replace
-from holdfast.runtime.guest.identity.bash_program import bash
 
 OOM_SCORE = "500"
 """Score that has the kernel kill the session's processes for memory before the supervisor."""
 MOST = 2**32 - 2
 """The highest number of a user: the kernel takes the next one for `leave it as it is` (setreuid(2))."""
 _DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+OWN = "/opt/holdfast/bin/bash"
+USUAL = "/bin/bash"
+_OWN_TERMINALS = "/opt/holdfast/share/terminfo"
+_TERMINALS = ("/etc/terminfo", "/lib/terminfo", "/usr/share/terminfo")
+_TERMINAL = "x/xterm-256color"
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,3 +116,22 @@ def expose_to_oom(pid: int) -> None:
         Path(f"/proc/{pid}/oom_score_adj").write_text(OOM_SCORE)
     except OSError:
         return
+
+
+def bash() -> str:
+    """Return the path of the bash that shells, jobs and checks run."""
+    return OWN if os.access(OWN, os.X_OK) else USUAL
+
+
+def runnable(argv: Sequence[str]) -> list[str]:
+    """Return the words of a program, with our bash in place of one that the image lacks."""
+    if argv and argv[0] == USUAL and not os.access(USUAL, os.X_OK):
+        return [bash(), *argv[1:]]
+    return list(argv)
+
+
+def describe_terminal(env: dict[str, str]) -> None:
+    """Add where the terminal is described, for an image that has no such descriptions: terminfo(5)."""
+    described = any(os.access(f"{each}/{_TERMINAL}", os.R_OK) for each in _TERMINALS)
+    if not described and os.access(_OWN_TERMINALS, os.X_OK):
+        env.setdefault("TERMINFO_DIRS", f":{_OWN_TERMINALS}")

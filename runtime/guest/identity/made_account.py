@@ -1,8 +1,9 @@
 """Makes a user account in the session's own tables, as `useradd` does: an image may have no such program.
 
-Owns which lines and folders an account is. Whatever the tables have, they are the session's: a line there
-gives rights in its container alone. An account that there is stays as the image has it, but for what it lacks
-of a home and of sudo.
+Owns which lines and folders an account is, and the workspace's owner. Whatever the tables have, they are the
+session's: a line there gives rights in its container alone. An account that there is stays as the image has
+it, but for what it lacks of a home and of sudo. Of folders, only those that are not mounted are given away:
+a mounted one is the host's, or a volume of others.
 """
 
 from __future__ import annotations
@@ -14,7 +15,6 @@ from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
-from holdfast.runtime.guest.identity import workspace
 from holdfast.runtime.guest.identity.account import UserAccount
 
 NAME = re.compile(r"[a-z_][a-z0-9_-]{0,31}")
@@ -24,6 +24,8 @@ FIRST, LAST = 1000, 59_999
 """The numbers of people's accounts (useradd(8)); the first that no user and no group has is taken."""
 _RULE = "90-holdfast-{}"
 _SHELLS = ("/bin/bash", "/bin/sh")
+_DEVICE, _PART, _MOUNT_POINT = 2, 3, 4
+"""Places among the fields of a line: of what a mount shows, and of its path (proc_pid_mountinfo(5))."""
 
 
 class CannotMake(Exception):
@@ -86,7 +88,7 @@ def _give_home(account: UserAccount, root: Path) -> None:
     with suppress(FileExistsError):
         home.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
         home.mkdir(mode=0o755)
-    workspace.give(home, account)
+    give_workspace(home, account)
 
 
 def _allow_sudo(name: str, root: Path) -> None:
@@ -168,3 +170,31 @@ def _replace(path: Path, content: bytes, mode: int, before: os.stat_result | Non
             os.fchown(file.fileno(), before.st_uid, before.st_gid)
         os.fchmod(file.fileno(), mode if before is None else stat.S_IMODE(before.st_mode) & 0o777)
     part.replace(path)
+
+
+def give_workspace(folder: Path, account: UserAccount, mounts: Path = Path("/proc/self/mountinfo")) -> None:
+    """Let the user write in the folder if it is root's; leave alone what is no folder, or mounted."""
+    if not account.foreign or str(folder) in _mounted(mounts.read_bytes()):
+        return
+    with suppress(OSError):  # an image may have something else there, such as a broken link
+        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        try:
+            if os.fstat(descriptor).st_uid == os.getuid():
+                os.fchown(descriptor, account.uid, account.gid)
+        finally:
+            os.close(descriptor)
+
+
+def _mounted(table: bytes) -> set[str]:
+    """Return where something is mounted. Names that had to be escaped are not that of a workspace.
+
+    Below a read-only root, folders that are writable are mounts of the session's own files.
+    """
+    rows = [line.split() for line in table.decode("utf-8", "surrogateescape").splitlines()]
+    own = {(row[_DEVICE], row[_PART].rstrip("/")) for row in rows if row[_MOUNT_POINT:][:1] == ["/"]}
+    return {
+        row[_MOUNT_POINT]
+        for row in rows
+        if len(row) > _MOUNT_POINT
+        and not any((row[_DEVICE], row[_PART]) == (device, part + row[_MOUNT_POINT]) for device, part in own)
+    }

@@ -22,7 +22,7 @@ from holdfast.base.value_classes import dataclass
 from holdfast.runtime.guest import adoption
 from holdfast.runtime.guest.files import removal
 from holdfast.runtime.guest.identity.account import OOM_SCORE, UserAccount
-from holdfast.runtime.guest.identity.identity_files import with_identity
+from holdfast.runtime.guest.identity.identity import with_identity
 from holdfast.runtime.guest.jobs.job_watch import JobWatching
 from holdfast.runtime.guest.jobs.keeper import HeldRecord
 from holdfast.runtime.guest.jobs.reaper import Reaper
@@ -32,10 +32,10 @@ from holdfast.runtime.guest.pulse.origins import Origins, processes
 from holdfast.runtime.guest.pulse.process_lineage import Origin, short
 from holdfast.runtime.guest.pulse.state import State
 from holdfast.runtime.guest.records.streamlog import StreamLog
-from holdfast.runtime.guest.shells.line_limit import LineLimit
 from holdfast.runtime.guest.shells.marks import MarkFilter, OutputPiece
 from holdfast.runtime.guest.shells.shell_output import OutputGap, T, no_pause, visible
 from holdfast.runtime.guest.shells.terminal import ProcessTerminal, TerminalSize
+from holdfast.runtime.guest.shells.typed import LineLimit
 
 MAX_RUNNING = 32
 KEPT = 200
@@ -260,9 +260,11 @@ class Jobs:
             job.terminal = self._terminal(order)
         except (OSError, ValueError) as error:
             log.remove()
-            from holdfast.runtime.guest.pulse import shortage  # few sessions need it
+            from holdfast.runtime.guest.pulse import cgroup_limits  # few sessions need it
 
-            raise CannotStart("failed", f"cannot start job: {shortage.explained(error)}") from error
+            raise CannotStart(
+                "failed", f"cannot start job: {cgroup_limits.explain_shortage(error)}"
+            ) from error
         job.pid = job.terminal.pid
         self._jobs[order.id] = job
         self._follow(job)

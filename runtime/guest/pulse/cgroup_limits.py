@@ -1,11 +1,13 @@
 """Memory, processors and processes of the session against their limits, as its control group reports them.
 
-The parsers are pure; `look` reads the few files they parse. A container sees the files of its own group below
-/sys/fs/cgroup, one folder for each controller in version 1 and none in version 2, see cgroups(7).
+Says also why nothing can be started, when no process is free or no memory. The parsers are pure; `look` reads
+the few files they parse. A container sees the files of its own group below /sys/fs/cgroup, one folder for
+each controller in version 1 and none in version 2, see cgroups(7).
 """
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Callable
 from typing import Any
@@ -137,3 +139,32 @@ def pressure(data: bytes | None) -> dict[str, float] | None:
             except ValueError:
                 continue
     return found or None
+
+
+def explain_shortage(error: Exception) -> str:
+    """Return what an error says of a start that failed, with the limit that was reached if it was one."""
+    number = getattr(error, "errno", None)
+    if number == errno.ENOMEM:
+        return "no memory is free"
+    if number == errno.EAGAIN:
+        return lacks_processes()
+    return os.strerror(number).lower() if number else str(error)
+
+
+def lacks_processes() -> str:
+    """Return that no process can be started, with the session's limit."""
+    pids = look()["pids"]
+    counts = (
+        f" (there are {pids['current']} of at most {pids['limit']}, threads included)"
+        if pids["limit"]
+        else ""
+    )
+    return f"no process is free{counts}; end some: the shell's `kill` needs none"
+
+
+def free_processes() -> int | None:
+    """Return how many processes and threads can be started; None if there is no limit."""
+    pids = look()["pids"]
+    if pids["limit"] is None or pids["current"] is None:
+        return None
+    return max(0, int(pids["limit"]) - int(pids["current"]))

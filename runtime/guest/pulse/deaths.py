@@ -1,7 +1,7 @@
 """Rules for which processes' ends are worth reporting, and what each end means.
 
 Pure: tables of processes, wait statuses and the counts of the kernel's OOM killer come in; decisions come
-out. It opens nothing and watches nothing, `watch.py` does.
+out. It opens nothing and watches nothing, `death_watch.py` does.
 
 Worth reporting is the end of a process that was left running: one that outlived the command, cell or job it
 came from, and that is at the top of what is left (a server, not each of its workers; `make`, not each of its

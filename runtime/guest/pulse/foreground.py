@@ -17,13 +17,13 @@ from contextlib import suppress
 from holdfast.base.value_classes import dataclass, field
 from holdfast.procfs import descriptor_links, process_status, socket_tables
 from holdfast.procfs.process_stat import Stat
-from holdfast.runtime.guest.pulse import access, system_calls
-from holdfast.runtime.guest.pulse.input_kind import InputModes
-from holdfast.runtime.guest.pulse.prompts import Prompt
-from holdfast.runtime.guest.pulse.system_calls import Doing, SystemCall
+from holdfast.runtime.guest.pulse import access, terminal_state
+from holdfast.runtime.guest.pulse.input_kind import InputModes, Prompt
 from holdfast.runtime.guest.pulse.terminal_state import (
+    Doing,
     ForegroundSample,
     ForegroundThread,
+    SystemCall,
     Thing,
     Verdict,
     decide,
@@ -192,14 +192,14 @@ class ForegroundGroup:
         known = process.blocked.get(tid)
         if known and process.lines.get(tid) == line and known.call.doing is not Doing.EPOLLS:
             return known
-        call = system_calls.parse(line)
+        call = terminal_state.parse(line)
         if call.doing is Doing.RUNS:
             process.runs = True
             # A thread that computes little is between two calls of the same kind as before.
             if known and not process.ran and process.share is not None and process.share < HOT:
                 return ForegroundThread(process.stat.pid, tid, known.call, known.things - {Thing.TERMINAL})
             return ForegroundThread(process.stat.pid, tid, call)
-        if system_calls.restarted(line):
+        if terminal_state.restarted(line):
             call = _guessed(process.stat.pid, call)
         found = ForegroundThread(process.stat.pid, tid, call, _things(process.stat.pid, call, names))
         process.blocked[tid], process.lines[tid] = found, line
@@ -237,7 +237,7 @@ def thread_of(pid: int) -> ForegroundThread | None:
         line = access.read(f"/proc/{pid}/task/{pid}/syscall", 256)
         if line is None:
             return None
-        call = system_calls.parse(line)
+        call = terminal_state.parse(line)
         return ForegroundThread(pid, pid, call, _things(pid, call, ("", "")))
 
 
@@ -311,15 +311,15 @@ def _descriptors(pid: int, call: SystemCall) -> list[int]:
     if call.doing is Doing.READS:
         return [args[0] & 0xFFFFFFFF]
     if call.doing is Doing.POLLS:
-        count = min(args[1], system_calls.MAX_WATCHED)
-        return system_calls.polled(access.read_at(f"/proc/{pid}/mem", args[0], count * 8) or b"")
+        count = min(args[1], terminal_state.MAX_WATCHED)
+        return terminal_state.polled(access.read_at(f"/proc/{pid}/mem", args[0], count * 8) or b"")
     if call.doing is Doing.SELECTS:
-        count = min(args[0] & 0xFFFFFFFF, system_calls.MAX_WATCHED)
+        count = min(args[0] & 0xFFFFFFFF, terminal_state.MAX_WATCHED)
         data = access.read_at(f"/proc/{pid}/mem", args[1], (count + 63) // 64 * 8) if args[1] else b""
-        return system_calls.selected(data or b"", count)
+        return terminal_state.selected(data or b"", count)
     if call.doing is Doing.EPOLLS:
         info = access.read(f"/proc/{pid}/fdinfo/{args[0] & 0xFFFFFFFF}", 64 << 10) or b""
-        return system_calls.watched(info)[: system_calls.MAX_WATCHED]
+        return terminal_state.watched(info)[: terminal_state.MAX_WATCHED]
     return []
 
 

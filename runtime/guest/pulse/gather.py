@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import os
 import pwd
+import termios
 import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
@@ -17,19 +18,15 @@ from holdfast.base.value_classes import replace
 from holdfast.procfs import socket_tables
 from holdfast.procfs.process_stat import Stat
 from holdfast.procfs.socket_tables import SocketRow
-from holdfast.runtime.guest.pulse import (
-    access,
-    cgroup_limits,
-    descriptors,
-    processes,
-    sockets,
-    terminals,
-)
+from holdfast.runtime.guest.pulse import access, cgroup_limits, descriptors, processes, sockets
 from holdfast.runtime.guest.pulse.descriptors import ScanBounds, Table
+from holdfast.runtime.guest.shells.terminal import command_of
 
 if TYPE_CHECKING:
     from holdfast.kernels.guest.kernel import RunningKernel
     from holdfast.runtime.guest.guest import Guest
+    from holdfast.runtime.guest.shells.shell import Shell
+    from holdfast.runtime.guest.shells.shell_access import ShellAccess
 
 PARTS = ("processes", "files", "sockets", "limits", "terminals", "kernels", "variables")
 TURN = 0.002
@@ -72,7 +69,7 @@ class Gatherer:
             found["limits"] = cgroup_limits.look()
         if "terminals" in parts:
             found["terminals"] = [
-                terminals.describe(shell, guest.desks[name]) for name, shell in guest.shells.items()
+                described_terminal(shell, guest.accesses[name]) for name, shell in guest.shells.items()
             ]
         found["uptime"] = _uptime()
         identity = guest.identity
@@ -208,7 +205,7 @@ def _boot_time() -> float:
 
 def file_status(path: str) -> dict[str, Any] | None:
     """Return the state of a file (stat(2)), or None if there is no such file."""
-    from holdfast.runtime.guest.pulse.open_files import kind_of_mode
+    from holdfast.runtime.guest.pulse.descriptors import kind_of_mode
 
     try:
         status = os.stat(path)  # noqa: PTH116
@@ -223,3 +220,53 @@ def file_status(path: str) -> dict[str, Any] | None:
         "device": status.st_dev,
         "inode": status.st_ino,
     }
+
+
+def terminal_modes(attributes: list[Any] | None) -> dict[str, bool] | None:
+    """Return the termios(3) settings that decide how typed text is processed; None if not known."""
+    if attributes is None:
+        return None
+    local, output = attributes[3], attributes[1]
+    canonical = bool(local & termios.ICANON)
+    signals = bool(local & termios.ISIG)
+    return {
+        "echo": bool(local & termios.ECHO),
+        "canonical": canonical,
+        "signals": signals,
+        "raw": not canonical and not signals and not output & termios.OPOST,
+    }
+
+
+def described_terminal(shell: Shell, shell_access: ShellAccess) -> dict[str, Any]:
+    """Return the report of a shell and its terminal."""
+    terminal, held, current = shell.terminal, shell.kept.state(), shell.current
+    group = terminal.foreground() if terminal else None
+    picture = shell.screen_modes.describe()
+    return {
+        "shell": shell.name,
+        "pid": shell.pid,
+        "name": (access.link(f"/proc/{shell.pid}/fd/0") or "").removeprefix("/dev/") or None,
+        "rows": shell.size.rows,
+        "cols": shell.size.columns,
+        "modes": terminal_modes(_attributes(terminal.fd) if terminal else None),
+        "foreground": group,
+        "command": command_of(group),
+        "exec": current.id if current else None,
+        "observed": shell.watching.state().as_dict(),
+        "alternate_screen": picture["entered"] is not None and picture["left"] is None,
+        "cwd": shell.kept.cwd(),
+        "variables": len(held.variables),
+        "exported": sum(variable.exported for variable in held.variables.values()),
+        "functions": len(held.functions),
+        "aliases": len(held.aliases),
+        "output_offset": shell.log.end,
+        "holder": shell_access.lease.holder,
+        "attached": [seat.actor for seat in shell_access.seats],
+    }
+
+
+def _attributes(fd: int) -> list[Any] | None:
+    try:
+        return termios.tcgetattr(fd)
+    except termios.error:
+        return None

@@ -1,4 +1,7 @@
-"""Processes as the pulse reports them. Pure: texts of `/proc` in, rows out."""
+"""Processes as the pulse reports them, and more about one: facts too slow, or too many, to report for each.
+
+Pure, texts of `/proc` in and rows out, but for `look_closely`, which reads what concerns one process.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ from typing import Any
 
 from holdfast.procfs import process_stat, process_status
 from holdfast.procfs.process_stat import Stat
+from holdfast.runtime.guest.pulse import access
 
 STATES = {
     "R": "running",
@@ -21,6 +25,7 @@ STATES = {
 RECENT = 60.0
 """Seconds for which an earlier sample is meaningful for what a process does now."""
 MAX_COMMAND = 4096
+_WANTED_LIMITS = {"Max open files": "open_files", "Max processes": "processes", "Max core file size": "core"}
 
 
 class Usage:
@@ -118,3 +123,48 @@ def parse_status(data: bytes) -> dict[str, int]:
     }
     found = {name: process_status.field(data, field).split() for name, field in wanted.items()}
     return {name: int(words[0]) for name, words in found.items() if words and words[0].isdigit()}
+
+
+def look_closely(pid: int) -> dict[str, Any] | None:
+    """Return the facts, or None if there is no such process. A fact that may not be read is None."""
+    who = access.owner(pid)
+    if who is None:
+        return None
+    folder = f"/proc/{pid}"
+    with access.reading_as(*who):
+        return {
+            "cwd": access.link(f"{folder}/cwd"),
+            "exe": access.link(f"{folder}/exe"),
+            "memory": parse_rollup(access.read(f"{folder}/smaps_rollup") or b""),
+            "io": parse_io(access.read(f"{folder}/io") or b""),
+            "limits": parse_limits(access.read(f"{folder}/limits") or b""),
+            "status": parse_status(access.read(f"{folder}/status") or b""),
+            "waits_in": (access.read(f"{folder}/wchan") or b"").decode("ascii", "replace") or None,
+        }
+
+
+def parse_io(data: bytes) -> dict[str, int]:
+    """Return bytes read and written, see proc_pid_io(5): by calls, and from and to storage."""
+    names = {
+        b"rchar": "read",
+        b"wchar": "written",
+        b"read_bytes": "read_from_disk",
+        b"write_bytes": "written_to_disk",
+    }
+    found = {}
+    for line in data.splitlines():
+        name, _, value = line.partition(b":")
+        if name in names and value.strip().isdigit():
+            found[names[name]] = int(value)
+    return found
+
+
+def parse_limits(data: bytes) -> dict[str, int | None]:
+    """Return the soft limits that programs run into, see proc_pid_limits(5); None is unlimited."""
+    found: dict[str, int | None] = {}
+    for line in data.decode("ascii", "replace").splitlines():
+        for words, name in _WANTED_LIMITS.items():
+            if line.startswith(words):
+                soft = line[len(words) :].split()[0]
+                found[name] = int(soft) if soft.isdigit() else None
+    return found

@@ -16,7 +16,7 @@ from typing import Protocol
 from holdfast.base.value_classes import replace
 from holdfast.runtime.guest.pulse import access
 from holdfast.runtime.guest.pulse.foreground import ForegroundGroup, Sight
-from holdfast.runtime.guest.pulse.prompts import Prompt, at_cursor
+from holdfast.runtime.guest.pulse.input_kind import Prompt, at_cursor
 from holdfast.runtime.guest.pulse.state import State
 
 FIRST = 0.012

@@ -43,7 +43,7 @@ class _Typed:
     more: bool = False
 
 
-class Chronicle:
+class CommandJournal:
     """The commands of one shell, as they begin and end."""
 
     def __init__(self, shell: str, journal: Journal, keyed: Keyed, origins: Origins) -> None:

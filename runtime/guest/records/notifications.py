@@ -15,7 +15,7 @@ AT_ONCE = 5
 MAX_ACTORS = 64
 
 
-class News:
+class Notifications:
     """The latest deaths, and which actors know of them."""
 
     def __init__(self) -> None:

@@ -1,18 +1,93 @@
-"""A bounded record of an endless stream of bytes, in files, read by absolute offset.
+"""A bounded record of an endless stream of bytes, in segment files, read by absolute offset.
 
 Memory use stays constant however much is written and however slowly it is read: readers read the files.
+`SegmentIndex` is arithmetic: which bytes are in which file, and which files to drop.
 """
 
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
+from holdfast.base.value_classes import dataclass
 from holdfast.runtime.guest.files import removal
-from holdfast.runtime.guest.records.segments import SegmentIndex, SegmentSpan
 from holdfast.runtime.guest.records.waiters import Waiters
 
 SEGMENT_SIZE = 4 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentSpan:
+    """Bytes that are contiguous in one segment."""
+
+    segment: int
+    position: int
+    length: int
+
+
+class SegmentIndex:
+    """The kept part of a stream: [start, end), in segments of a fixed size."""
+
+    def __init__(self, segment_size: int, capacity: int) -> None:
+        if capacity < segment_size:
+            raise ValueError(
+                f"cannot keep a stream: capacity {capacity} is below the segment size {segment_size}"
+            )
+        self.segment_size = segment_size
+        self.capacity = capacity
+        self.start = 0
+        self.end = 0
+
+    def resume(self, start: int, end: int) -> None:
+        """Continue a stream of which this part is kept."""
+        self.start, self.end = start, end
+
+    def append(self, length: int) -> list[SegmentSpan]:
+        """Take `length` bytes at the end and return where to write them."""
+        spans = list(self._spans(self.end, length))
+        self.end += length
+        return spans
+
+    def trim(self) -> list[int]:
+        """Forget the oldest segments until the rest fits, and return them."""
+        excess = self.end - self.start - self.capacity
+        return self.forget(self.start + excess) if excess > 0 else []
+
+    def forget(self, before: int) -> list[int]:
+        """Forget whole segments until nothing before that offset is kept, or all if it is the end.
+
+        A segment is named by the offset of its first byte.
+        """
+        dropped = []
+        while self.start < before:
+            segment = self.start - self.start % self.segment_size
+            dropped.append(segment)
+            self.start = min(segment + self.segment_size, self.end)
+        return dropped
+
+    def clamp(self, offset: int) -> int:
+        """Return the kept offset nearest to the one asked for; negative ones count from the end."""
+        if offset < 0:
+            offset += self.end
+        return min(max(offset, self.start), self.end)
+
+    def locate(self, offset: int, length: int) -> SegmentSpan | None:
+        """Return where the bytes from `offset` on are, up to the end of their segment, or None at the end."""
+        if offset < self.start:
+            raise ValueError(f"cannot read at {offset}: the stream is kept from {self.start} on")
+        length = min(length, self.end - offset)
+        if length <= 0:
+            return None
+        return next(self._spans(offset, length))
+
+    def _spans(self, offset: int, length: int) -> Iterator[SegmentSpan]:
+        while length > 0:
+            position = offset % self.segment_size
+            size = min(length, self.segment_size - position)
+            yield SegmentSpan(offset - position, position, size)
+            offset += size
+            length -= size
 
 
 class StreamLog:

@@ -14,8 +14,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from holdfast.runtime.guest.identity.account import OOM_SCORE, UserAccount, working_directory
-from holdfast.runtime.guest.identity.bash_program import describe_terminal
+from holdfast.runtime.guest.identity.account import (
+    OOM_SCORE,
+    UserAccount,
+    describe_terminal,
+    working_directory,
+)
 from holdfast.runtime.guest.layout import Layout, ShellPaths
 from holdfast.runtime.guest.shells import startup_files
 from holdfast.runtime.guest.shells.shell_program import ShellKind, ShellProgram

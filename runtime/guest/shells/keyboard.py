@@ -9,10 +9,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from holdfast.runtime.guest.shells.line_limit import LineLimit
 from holdfast.runtime.guest.shells.shell import Shell
 from holdfast.runtime.guest.shells.shell_fsm import ShellActivity
-from holdfast.runtime.guest.shells.typed import Burst, Echo, Typing, echo_of
+from holdfast.runtime.guest.shells.typed import Burst, Echo, LineLimit, Typing, echo_of
 
 PAUSE = 1.0
 """Seconds without input that end a burst."""
@@ -56,13 +55,13 @@ class Keyboard:
     async def type(self, actor: str, data: bytes) -> None:
         """Type data for an actor; returns when the terminal has taken all of it."""
         shell = self._shell
-        shell.chronicle.typist = actor
+        shell.command_journal.typist = actor
         before, prompts = echo_at(shell), shell.prompts
         self._limit.typed(data, shell.terminal.line_ends() if shell.terminal else b"")
         self._prompts = prompts
         await shell.write(data)
         parts = self._typing.judge(data, before, echo_at(shell), prompts)
-        shell.chronicle.hidden |= any(part.text is None for part in parts)
+        shell.command_journal.hidden |= any(part.text is None for part in parts)
         for part in parts:
             shell.recording.input(part)
         if self._burst is None or self._burst.actor != actor:

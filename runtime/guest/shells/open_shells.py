@@ -1,25 +1,37 @@
-"""The shells of a session by name, each with its desk and its keyboard: opened, found and closed.
+"""The shells of a session by name, each with its access and its keyboard: opened, found and closed.
 
-Owns which shells there are. What runs in a shell is its own business, who may type its desk's.
+Owns which shells there are. What runs in a shell is its own business, who may type its shell_access's.
+
+Programs of a copy get a second notice of their terminal's new size. A restored program begins at the call it
+was captured in. A signal that comes before it gets there is handled at once, and then the call begins and
+waits, although the signal should have ended it: an editor would show the old size until the next key. It
+cannot be seen whether a program was that late, and a notice too many only paints the same again, so everyone
+gets a second one as soon as all of them sleep.
 """
 
 from __future__ import annotations
 
+import asyncio
 import re
+import signal
 from collections.abc import Callable
 from typing import Any
 
 from holdfast.runtime.guest.files import removal
 from holdfast.runtime.guest.layout import MAIN, Layout
 from holdfast.runtime.guest.shells.keyboard import Keyboard
+from holdfast.runtime.guest.shells.process_progress import at_work
 from holdfast.runtime.guest.shells.shell import Shell
-from holdfast.runtime.guest.shells.shell_access import Desk
-from holdfast.runtime.guest.shells.terminal import TerminalSize
+from holdfast.runtime.guest.shells.shell_access import ShellAccess
+from holdfast.runtime.guest.shells.terminal import ProcessTerminal, TerminalSize
 from holdfast.runtime.guest.wire.connection import RequestRefused
 
 MAX_SHELLS = 16
 """Each may keep 256 MiB of output."""
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,39}")
+TICK = 0.05
+TRIES = 40
+"""Programs that work for longer than this are not in a call that the first notice should have ended."""
 
 Note = Callable[..., object]
 
@@ -32,7 +44,7 @@ class OpenShells:
         self._make = make
         self._note = note
         self.shells: dict[str, Shell] = {}
-        self.desks: dict[str, Desk] = {}
+        self.accesses: dict[str, ShellAccess] = {}
         self.keyboards: dict[str, Keyboard] = {}
 
     def add(self, name: str, size: TerminalSize | None = None) -> Shell:
@@ -41,7 +53,7 @@ class OpenShells:
         if size is not None:
             shell.resize(size)
         self.shells[name] = shell
-        self.desks[name] = Desk(name, shell.size, shell.resize, self._note)
+        self.accesses[name] = ShellAccess(name, shell.size, shell.resize, self._note)
         self.keyboards[name] = Keyboard(shell, self._note)
         return shell
 
@@ -80,16 +92,16 @@ class OpenShells:
         Raises:
             RequestRefused: it is used, and `force` is false; or it is the main one, or there is none.
         """
-        shell, desk = self.find(name), self.desks[name]
+        shell, shell_access = self.find(name), self.accesses[name]
         if name == MAIN:
             raise RequestRefused("invalid", "cannot close shell main: a session always has it")
         if not force:
-            desk.require(actor, f"close shell {name}")
+            shell_access.require(actor, f"close shell {name}")
             if (command := shell.current) is not None:
                 raise RequestRefused(
                     "in_use", f"cannot close shell {name}: command {command.id} is running in it"
                 )
-            if any(seat.actor != actor for seat in desk.seats):
+            if any(seat.actor != actor for seat in shell_access.seats):
                 raise RequestRefused("in_use", f"cannot close shell {name}: terminals are attached to it")
         await shell.close()
         if self.shells.get(name) is shell:
@@ -120,11 +132,33 @@ class OpenShells:
             "state": shell.state,
             "cwd": shell.kept.cwd(),
             "exec": shell.current.id if shell.current else None,
-            **self.desks[shell.name].describe(),
+            **self.accesses[shell.name].describe(),
             "observed": shell.watching.state().as_dict(),
         }
 
     def _forget(self, name: str) -> None:
-        for known in (self.shells, self.desks, self.keyboards):
+        for known in (self.shells, self.accesses, self.keyboards):
             known.pop(name, None)
         removal.discard(self._layout.shell(name).folder)
+
+
+def repeat_size_notice(current: Callable[[], ProcessTerminal | None]) -> None:
+    """Notify the foreground programs of the `current` terminal once more when they sleep, if it is still
+    theirs.
+
+    A shell that reads a line needs none: it asks for the size before the next one.
+    """
+    loop = asyncio.get_running_loop()
+    terminal = current()
+    group = terminal.foreground() if terminal else None
+
+    def look(left: int) -> None:
+        if terminal is None or current() is not terminal or terminal.foreground() != group:
+            return
+        if not at_work(terminal.pid):
+            terminal.signal_foreground(signal.SIGWINCH)
+        elif left:
+            loop.call_later(TICK, look, left - 1)
+
+    if terminal is not None and group != terminal.pid:
+        loop.call_later(TICK, look, TRIES)

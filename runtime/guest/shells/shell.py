@@ -20,17 +20,21 @@ from holdfast.runtime.guest.jobs.reaper import Reaper
 from holdfast.runtime.guest.layout import DEFAULT_COLUMNS, DEFAULT_ROWS, Layout
 from holdfast.runtime.guest.pulse.deaths import Notice
 from holdfast.runtime.guest.pulse.origins import Origins
-from holdfast.runtime.guest.records.command_journal import Chronicle
+from holdfast.runtime.guest.records.command_journal import CommandJournal
 from holdfast.runtime.guest.records.streamlog import StreamLog
 from holdfast.runtime.guest.records.terminal_recording import ShellRecording
 from holdfast.runtime.guest.shells.driven_shell import END_OF_PASTE, DrivenShell
-from holdfast.runtime.guest.shells.interrupt_delivery import Pursuit
-from holdfast.runtime.guest.shells.known_commands import KnownCommands
 from holdfast.runtime.guest.shells.marks import MarkFilter, MarkKind, MarkReader, OutputPiece
-from holdfast.runtime.guest.shells.process_progress import at_work
-from holdfast.runtime.guest.shells.screen_modes import Picture
-from holdfast.runtime.guest.shells.shell_fsm import Exec, Phase, ShellAction, ShellActivity, ShellMachine
-from holdfast.runtime.guest.shells.shell_output import OutputGap, T, digest, no_pause, visible
+from holdfast.runtime.guest.shells.process_progress import InterruptDelivery, at_work
+from holdfast.runtime.guest.shells.shell_fsm import (
+    Exec,
+    KnownCommands,
+    Phase,
+    ShellAction,
+    ShellActivity,
+    ShellMachine,
+)
+from holdfast.runtime.guest.shells.shell_output import OutputGap, ScreenModes, T, digest, no_pause, visible
 from holdfast.runtime.guest.shells.shell_process import ShellProcess
 from holdfast.runtime.guest.shells.shell_program import ShellProgram
 from holdfast.runtime.guest.shells.shell_watch import ShellWatch
@@ -60,7 +64,7 @@ class Shell:
         reaper: Reaper,
         origins: Origins,
         notice: Notice,
-        chronicle: Chronicle,
+        command_journal: CommandJournal,
         program: ShellProgram,
         held: HeldRecord | None = None,
     ) -> None:
@@ -69,7 +73,7 @@ class Shell:
         self._held = held
         self._keeper = reaper.keeper
         self.program = program
-        self.chronicle = chronicle
+        self.command_journal = command_journal
         self.size = size_of(held.descriptor) if held else TerminalSize(DEFAULT_ROWS, DEFAULT_COLUMNS)
         self._files = DrivenShell(layout.shell(name), layout, account, program)
         if held is not None:
@@ -88,7 +92,7 @@ class Shell:
         self._started = 0.0
         self._seen = 0
         """The offset after the last mark."""
-        self._pursuit: Pursuit | None = None
+        self._delivery: InterruptDelivery | None = None
         if held is None:
             self._files.lay_out()
         kept = int(held.fields["kept"]) if held else None
@@ -96,13 +100,13 @@ class Shell:
         self.recording = ShellRecording(
             layout.shell(name).recording, self.size, kept=None if held is None else self.log.end
         )
-        self.picture = Picture()
+        self.screen_modes = ScreenModes()
         self.prompts = 0
         self.touched = 0.0
         """The loop's time at which something was last typed or interrupted."""
         self._marks = MarkReader(self._files.nonce, self.log.end)
         self._filter = MarkFilter(self._files.nonce)
-        chronicle.output_digest = partial(digest, self.log, self._filter)
+        command_journal.output_digest = partial(digest, self.log, self._filter)
         self.watching = ShellWatch(self)
 
     @property
@@ -158,7 +162,7 @@ class Shell:
             if current.phase is Phase.OFFERED:  # it may have to be offered again
                 text = self._files.offered_text() or text
             self.commands.add(current, text)
-            self.chronicle.adopt(current, text, Who(*given["who"]))
+            self.command_journal.adopt(current, text, Who(*given["who"]))
         self._machine.adopt(ShellActivity(fields["state"]), current, now)
         # The last marks may have been read, and their meaning not been recorded.
         self._seen = begin = min(max(self.log.start, int(fields["seen"])), self.log.end)
@@ -178,7 +182,7 @@ class Shell:
         if (terminal := self.terminal) is None:
             self._keeper.drop(key)
             return
-        current, who, given = self._machine.current, self.chronicle.who, None
+        current, who, given = self._machine.current, self.command_journal.who, None
         if current and who and current.phase in (Phase.OFFERED, Phase.RUNNING):
             text = (self.commands.text_of(current) or b"")[:KEPT_TEXT].decode("utf-8", "replace")
             given = {
@@ -229,7 +233,7 @@ class Shell:
         request = Exec(id_, self._serial, timeout)
         actions = self._machine.submit(request, self._loop.time())
         self.commands.add(request, command)
-        self.chronicle.given(request, command, who)
+        self.command_journal.given(request, command, who)
         self._do(actions)
         return request
 
@@ -261,15 +265,15 @@ class Shell:
             self.terminal.interrupt()
 
     def _pursue(self, current: Exec, terminal: ProcessTerminal) -> None:
-        if self._pursuit:
-            self._pursuit.end()
-        self._pursuit = Pursuit(
+        if self._delivery:
+            self._delivery.end()
+        self._delivery = InterruptDelivery(
             self._loop,
             terminal,
             lambda: self._machine.current is current and self.terminal is terminal,
             lambda: current.phase is Phase.RUNNING,
         )
-        self._pursuit.begin()
+        self._delivery.begin()
 
     def signal(self, number: int) -> None:
         """Send a signal to the foreground process group, never to the shell itself."""
@@ -302,7 +306,7 @@ class Shell:
     def take(self, data: bytes) -> None:
         """Record output of the terminal, and follow the marks in it."""
         # Readers only run after this: they never see output after the end of a command.
-        self.picture.feed(data, self.log.end)
+        self.screen_modes.feed(data, self.log.end)
         self.log.append(data)
         self.recording.output(self.log.end)
         if self.log.start:
@@ -314,7 +318,7 @@ class Shell:
             self._seen = mark.end
             self.prompts += mark.kind is MarkKind.READY
             now = self._loop.time()
-            self.chronicle.mark(mark, now, self._files.typed)
+            self.command_journal.mark(mark, now, self._files.typed)
             current = self._machine.current
             actions = self._machine.mark(mark, now)
             if current and current.over:
@@ -324,9 +328,9 @@ class Shell:
 
     def _end_interrupt(self) -> None:
         """End an ongoing interruption: it was for the command that is over."""
-        if self._pursuit:
-            self._pursuit.end()
-            self._pursuit = None
+        if self._delivery:
+            self._delivery.end()
+            self._delivery = None
             self._files.resume()
 
     def _do(self, actions: list[ShellAction]) -> None:
@@ -334,7 +338,7 @@ class Shell:
         for action in actions:
             self._carry_out(action)
         self.watching.follow(self._machine.state)
-        self.chronicle.look()
+        self.command_journal.look()
         if self._machine.state is ShellActivity.PROMPT:
             self._process.works()
         if self._timer:
@@ -371,7 +375,7 @@ class Shell:
                 self._process.kill()
 
     def _offer(self, current: Exec) -> None:
-        self.chronicle.offered()
+        self.command_journal.offered()
         try:
             self._files.offer(current.serial, self.commands.text_of(current) or b"")
         except OSError as error:
@@ -388,7 +392,7 @@ class Shell:
 
     def holder(self) -> str | None:
         """Return the actor of the command that runs in it, if one does."""
-        return self.chronicle.actor
+        return self.command_journal.actor
 
     def process_started(self) -> None:
         """Follow a shell that is being started."""
@@ -410,5 +414,5 @@ class Shell:
         exit_code, number = (code, None) if code >= 0 else (None, -code)
         if (current := self._machine.current) and self._files.failed_fast():
             current.message = FAILED_FAST
-        self.chronicle.shell_ended(self.log.end, now, exit_code=exit_code, signal=number)
+        self.command_journal.shell_ended(self.log.end, now, exit_code=exit_code, signal=number)
         self._do(self._machine.exited(self.log.end, now, exit_code=exit_code, signal=number))

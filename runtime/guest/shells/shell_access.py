@@ -46,13 +46,13 @@ class Seat:
     """The number of bytes its client has typed, over all its connections."""
 
 
-class Desk:
+class ShellAccess:
     """The people and agents at one shell."""
 
     def __init__(
         self, shell: str, size: TerminalSize, resize: Callable[[TerminalSize], None], note: Note
     ) -> None:
-        """Create the desk; `resize` sets the terminal's size, `note(kind, **fields)` writes to the
+        """Create the access; `resize` sets the terminal's size, `note(kind, **fields)` writes to the
         journal.
         """
         self.lease = ShellLease()

@@ -1,7 +1,7 @@
 """The process of a shell: started in a terminal, read from, and followed by the next one when it ends.
 
-It owns when the next one is started, and how a shell is closed for good. It knows nothing of commands, nor of
-what becomes of the output.
+It owns when the next one is started, later while shells end as fast as they are started, and how a shell is
+closed for good. It knows nothing of commands, nor of what becomes of the output.
 """
 
 from __future__ import annotations
@@ -17,15 +17,54 @@ from holdfast.runtime.guest.pulse.deaths import Notice, ProcessEnd
 from holdfast.runtime.guest.pulse.origins import Origins
 from holdfast.runtime.guest.pulse.process_lineage import Origin
 from holdfast.runtime.guest.shells.driven_shell import DrivenShell
-from holdfast.runtime.guest.shells.respawn import Respawn
 from holdfast.runtime.guest.shells.terminal import ProcessTerminal, TerminalSize
 
 CLOSE_SECONDS = 2.0
 """How long a shell that is closed may take to end before it is killed."""
 MOST_READS = 64
 """Reads after which a terminal that is written to all the time is drained enough."""
+HASTY = 1.0
+"""A shell that ends sooner after its start ended as it was started."""
+MAX_DELAY = 5.0
 
 logger = logging.getLogger(__name__)
+
+
+class Respawn:
+    """Delays starts while shells end as fast as they are started."""
+
+    def __init__(self) -> None:
+        self._started = 0.0
+        self._hasty_ends = 0
+        self._why = ""
+
+    def starts(self, now: float) -> None:
+        """Note that a shell is started."""
+        self._started = now
+
+    def failed(self, why: str) -> None:
+        """Note that it could not be started."""
+        self._hasty_ends += 1
+        self._why = f"it cannot be started: {why}"
+
+    def ended(self, now: float, how: str) -> None:
+        """Note that it has ended."""
+        self._hasty_ends = self._hasty_ends + 1 if now - self._started < HASTY else 0
+        self._why = how
+
+    def works(self) -> None:
+        """Note that it shows a prompt."""
+        self._hasty_ends = 0
+
+    @property
+    def trouble(self) -> str:
+        """Why one is not started at once, and how often that was so; empty if it is."""
+        return f"{self._why}, {self._hasty_ends} times" if self.delay else ""
+
+    @property
+    def delay(self) -> float:
+        """Seconds until the next start; 0 is at once."""
+        return 0.0 if self._hasty_ends <= 2 else min(0.1 * 2**self._hasty_ends, MAX_DELAY)
 
 
 class ProcessOwner(Protocol):
@@ -101,9 +140,9 @@ class ShellProcess:
             terminal = self._files.start(self._shell.size)
         except OSError as error:
             logger.exception("cannot start shell %s", self._name)
-            from holdfast.runtime.guest.pulse import shortage  # few sessions need it
+            from holdfast.runtime.guest.pulse import cgroup_limits  # few sessions need it
 
-            self._respawn.failed(shortage.explained(error))
+            self._respawn.failed(cgroup_limits.explain_shortage(error))
             self._start_later()
             return
         logger.info("shell %s: started, pid %d", self._name, terminal.pid)

@@ -17,8 +17,7 @@ from io import FileIO
 from pathlib import Path
 
 from holdfast.base.value_classes import dataclass
-from holdfast.runtime.guest.identity.account import UserAccount
-from holdfast.runtime.guest.identity.bash_program import OWN, USUAL, bash
+from holdfast.runtime.guest.identity.account import OWN, USUAL, UserAccount, bash
 
 OURS = "holdfast"
 """What is chosen to have our own bash, whatever the image has."""

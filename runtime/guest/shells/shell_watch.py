@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol
 
-from holdfast.runtime.guest.pulse.prompts import TAIL
+from holdfast.runtime.guest.pulse.input_kind import TAIL
 from holdfast.runtime.guest.pulse.sampler import Sampler
 from holdfast.runtime.guest.pulse.state import State
 from holdfast.runtime.guest.records.streamlog import StreamLog

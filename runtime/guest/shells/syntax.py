@@ -18,8 +18,7 @@ from io import FileIO
 from typing import Any
 
 from holdfast.base.value_classes import dataclass, replace
-from holdfast.runtime.guest.identity.account import UserAccount, expose_to_oom
-from holdfast.runtime.guest.identity.bash_program import bash
+from holdfast.runtime.guest.identity.account import UserAccount, bash, expose_to_oom
 from holdfast.runtime.guest.jobs.reaper import Reaper
 from holdfast.runtime.guest.shells.shell_state import ShellState
 

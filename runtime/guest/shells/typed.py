@@ -1,18 +1,25 @@
-"""The part of typed text that may be recorded: only what the terminal shows anyway. Pure.
+"""The fate of typed text: the part that may be recorded, and the part that a terminal would cut. Pure.
 
 A terminal that echoes shows what is typed (termios ECHO with ICANON). While a line editor is at work both are
 off, and the editor shows the text: among editors, only the shell's own, at its own prompt, is known. Any
 other program that switched the echo off may be asking for a password, and so may one that reads raw keys. Of
 input that cannot be judged only the number of bytes is kept.
+
+A terminal that reads lines (termios ICANON) has room for 4096 bytes of one, its end included; of a longer
+line it drops the rest and says nothing (Linux, n_tty.c). A program that reads keys gets all there is.
 """
 
 from __future__ import annotations
 
+import re
 from enum import StrEnum
 
 from holdfast.base.value_classes import dataclass
 
 _LINE_ENDS = (b"\r", b"\n")
+LONGEST_TYPED = 4095
+"""Bytes of a line without its end."""
+_PASTE = b"\x1b[200~"
 
 
 class Echo(StrEnum):
@@ -95,3 +102,44 @@ class Burst:
                 self.hidden = True
             else:
                 self._text += part.text[: self.LIMIT - len(self._text)]
+
+
+class LineLimit:
+    """Counts the bytes of the current line typed into one terminal."""
+
+    def __init__(self) -> None:
+        self._begun = 0
+
+    def excess(self, data: bytes, ends: bytes, *, begun: bool = True) -> int:
+        """Return the length of the line that the terminal would cut, or 0.
+
+        `ends` are the characters that end or discard a line, empty if it reads keys. `begun`: what was typed
+        before belongs to the first of these lines.
+        """
+        if not ends:
+            return 0
+        lines = re.split(b"[" + re.escape(ends) + b"]", data)
+        sizes = [len(line) for line in lines]
+        sizes[0] += self._begun if begun else 0
+        longest = max(sizes)
+        return longest if longest > LONGEST_TYPED else 0
+
+    def later_excess(self, data: bytes) -> int:
+        """Return the same for the input after the line a prompt takes: its command may read lines."""
+        if data.startswith(_PASTE):
+            return 0
+        first = re.search(rb"[\r\n]", data)
+        return self.excess(data[first.end() :], b"\r\n", begun=False) if first else 0
+
+    def typed(self, data: bytes, ends: bytes) -> None:
+        """Count typed bytes."""
+        rest = re.split(b"[" + re.escape(ends) + b"]", data)[1:] if ends else [b""]
+        self._begun = len(rest[-1]) if rest else self._begun + len(data)
+
+
+def line_refusal(size: int) -> str:
+    """Return the message that refuses a line of that size."""
+    return (
+        f"cannot type it: one of its lines has {size} bytes, and a terminal that reads lines takes "
+        f"{LONGEST_TYPED} of one and drops the rest"
+    )

@@ -13,7 +13,10 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Any
 
-from holdfast.runtime.guest.files import file_attributes, file_facts, owned, removal
+from holdfast.runtime.guest.defaults import MOST_FOUND
+from holdfast.runtime.guest.files import file_facts, removal
+from holdfast.runtime.guest.files.as_user import give_folder_to_owner, make_owned_folders
+from holdfast.runtime.guest.files.file_facts import checked_attributes, read_attributes
 from holdfast.runtime.guest.guest import Guest
 from holdfast.runtime.guest.wire.call import ClientCall, Operations
 from holdfast.runtime.guest.wire.connection import RequestRefused
@@ -26,7 +29,6 @@ PER_TURN = 200
 PER_FRAME = 2000
 PER_SEARCH = 20
 """Names or 256 KiB of content searched before others get their turn."""
-MOST_FOUND = 10_000
 MAX_NAMES = 200_000
 """Most names of one folder."""
 
@@ -37,7 +39,7 @@ async def look(guest: Guest, call: ClientCall) -> None:
     with place.rights("look at"):
         found = file_facts.facts(place.path, follow=place.follow)
         if _with_attributes(call):
-            found["attributes"] = file_attributes.read(
+            found["attributes"] = read_attributes(
                 os.path.realpath(place.path) if place.follow else place.path
             )
     await call.finish("facts", json_bytes({**found, "path": place.path}))
@@ -73,7 +75,7 @@ def _facts_of(folder: str, names: list[str], *, attributes: bool) -> Iterator[di
             found = file_facts.facts(path, follow=False)
         except FileNotFoundError:
             continue
-        if attributes and (kept := file_attributes.read(path)):
+        if attributes and (kept := read_attributes(path)):
             found["attributes"] = kept
         yield found
 
@@ -131,7 +133,7 @@ async def finish(guest: Guest, call: ClientCall) -> None:
     given = call.frame.head
     mode = None if given.get("mode") is None else call.integer("mode", low=0, high=0o777)
     when = None if given.get("mtime_ns") is None else call.integer("mtime_ns", low=-(2**62), high=2**62)
-    attributes = file_attributes.checked(given.get("attributes") or {})
+    attributes = checked_attributes(given.get("attributes") or {})
     if attributes is None:
         raise RequestRefused(
             "invalid", f"cannot do {call.frame.op}: its attributes are not valid, or too long"
@@ -152,11 +154,11 @@ async def make_folder(guest: Guest, call: ClientCall) -> None:
     place, mode = NamedPath(guest, call), call.integer("mode", 0o755, low=0, high=0o777)
     with place.rights("make the folder"):
         if call.frame.head.get("parents") is True:
-            owned.make_folders(place.path, place.account, place.owner)
+            make_owned_folders(place.path, place.account, place.owner)
         elif not os.path.isdir(place.path):  # noqa: PTH112
             os.mkdir(place.path)  # noqa: PTH102
             os.chmod(place.path, mode)  # noqa: PTH101
-            owned.give_folder(place.path, place.account, place.owner)
+            give_folder_to_owner(place.path, place.account, place.owner)
     await call.finish("ok")
 
 

@@ -15,7 +15,7 @@ from holdfast.runtime.guest.jobs.jobs import (
     exit_code,
 )
 from holdfast.runtime.guest.shells.driven_shell import TERM
-from holdfast.runtime.guest.shells.line_limit import refusal
+from holdfast.runtime.guest.shells.typed import line_refusal
 from holdfast.runtime.guest.wire import shell_operations
 from holdfast.runtime.guest.wire.call import ClientCall, Operations
 from holdfast.runtime.guest.wire.connection import RequestRefused
@@ -31,8 +31,8 @@ async def start(guest: Guest, call: ClientCall) -> None:
     job = guest.jobs.known(call.id())
     if job is None:
         if call.frame.head.get("apart") is not True:
-            desk = guest.desk(call.target("shell"))
-            await desk.admitted(str(call.actor()), "start job", call.seconds("lease_wait"))
+            shell_access = guest.shell_access(call.target("shell"))
+            await shell_access.admitted(str(call.actor()), "start job", call.seconds("lease_wait"))
         job = guest.jobs.known(call.id()) or _start(guest, call)
     await call.finish("job", **job.as_dict(guest.jobs.now()))
 
@@ -52,7 +52,7 @@ async def wait(guest: Guest, call: ClientCall) -> None:
     await _send_output(guest, call, job, call.integer("from_offset", 0, low=0))
     while job.end is None:
         await job.log.more()
-    guest.news.heard(str(call.actor()), job.id)
+    guest.notifications.heard(str(call.actor()), job.id)
     await call.finish(
         "finished",
         id=job.id,
@@ -92,7 +92,7 @@ async def send(guest: Guest, call: ClientCall) -> None:
     """Type bytes into the job's terminal."""
     job = _running(guest, call)
     if excess := job.excess(call.frame.payload):
-        raise RequestRefused("line_too_long", refusal(excess))
+        raise RequestRefused("line_too_long", line_refusal(excess))
     await job.write(call.frame.payload)
     await call.finish("ok")
 

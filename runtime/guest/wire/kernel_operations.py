@@ -1,4 +1,9 @@
-"""The operations on kernels: open, close, run a cell, answer it, interrupt, restart. Thin."""
+"""The operations on kernels: open, close, run a cell, answer it, interrupt, restart, join a front end. Thin.
+
+A front end of Jupyter gets and sends messages until its client leaves. The first event, `joined`, says in
+which state the kernel is. Each message of the client has a growing number within its `link`; it is confirmed
+by `taken`, so that a client whose connection was lost sends it once more without having it done twice.
+"""
 
 from __future__ import annotations
 
@@ -6,10 +11,11 @@ import asyncio
 import json
 import os
 from contextlib import suppress
+from typing import TYPE_CHECKING
 
 from holdfast.kernels.guest.cell_log import CellRecord
+from holdfast.kernels.guest.jupyter_library import KernelFailure, UnknownSpec
 from holdfast.kernels.guest.kernel import KernelBusy, RunningKernel
-from holdfast.kernels.guest.process import KernelFailure, UnknownSpec
 from holdfast.runtime.guest.guest import Guest
 from holdfast.runtime.guest.layout import DEFAULT_SPEC, MAIN
 from holdfast.runtime.guest.records.keyed import KeyedRequest
@@ -17,9 +23,13 @@ from holdfast.runtime.guest.wire.call import MAX_ID, ClientCall, Operations
 from holdfast.runtime.guest.wire.connection import RequestRefused
 from holdfast.runtime.guest.wire.shell_operations import UNKNOWN
 
+if TYPE_CHECKING:
+    from holdfast.kernels.guest.front_ends import FrontCells, FrontEnds
+
 MAX_BEFORE = 256 << 10
 """Characters of what is run before a cell."""
 MAX_PATH = 4096
+MAX_FRONT_ENDS = 32
 
 
 async def cell(guest: Guest, call: ClientCall) -> None:
@@ -188,10 +198,60 @@ def _about(kernel: RunningKernel) -> dict[str, object]:
 
 
 async def front_end(guest: Guest, call: ClientCall) -> None:
-    """Join a front end of Jupyter to a kernel."""
-    from holdfast.runtime.guest.wire import joined_front_end  # few sessions have any
+    """Join a front end of Jupyter to a kernel: pass messages on both ways until the client leaves."""
+    kernel, client, link = guest.kernel(call.target("kernel")), call.text("client"), call.text("link")
+    after = call.integer("after", low=0) if call.frame.head.get("after") is not None else None
+    if max(len(client), len(link)) > MAX_ID:
+        raise RequestRefused("invalid", f"cannot join kernel {kernel.name}: an id is longer than {MAX_ID}")
+    await _ensure(kernel)
+    cells = kernel.front_cells()
+    fronts = cells.fronts
+    if fronts.connected >= MAX_FRONT_ENDS:
+        raise RequestRefused(
+            "busy", f"cannot join kernel {kernel.name}: it has {MAX_FRONT_ENDS} front ends already"
+        )
+    fronts.connected += 1
+    position, lost = fronts.place(client, after, running=kernel.taken)
+    await call.send("joined", state=kernel.state, epoch=kernel.epoch, lost=lost)
+    sending = asyncio.create_task(_send(call, fronts, client, position))
+    try:
+        while not kernel.closed:
+            await _take(cells, call, client, link)
+    finally:
+        fronts.connected -= 1
+        sending.cancel()
+        await asyncio.gather(sending, return_exceptions=True)
 
-    await joined_front_end.join(guest, call)
+
+async def _send(call: ClientCall, fronts: FrontEnds, client: str, position: int) -> None:
+    async for data in fronts.messages(client, position):
+        await call.connection.send_encoded(data)
+
+
+async def _take(cells: FrontCells, call: ClientCall, client: str, link: str) -> None:
+    """Take the client's next message."""
+    from holdfast.kernels.guest.front_ends import FrontEndRefused, FrontMessage  # few sessions have any
+    from holdfast.runtime.guest.wire.kernel_messages import MessageMalformed
+
+    frame = await call.connection.receive()
+    number = ClientCall(call.connection, frame).integer("number", low=1)
+    if cells.fronts.take(link, number):
+        try:
+            await cells.take(FrontMessage.of(client, call.who(), frame.payload))
+        except MessageMalformed as error:
+            raise RequestRefused("bad_request", f"cannot take the message: {error}") from None
+        except FrontEndRefused as error:
+            raise RequestRefused("busy", str(error)) from None
+        except KernelFailure as failure:
+            raise RequestRefused("kernel_failed", str(failure)) from None
+    await call.send("taken", number=number)
+
+
+async def _ensure(kernel: RunningKernel) -> None:
+    try:
+        await kernel.ensure()
+    except KernelFailure as failure:
+        raise RequestRefused("kernel_failed", str(failure)) from None
 
 
 OPERATIONS: Operations = {

@@ -1,4 +1,4 @@
-"""The operations of people at a shell: attach, the lease, the recording. Thin: desk and keyboard decide."""
+"""The operations of people at a shell: attach, the lease, the recording. Thin: others decide."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from holdfast.runtime.guest.guest import Guest
 from holdfast.runtime.guest.identity.actor import Actor
 from holdfast.runtime.guest.shells.keyboard import Keyboard
 from holdfast.runtime.guest.shells.shell import Shell
-from holdfast.runtime.guest.shells.shell_access import Desk, Seat
+from holdfast.runtime.guest.shells.shell_access import Seat, ShellAccess
 from holdfast.runtime.guest.wire.call import ClientCall, Operations
 from holdfast.runtime.guest.wire.connection import RequestRefused
 from holdfast.runtime.guest.wire.shell_operations import pour, size_of
@@ -23,7 +23,7 @@ MAX_ANSWER = 64
 async def attach(guest: Guest, call: ClientCall) -> None:
     """Show the terminal and type into it, until the client leaves."""
     name = call.target("shell")
-    shell, desk = guest.shell(name), guest.desk(name)
+    shell, shell_access = guest.shell(name), guest.shell_access(name)
     seat = Seat(
         token=call.optional("token", MAX_TOKEN) or secrets.token_hex(8),
         actor=str(call.actor()),
@@ -32,12 +32,12 @@ async def attach(guest: Guest, call: ClientCall) -> None:
     )
     tail = call.integer("tail", 0, low=0)
     start = min(call.integer("offset", max(shell.log.start, shell.log.end - tail), low=0), shell.log.end)
-    with desk.seated(seat, force=call.frame.head.get("take") is True):
-        standing = _standing(shell, desk, seat)
+    with shell_access.seated(seat, force=call.frame.head.get("take") is True):
+        standing = _standing(shell, shell_access, seat)
         await call.send("attached", offset=start, typed=seat.typed, answers=True, **standing)
         shown = asyncio.create_task(pour(call, shell, start, lambda: None))
-        serving = asyncio.create_task(_serve(call, shell, desk, seat, guest.keyboards[name]))
-        tasks = [shown, serving, asyncio.create_task(_send_changes(call, shell, desk, seat))]
+        serving = asyncio.create_task(_serve(call, shell, shell_access, seat, guest.keyboards[name]))
+        tasks = [shown, serving, asyncio.create_task(_send_changes(call, shell, shell_access, seat))]
         try:
             await asyncio.wait((shown, serving), return_when=asyncio.FIRST_COMPLETED)
             if serving.done():
@@ -49,23 +49,27 @@ async def attach(guest: Guest, call: ClientCall) -> None:
     await call.finish("closed", reason="detached" if serving.done() and not serving.cancelled() else "closed")
 
 
-async def _serve(call: ClientCall, shell: Shell, desk: Desk, seat: Seat, keyboard: Keyboard) -> None:
+async def _serve(
+    call: ClientCall, shell: Shell, shell_access: ShellAccess, seat: Seat, keyboard: Keyboard
+) -> None:
     while True:
         frame = await call.connection.receive()
         match frame.op:
             case "input":
-                await _input(call, ClientCall(call.connection, frame), desk, seat, keyboard)
+                await _input(call, ClientCall(call.connection, frame), shell_access, seat, keyboard)
             case "answer":
-                await _answer(frame.payload, shell, desk, seat)
+                await _answer(frame.payload, shell, shell_access, seat)
             case "resize":
-                desk.resized(seat, size_of(ClientCall(call.connection, frame), seat.size))
+                shell_access.resized(seat, size_of(ClientCall(call.connection, frame), seat.size))
             case "detach":
                 return
             case other:
                 raise RequestRefused("invalid", f"cannot do {other or 'nothing'} while attached")
 
 
-async def _input(call: ClientCall, given: ClientCall, desk: Desk, seat: Seat, keyboard: Keyboard) -> None:
+async def _input(
+    call: ClientCall, given: ClientCall, shell_access: ShellAccess, seat: Seat, keyboard: Keyboard
+) -> None:
     """Type only what is new: after a lost connection a client sends again what may not have arrived."""
     data = given.frame.payload
     at = given.integer("at", seat.typed, low=0)
@@ -73,7 +77,7 @@ async def _input(call: ClientCall, given: ClientCall, desk: Desk, seat: Seat, ke
     seat.typed = max(seat.typed, at + len(given.frame.payload))
     if not data:
         return
-    if not desk.typing(seat):
+    if not shell_access.typing(seat):
         await call.send("refused", count=seat.typed, bytes=len(data))
         return
     # The connection may end meanwhile; what counts as typed must be typed.
@@ -81,7 +85,7 @@ async def _input(call: ClientCall, given: ClientCall, desk: Desk, seat: Seat, ke
     await call.send("typed", count=seat.typed)
 
 
-async def _answer(data: bytes, shell: Shell, desk: Desk, seat: Seat) -> None:
+async def _answer(data: bytes, shell: Shell, shell_access: ShellAccess, seat: Seat) -> None:
     """Type a terminal's answer to a program's query, unless no program waits for it.
 
     A program that queries reads keys, not lines. The shell at its prompt would take the answer for typed
@@ -89,33 +93,33 @@ async def _answer(data: bytes, shell: Shell, desk: Desk, seat: Seat) -> None:
     recording has it.
     """
     terminal = shell.terminal
-    if terminal is None or len(data) > MAX_ANSWER or not desk.writes(seat):
+    if terminal is None or len(data) > MAX_ANSWER or not shell_access.writes(seat):
         return
     canonical, _ = terminal.line_modes()
     if not canonical and terminal.foreground() not in (None, terminal.pid):
         await asyncio.shield(asyncio.create_task(terminal.write(data)))
 
 
-async def _send_changes(call: ClientCall, shell: Shell, desk: Desk, seat: Seat) -> None:
+async def _send_changes(call: ClientCall, shell: Shell, shell_access: ShellAccess, seat: Seat) -> None:
     """Send the client its right to write and the terminal's size, whenever they change."""
-    sent = _standing(shell, desk, seat)
+    sent = _standing(shell, shell_access, seat)
     while True:
-        await desk.changed()
-        now = _standing(shell, desk, seat)
+        await shell_access.changed()
+        now = _standing(shell, shell_access, seat)
         if now != sent:
             sent = now
             await call.send("standing", **now)
 
 
-def _standing(shell: Shell, desk: Desk, seat: Seat) -> dict[str, object]:
-    holder = desk.lease.holder
+def _standing(shell: Shell, shell_access: ShellAccess, seat: Seat) -> dict[str, object]:
+    holder = shell_access.lease.holder
     size = shell.size
-    return {"writes": desk.writes(seat), "holder": holder, "rows": size.rows, "cols": size.columns}
+    return {"writes": shell_access.writes(seat), "holder": holder, "rows": size.rows, "cols": size.columns}
 
 
 async def lease(guest: Guest, call: ClientCall) -> None:
     """Show, take, return or hand over the lease."""
-    desk = guest.desk(call.target("shell"))
+    shell_access = guest.shell_access(call.target("shell"))
     actor = str(call.actor())
     seconds = call.seconds("seconds")
     if seconds is not None and seconds > MAX_LEASE:
@@ -124,14 +128,14 @@ async def lease(guest: Guest, call: ClientCall) -> None:
         case "show":
             pass
         case "take":
-            desk.take(actor, seconds=seconds, force=call.frame.head.get("force") is True)
+            shell_access.take(actor, seconds=seconds, force=call.frame.head.get("force") is True)
         case "return":
-            desk.give_back(actor)
+            shell_access.give_back(actor)
         case "give":
-            desk.give(actor, _recipient(call), seconds=seconds)
+            shell_access.give(actor, _recipient(call), seconds=seconds)
         case other:
             raise RequestRefused("invalid", f"cannot do {other} with the lease: show, take, return or give")
-    await call.finish("lease", **desk.describe())
+    await call.finish("lease", **shell_access.describe())
 
 
 def _recipient(call: ClientCall) -> str:
@@ -150,7 +154,7 @@ async def look(guest: Guest, call: ClientCall) -> None:
         offset=shell.log.end,
         rows=shell.size.rows,
         cols=shell.size.columns,
-        **shell.picture.describe(),
+        **shell.screen_modes.describe(),
     )
 
 

@@ -1,34 +1,110 @@
-"""The operation that joins a client to a port of this session: bytes both ways, until either end is gone.
+"""The operations on a port of this session: bytes both ways until either end is gone, and a bounded probe.
 
 After the answer `connected` the connection carries no more frames. The client's first byte is not for the
-server: it says that the client has read the answer, and takes what follows as the server's bytes.
+server: it says that the client has read the answer, and takes what follows as the server's bytes. A link can
+be closed at once, in the middle of anything: a capture must not find it.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import json
+import re
+import socket
+import struct
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import Any
 
 from holdfast.runtime.guest.guest import Guest
 from holdfast.runtime.guest.wire.call import ClientCall, Operations
 from holdfast.runtime.guest.wire.connection import RequestRefused
 
-if TYPE_CHECKING:
-    from holdfast.runtime.guest.ports.port_link import PortLink
-
+CONNECT_SECONDS = 10.0
+"""A server that does not accept lets connections wait when its queue is full (listen(2))."""
+LOOPBACK = ((socket.AF_INET, "127.0.0.1"), (socket.AF_INET6, "::1"))
 MAX_LINKS = 128
 PIECE = 64 << 10
+PROBE_PATIENCE = 1.0
+GREETING = 0.05
+"""Seconds within which a server that speaks first (SSH, SMTP, MySQL) sends its greeting."""
+NO_HTTP = frozenset({3306, 5432, 5672, 6379, 9092, 11211, 27017})
+"""Ports of databases and queues: they would log a complaint about the request."""
+_REQUEST = b"HEAD / HTTP/1.0\r\nHost: localhost\r\nUser-Agent: holdfast\r\n\r\n"
+_MAX_ANSWER = 1024
+_STATUS = re.compile(rb"HTTP/\d(?:\.\d)? (\d{3})[^\r\n]{0,200}")
+
+
+class PortLink:
+    """An open connection; to be closed."""
+
+    def __init__(self, opened: socket.socket) -> None:
+        self._socket = opened
+        self._loop = asyncio.get_running_loop()
+
+    async def receive(self) -> bytes:
+        """Return the next bytes of the server; none at its end.
+
+        Raises:
+            OSError: the connection is lost.
+        """
+        return await self._loop.sock_recv(self._socket, PIECE)
+
+    async def send(self, data: bytes) -> None:
+        """Send bytes to the server, waiting while it does not read; raises as `receive` does."""
+        await self._loop.sock_sendall(self._socket, data)
+
+    def close(self) -> None:
+        """End it; what was sent still arrives."""
+        number = self._socket.fileno()
+        if number >= 0:
+            self._loop.remove_reader(number)
+            self._loop.remove_writer(number)
+            self._socket.close()
+
+    def cut(self) -> None:
+        """End it with a reset, so that nothing of it is left in the kernel."""
+        if self._socket.fileno() >= 0:
+            self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        self.close()
+
+
+async def linked(port: int) -> PortLink:
+    """Connect to a port of loopback, by IPv4 and else by IPv6.
+
+    Raises:
+        OSError: nothing listens there, or does not accept in time.
+    """
+    refused: OSError | None = None
+    for family, address in LOOPBACK:
+        try:
+            opened = socket.socket(family, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
+        except OSError as error:  # there is no IPv6
+            refused = refused or error
+            continue
+        link = PortLink(opened)
+        try:
+            opened.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            async with asyncio.timeout(CONNECT_SECONDS):
+                await asyncio.get_running_loop().sock_connect(opened, (address, port))
+        except BaseException as error:
+            link.close()
+            if not isinstance(error, OSError) or isinstance(error, TimeoutError):
+                raise
+            refused = refused or error
+        else:
+            return link
+    assert refused is not None
+    raise refused
 
 
 async def connect(guest: Guest, call: ClientCall) -> None:
     """Connect to a port of loopback, and pass bytes on."""
     port = call.integer("port", low=1, high=65535)
-    if len(guest.port_links) >= MAX_LINKS:
+    if len(guest.port_cuts) >= MAX_LINKS:
         raise RequestRefused(
             "busy", f"cannot reach port {port}: there are {MAX_LINKS} connections to ports already"
         )
-    from holdfast.runtime.guest.ports.port_link import linked
 
     try:
         link = await linked(port)
@@ -37,11 +113,11 @@ async def connect(guest: Guest, call: ClientCall) -> None:
     except OSError as error:
         told = error.strerror or "nothing listens there"
         raise RequestRefused("port_closed", f"cannot reach port {port}: {told}") from None
-    guest.port_links.add(link)
+    guest.port_cuts.add(link.cut)
     try:
         await _join(call, link)
     finally:
-        guest.port_links.discard(link)
+        guest.port_cuts.discard(link.cut)
         link.close()
 
 
@@ -67,4 +143,72 @@ async def _pass_on(sent: asyncio.StreamReader, link: PortLink) -> None:
             await link.send(data)
 
 
-OPERATIONS: Operations = {"port_connect": connect}
+async def probe(_: Guest, call: ClientCall) -> None:
+    """Test whether a port answers."""
+    port = call.integer("port", low=1, high=65535)
+    address = reachable(call.text("address", "127.0.0.1"))
+    speak = call.frame.head.get("speak") is True
+    found = await probe_port(address, port, speak=speak)
+    await call.finish("probed", json.dumps(found).encode())
+
+
+async def probe_port(
+    address: str, port: int, *, speak: bool, patience: float = PROBE_PATIENCE
+) -> dict[str, Any]:
+    """Connect, and report the outcome; with `speak`, also the reply of a web server.
+
+    `answer` is accepted, refused, timeout or unreachable. A server that sends a greeting is sent nothing; and
+    no server is sent anything that would change its state: HEAD is safe, see RFC 9110, 9.2.1.
+    """
+    try:
+        async with asyncio.timeout(patience):
+            reader, writer = await asyncio.open_connection(address, port, limit=4096)
+    except TimeoutError:
+        return {"answer": "timeout"}
+    except ConnectionRefusedError:
+        return {"answer": "refused"}
+    except OSError as error:
+        return {"answer": "unreachable", "why": error.strerror or str(error)}
+    found: dict[str, Any] = {"answer": "accepted"}
+    try:
+        if speak and port not in NO_HTTP:
+            found.update(await _spoken(reader, writer, patience))
+    finally:
+        writer.close()
+        with contextlib.suppress(OSError, TimeoutError):
+            async with asyncio.timeout(patience):
+                await writer.wait_closed()
+    return found
+
+
+async def _spoken(
+    reader: asyncio.StreamReader, writer: asyncio.StreamWriter, patience: float
+) -> dict[str, Any]:
+    with contextlib.suppress(TimeoutError, OSError):
+        async with asyncio.timeout(GREETING):
+            return parse_reply(await reader.read(_MAX_ANSWER))
+    with contextlib.suppress(TimeoutError, OSError):
+        async with asyncio.timeout(patience):
+            writer.write(_REQUEST)
+            await writer.drain()
+            return parse_reply(await reader.read(_MAX_ANSWER))
+    return {}
+
+
+def parse_reply(data: bytes) -> dict[str, Any]:
+    """Return what the first bytes of a reply say: an HTTP status, or else the first line, shortened."""
+    if found := _STATUS.match(data):
+        return {"http_status": int(found[1]), "first_line": _first_line(found[0])}
+    return {"first_line": _first_line(data)} if data else {}
+
+
+def _first_line(data: bytes) -> str:
+    return data[:200].split(b"\n")[0].strip().decode("utf-8", "replace")
+
+
+def reachable(local: str) -> str:
+    """Return the address at which a listener on a local address can be reached from inside."""
+    return {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(local, local)  # noqa: S104
+
+
+OPERATIONS: Operations = {"port_connect": connect, "probe": probe}

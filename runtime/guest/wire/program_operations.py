@@ -1,4 +1,4 @@
-"""The operations on programs: start, follow, give input, signal, list. Thin: `programs.py` decides."""
+"""The operations on programs: start, follow, give input, signal, list. Thin: `program.py` decides."""
 
 from __future__ import annotations
 
@@ -9,10 +9,9 @@ import signal
 from typing import Any
 
 from holdfast.runtime.guest.guest import Guest
-from holdfast.runtime.guest.identity.identity_files import with_identity
+from holdfast.runtime.guest.identity.identity import with_identity
 from holdfast.runtime.guest.layout import MAIN
-from holdfast.runtime.guest.programs.program import Program, ProgramOrder
-from holdfast.runtime.guest.programs.programs import NotStarted
+from holdfast.runtime.guest.programs.program import NotStarted, Program, ProgramOrder
 from holdfast.runtime.guest.shells.shell_output import CHUNK
 from holdfast.runtime.guest.wire.call import ClientCall, Operations
 from holdfast.runtime.guest.wire.connection import RequestRefused

@@ -1,4 +1,4 @@
-"""The operations on the pulse: all activity, one process, one file, one port; and the sizes of files."""
+"""The operations on the pulse: all activity, one process, one file; and the sizes of files."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from typing import Any
 from holdfast.base.value_classes import replace
 from holdfast.runtime.guest.guest import Guest
 from holdfast.runtime.guest.layout import MAIN
-from holdfast.runtime.guest.pulse import detail, gather
-from holdfast.runtime.guest.pulse import probe as probing
+from holdfast.runtime.guest.pulse import gather
 from holdfast.runtime.guest.pulse.descriptors import ScanBounds
 from holdfast.runtime.guest.pulse.gather import PARTS, Gatherer
+from holdfast.runtime.guest.pulse.processes import look_closely
 from holdfast.runtime.guest.wire.call import ClientCall, Operations
 from holdfast.runtime.guest.wire.connection import RequestRefused
 from holdfast.runtime.guest.wire.protocol import MAX_PAYLOAD
@@ -42,7 +42,7 @@ def operations(guest: Guest) -> Operations:
             wanted = replace(gather.WHOLE, others=False, path=path, same=same)
         found = await gatherer.gather(parts, wanted)
         if pid is not None:
-            extra["detail"] = detail.look(call.integer("pid", low=1, high=MAX_PIDS))
+            extra["detail"] = look_closely(call.integer("pid", low=1, high=MAX_PIDS))
         data = json.dumps({**found, **extra}, separators=(",", ":")).encode()
         if len(data) > MAX_PAYLOAD:
             raise RequestRefused(
@@ -50,16 +50,7 @@ def operations(guest: Guest) -> Operations:
             )
         await call.finish("pulse", data)
 
-    return {"pulse": pulse, "probe": probe, "sizes": sizes}
-
-
-async def probe(_: Guest, call: ClientCall) -> None:
-    """Test whether a port answers."""
-    port = call.integer("port", low=1, high=65535)
-    address = probing.reachable(call.text("address", "127.0.0.1"))
-    speak = call.frame.head.get("speak") is True
-    found = await probing.probe(address, port, speak=speak)
-    await call.finish("probed", json.dumps(found).encode())
+    return {"pulse": pulse, "sizes": sizes}
 
 
 async def sizes(_: Guest, call: ClientCall) -> None:

@@ -1,30 +1,49 @@
-"""The operations on shells: run, join, read, type, watch. Thin: the shell decides."""
+"""The operations on shells: open, close, run, join, read, type, watch. Thin: the shell decides.
+
+Owns when it is worthwhile to wait for a shell that is taken: as long as the caller wants, and briefly for
+what is already ending; and what a result explains, where its exit code alone would leave the caller to guess.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import signal
 import time
 from collections.abc import Callable
+from contextlib import suppress
 
 from holdfast.base.value_classes import dataclass
 from holdfast.runtime.guest.guest import Guest
+from holdfast.runtime.guest.layout import DEFAULT_COLUMNS, DEFAULT_ROWS
 from holdfast.runtime.guest.pulse.state import State
 from holdfast.runtime.guest.records.keyed import KeyedRequest
-from holdfast.runtime.guest.shells import syntax, turn
-from holdfast.runtime.guest.shells.line_limit import refusal
+from holdfast.runtime.guest.shells import syntax
+from holdfast.runtime.guest.shells.keyboard import echo_at
 from holdfast.runtime.guest.shells.marks import MAX_MARK, OutputPiece
 from holdfast.runtime.guest.shells.process_progress import replaced_by
-from holdfast.runtime.guest.shells.result_explanation import explained
 from holdfast.runtime.guest.shells.shell import Shell
 from holdfast.runtime.guest.shells.shell_fsm import Exec, Phase, ShellBusy
 from holdfast.runtime.guest.shells.shell_output import OutputGap
 from holdfast.runtime.guest.shells.shell_program import ShellKind
 from holdfast.runtime.guest.shells.terminal import TerminalSize, command_of
+from holdfast.runtime.guest.shells.typed import Echo, line_refusal
 from holdfast.runtime.guest.wire.call import ClientCall, Operations
 from holdfast.runtime.guest.wire.connection import RequestRefused
 
 MAX_SIDE = 4096
 SIGNALS = ("INT", "TERM", "KILL", "QUIT", "HUP", "TSTP", "CONT", "USR1", "USR2")
+ENDING = 2.0
+"""Seconds a command may take to end after an interrupt or an answer, before it counts as still running."""
+LOOKED_AT = 64 << 10
+"""Bytes of the newest output in which bash may have complained."""
+COMPLAINT = b"syntax error"
+STARVED = b": Resource temporarily unavailable"
+"""What a shell writes that cannot fork."""
+BAD_USAGE = 2
+"""Exit code of bash after a syntax error, and of many others for other reasons."""
+SECONDS = 2.0
+"""Delay allowed for an explanation, which takes milliseconds unless bash has been replaced."""
+_HOW = "close its quotes, blocks or here-document"
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +52,20 @@ class Waiting:
 
     state: State
     offset: int
+
+
+async def open_(guest: Guest, call: ClientCall) -> None:
+    """Open a shell, or find the one of that name: a request that is repeated does no harm."""
+    size = size_of(call, TerminalSize(DEFAULT_ROWS, DEFAULT_COLUMNS))
+    shell, new = guest.opened.open(call.text("shell"), size, str(call.actor()))
+    await call.finish("opened", new=new, shell=guest.opened.described(shell))
+
+
+async def close(guest: Guest, call: ClientCall) -> None:
+    """End a shell for good."""
+    force = call.frame.head.get("force") is True
+    await guest.opened.close(call.text("shell"), str(call.actor()), force=force)
+    await call.finish("ok")
 
 
 async def run(guest: Guest, call: ClientCall) -> None:
@@ -74,15 +107,15 @@ async def read(guest: Guest, call: ClientCall) -> None:
 async def send(guest: Guest, call: ClientCall) -> None:
     """Type bytes into the terminal; return the running command, and where its output continues."""
     actor, shell = str(call.actor()), guest.shell(call.target("shell"))
-    await guest.desk(shell.name).admitted(actor, "type", call.seconds("lease_wait"))
+    await guest.shell_access(shell.name).admitted(actor, "type", call.seconds("lease_wait"))
     keyboard = guest.keyboards[shell.name]
     if keyboard.excess(call.frame.payload) or keyboard.excess_at_prompt(call.frame.payload):
         # Between a command and the prompt the terminal briefly reads lines, or keys already.
-        await turn.prompted(shell)
+        await prompted(shell)
     if excess := keyboard.excess(call.frame.payload):
-        raise RequestRefused("line_too_long", refusal(excess))
+        raise RequestRefused("line_too_long", line_refusal(excess))
     offset, current = shell.log.end, shell.current
-    guest.news.uses(actor, shell.name)
+    guest.notifications.uses(actor, shell.name)
     await keyboard.type(actor, call.frame.payload)
     await call.finish("ok", offset=offset, exec=current.id if current else None)
 
@@ -98,7 +131,7 @@ async def send_signal(guest: Guest, call: ClientCall) -> None:
         return
     if shell.current is None:
         # What runs was typed by the lease's holder; a command of `exec` may be interrupted by its caller.
-        guest.desk(shell.name).require(str(call.actor()), f"send signal {name}")
+        guest.shell_access(shell.name).require(str(call.actor()), f"send signal {name}")
     offset, current = shell.log.end, shell.current
     if name == "INT":
         shell.interrupt()
@@ -130,7 +163,7 @@ async def check_syntax(guest: Guest, call: ClientCall) -> None:
 async def resize(guest: Guest, call: ClientCall) -> None:
     """Change the size of the terminal."""
     shell = guest.shell(call.target("shell"))
-    guest.desk(shell.name).set_size(size_of(call, shell.size))
+    guest.shell_access(shell.name).set_size(size_of(call, shell.size))
     await call.finish("ok")
 
 
@@ -138,8 +171,10 @@ async def _begin(guest: Guest, shell: Shell, call: ClientCall) -> Exec:
     """Begin a command when the shell is free, for which it waits as long as the caller wants."""
     until = shell.clock() + (call.seconds("busy_wait") or 0.0)
     while True:
-        await turn.free(shell, until)
-        await guest.desk(shell.name).admitted(str(call.actor()), "run command", call.seconds("lease_wait"))
+        await until_free(shell, until)
+        await guest.shell_access(shell.name).admitted(
+            str(call.actor()), "run command", call.seconds("lease_wait")
+        )
         if shell.current and shell.clock() < until:
             continue
         # The same request may have arrived by another connection meanwhile.
@@ -161,7 +196,7 @@ def _submit(guest: Guest, shell: Shell, call: ClientCall) -> Exec:
         raise RequestRefused("unknown_shell", f"cannot run command: shell {shell.name} is being closed")
     if shell.current:
         raise _busy(shell, shell.current.id)
-    guest.news.uses(who.actor, shell.name)
+    guest.notifications.uses(who.actor, shell.name)
     if who.key is not None:
         guest.keyed.begin(id_, "exec", shell.name, text, stream=shell.stream)
     try:
@@ -185,7 +220,7 @@ async def _follow(guest: Guest, call: ClientCall, shell: Shell, command: Exec) -
         await shell.log.more()
     if command.message is None:
         command.message = await explained(guest, shell, command)
-    news = guest.news.since(str(call.actor()))
+    news = guest.notifications.since(str(call.actor()))
     await call.finish(
         "finished",
         id=command.id,
@@ -313,7 +348,75 @@ def size_of(call: ClientCall, default: TerminalSize) -> TerminalSize:
     )
 
 
+async def until_free(shell: Shell, until: float) -> None:
+    """Return when no command of `exec` has the shell, or at that time of the loop.
+
+    One that was just interrupted or answered gets a little longer, unless it waits for more input.
+    """
+    while (current := shell.current) is not None:
+        touched = shell.touched + ENDING if shell.touched >= current.began > 0 else 0.0
+        limit = max(until, 0.0 if shell.watching.waiting else touched)
+        if limit <= asyncio.get_running_loop().time():
+            return
+        with suppress(TimeoutError):
+            async with asyncio.timeout_at(limit):
+                await shell.log.more()
+
+
+async def prompted(shell: Shell) -> None:
+    """Return when a shell without a command reads keys, or soon if it does not."""
+    limit = asyncio.get_running_loop().time() + ENDING
+    while shell.current is None and echo_at(shell) is not Echo.PROMPT:
+        try:
+            async with asyncio.timeout_at(limit):
+                await shell.log.more()
+        except TimeoutError:
+            return
+
+
+async def explained(guest: Guest, shell: Shell, command: Exec) -> str:
+    """Return the explanation of a command's end, or an empty string."""
+    if shell.program.kind is not ShellKind.BASH:
+        return ""  # another shell's grammar, of which its own message tells
+    if command.exit_code and STARVED in _newest(shell, command):
+        from holdfast.runtime.guest.pulse import cgroup_limits  # few sessions need it
+
+        return cgroup_limits.lacks_processes()
+    if command.incomplete:
+        fault = await _fault(guest, shell, command)
+        why = f" ({fault.phrase()})" if fault and fault.incomplete else ""
+        return f"the command is not finished{why}: {_HOW}; what the shell had not run of it was dropped"
+    if command.exit_code == BAD_USAGE or _complains(shell, command):
+        fault = await _fault(guest, shell, command)
+        if fault is not None:
+            return f"bash could not read all of the command: {fault.phrase()}"
+    return ""
+
+
+def _complains(shell: Shell, command: Exec) -> bool:
+    """Return whether the output has bash's complaint. The lines after it run all the same."""
+    return COMPLAINT in _newest(shell, command)
+
+
+def _newest(shell: Shell, command: Exec) -> bytes:
+    end = command.end_offset or 0
+    start = max(command.start_offset, end - LOOKED_AT, shell.log.start)
+    return shell.log.read(start, end - start) if start < end else b""
+
+
+async def _fault(guest: Guest, shell: Shell, command: Exec) -> syntax.Fault | None:
+    text = shell.commands.text_of(command)
+    if text is None:
+        return None
+    try:
+        return await syntax.check(text, shell.kept.state(), guest.account, guest.reaper, SECONDS)
+    except syntax.CannotCheck:
+        return None
+
+
 OPERATIONS: Operations = {
+    "shell_open": open_,
+    "shell_close": close,
     "check_syntax": check_syntax,
     "exec": run,
     "wait": wait,

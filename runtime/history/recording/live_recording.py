@@ -7,7 +7,7 @@ from typing import Any
 
 from holdfast.runtime.guest_rpc import wire_fields
 from holdfast.runtime.guest_rpc.guest_client import GuestClient
-from holdfast.runtime.guest_rpc.reconnect import Persistence
+from holdfast.runtime.guest_rpc.reconnect import Reconnection
 from holdfast.runtime.history.recording.cast import CastGap, Chunk
 from holdfast.runtime.history.recording.recording import KeptRange
 
@@ -21,25 +21,25 @@ MOST_INDEX = 64 << 20
 class LiveRecording:
     """A `recording.Source`."""
 
-    def __init__(self, client: Callable[[], GuestClient], persistence: Persistence, shell: str) -> None:
+    def __init__(self, client: Callable[[], GuestClient], reconnection: Reconnection, shell: str) -> None:
         self._client = client
-        self._persistence = persistence
+        self._reconnection = reconnection
         self._shell = shell
 
     def kept(self) -> KeptRange:
         """Return the range of output that is kept."""
-        look = self._persistence.run(lambda: self._client().request("look", shell=self._shell))
+        look = self._reconnection.run(lambda: self._client().request("look", shell=self._shell))
         return KeptRange(wire_fields.integer(look, "start"), wire_fields.integer(look, "offset"))
 
     def segments(self, start: int, end: int) -> list[bytes]:
         """Yield the index of a part of the output."""
-        return self._persistence.run(lambda: self._segments(start, end))
+        return self._reconnection.run(lambda: self._segments(start, end))
 
     def output(self, start: int, end: int) -> Iterator[Chunk | CastGap]:
         """Yield a part of the output."""
         at = start
         while at < end:
-            items = self._persistence.run(lambda at=at: self._range(at, end))  # type: ignore[misc]
+            items = self._reconnection.run(lambda at=at: self._range(at, end))  # type: ignore[misc]
             if not items:
                 return
             yield from items

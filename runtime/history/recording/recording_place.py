@@ -28,7 +28,7 @@ def source(line: SessionChannel, shell: str) -> RecordingSource:
     """
     try:
         with line.explained():
-            live = LiveRecording(line.client, line.persistence(), shell)
+            live = LiveRecording(line.client, line.reconnection(), shell)
             live.kept()
             return live
     except SessionPaused:

@@ -15,9 +15,10 @@ from starlette.responses import Response, StreamingResponse
 from holdfast.base.text import plain
 from holdfast.errors import ServerUnavailable, SessionFileError
 from holdfast.runtime.api.session import Session
-from holdfast.runtime.api.session_files import MOST_FOUND, SessionFiles, accounted_tar, located
+from holdfast.runtime.api.session_files import SessionFiles, accounted_tar, located
 from holdfast.runtime.files.file_requests import PART
 from holdfast.runtime.files.session_file import SessionFile
+from holdfast.runtime.guest.defaults import MOST_FOUND
 from holdfast.runtime.serve import file_addresses
 from holdfast.runtime.serve.answer_forms import ERRORS
 from holdfast.runtime.serve.callers import From

@@ -64,26 +64,9 @@
 #include "guard.h"
 
 static const char KDAT[] = "/run/criu.kdat";
-static int control_fd = -1;
 static int kdat_fd = -1;
 static pid_t root_pid;
 static int tasks_end;
-
-void die(const char *what)
-{
-	dprintf(2, "guard: cannot %s: %s\n", what, strerror(errno));
-	_exit(97);
-}
-
-char ask(const char *question)
-{
-	char verdict = 'n';
-
-	if (control_fd >= 0 && dprintf(control_fd, "%s\n", question) > 0)
-		while (read(control_fd, &verdict, 1) < 0 && errno == EINTR)
-			;
-	return verdict;
-}
 
 /* The captured session has seen this process while it still ran, and may have asked the kernel to signal it. So
  * another one continues, also a child of the checkpointer, which nothing in there can have named: all is frozen. */
@@ -96,19 +79,20 @@ static void go_on_unseen(void)
 	if (child > 0)
 		_exit(0);
 	if (ask("unseen") != 'y')
-		_exit(96);
+		_exit(EXIT_NOT_BEGUN);
 }
 
 __attribute__((constructor)) static void enter_session(void)
 {
 	const char *spec = getenv("HOLDFAST_GUARD");
-	int mnt, net, uts;
+	int mnt, net, uts, control;
 	char verdict;
 
-	if (spec == NULL || sscanf(spec, "%d %d %d %d %d %d", &mnt, &net, &uts, &control_fd, &kdat_fd, &root_pid) != 6) {
+	if (spec == NULL || sscanf(spec, "%d %d %d %d %d %d", &mnt, &net, &uts, &control, &kdat_fd, &root_pid) != 6) {
 		errno = EINVAL;
 		die("read HOLDFAST_GUARD");
 	}
+	take_control(control);
 	unsetenv("HOLDFAST_GUARD");
 	read_substitutions(getenv("HOLDFAST_SUBSTITUTE"));
 	unsetenv("HOLDFAST_SUBSTITUTE");
@@ -136,11 +120,11 @@ __attribute__((constructor)) static void enter_session(void)
 	read_freezer(getenv("HOLDFAST_FREEZER"));
 	unsetenv("HOLDFAST_FREEZER");
 	unsetenv("LD_PRELOAD");
-	/* All that takes time to start is done; the session is frozen only now. Asked once more, who has not been
-	 * killed until then can no longer be by anything that runs there. */
+	/* All that takes time to start is done; the session is frozen only now. After the last
+	 * answer nothing that runs there can kill this process any more. */
 	while (freezes() && (verdict = ask("ready")) != 'y')
 		if (verdict != 'a')
-			_exit(96);
+			_exit(EXIT_NOT_BEGUN);
 	if (freezes())
 		go_on_unseen();
 	if (net >= 0 && setns(net, CLONE_NEWNET) < 0)
@@ -179,7 +163,7 @@ pid_t fork(void)
 	 * namespace, and may kill all of them while they are stopped (kill(2), -1). */
 	if (verdict != 'y' && action != NULL && strcmp(action, "pre-resume") == 0) {
 		kill(-1, SIGKILL);
-		_exit(98);
+		_exit(EXIT_NOT_WANTED);
 	}
 	if (verdict == 'y' && strcmp(action, "pre-resume") == 0)
 		tree_was_judged();
@@ -258,9 +242,51 @@ static void become_subreaper(void)
 	prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
 }
 
+/* Openings that are answered here: each has a descriptor, or -1 if that opening is not its own. */
+static int (*const ANSWERS[])(int directory, const char *path, int flags) = {
+	made_terminal,
+	substituted_fdinfo,
+	open_mapped,
+};
+
+static int fdinfo_opened(int directory, const char *path, int opened)
+{
+	return opened < 0 ? opened : marked_watcher(marked_counter(opened), directory, path);
+}
+
+static int stream_opened(int directory, const char *path, int opened)
+{
+	int error = errno;
+
+	(void)directory, (void)path;
+	connection_was_read();
+	errno = error;
+	return opened;
+}
+
+static int pages_opened(int directory, const char *path, int opened)
+{
+	(void)path;
+	pagemap_opened(directory, opened);
+	return opened;
+}
+
+/* Files that mean something in a capture, by the beginning of their names, or all of it: what to do with the
+ * descriptor, -1 for one that could not be opened. */
+static const struct {
+	const char *name;
+	size_t length;
+	int (*handle)(int directory, const char *path, int opened);
+} NAMED[] = {
+	{"fdinfo/", sizeof("fdinfo/") - 1, fdinfo_opened},
+	{"tcp-stream-", sizeof("tcp-stream-") - 1, stream_opened},
+	{"pagemap", sizeof("pagemap"), pages_opened},
+};
+
 int openat64(int directory, const char *path, int flags, ...)
 {
-	int substitute, opened;
+	int opened;
+	size_t at;
 	mode_t mode = 0;
 	va_list args;
 
@@ -270,22 +296,19 @@ int openat64(int directory, const char *path, int flags, ...)
 	va_end(args);
 	become_subreaper();
 	take_personality();
-	substitute = made_terminal(path, flags);
-	if (substitute < 0)
-		substitute = substituted_fdinfo(directory, path);
-	if (substitute >= 0)
-		return substitute;
-	if (is_capture() && strncmp(path, "tcp-stream-", 11) == 0)
-		connection_was_read();
-	opened = open_mapped(directory, path, flags);
-	if (opened < 0)
-		opened = (int)syscall(SYS_openat, directory, path, quiet_flags(directory, path, flags), mode);
-	if (is_capture() && strcmp(path, "pagemap") == 0)
-		pagemap_opened(directory, opened);
-	if (opened >= 0 && is_capture() && flags == O_PATH)
+	for (at = 0; at < sizeof(ANSWERS) / sizeof(*ANSWERS); at++) {
+		opened = ANSWERS[at](directory, path, flags);
+		if (opened >= 0)
+			return opened;
+	}
+	opened = (int)syscall(SYS_openat, directory, path, quiet_flags(directory, path, flags), mode);
+	if (!is_capture())
+		return opened;
+	if (opened >= 0 && flags == O_PATH)
 		file_opened(path, opened);
-	if (opened >= 0 && is_capture() && strncmp(path, "fdinfo/", 7) == 0)
-		return marked_watcher(marked_counter(opened), directory, path);
+	for (at = 0; at < sizeof(NAMED) / sizeof(*NAMED); at++)
+		if (strncmp(path, NAMED[at].name, NAMED[at].length) == 0)
+			return NAMED[at].handle(directory, path, opened);
 	return opened;
 }
 

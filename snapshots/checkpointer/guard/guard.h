@@ -15,11 +15,27 @@ typedef long ptrace_call(enum __ptrace_request, ...);
 /* PTRACE_GETREGSET and PTRACE_SETREGSET, by the C library's ptrace(2): interrupted calls continue. */
 long ptrace_registers(ptrace_call *libc, enum __ptrace_request request, pid_t task, void *kind, void *data);
 
+/* With what CRIU ends when the guard ends it. */
+enum {
+	EXIT_NOT_BEGUN = 96,	/* the checkpointer does not let it begin */
+	EXIT_CANNOT = 97,	/* see die */
+	EXIT_NOT_WANTED = 98,	/* the host does not want the restored tree, which is killed */
+};
+
+/* The ground (guard_control.c). Ask the checkpointer by this descriptor from now on. */
+void take_control(int descriptor);
+
 /* End this process, saying what cannot be done, and errno. */
 void die(const char *what) __attribute__((noreturn));
 
 /* Ask the checkpointer something, and wait for its answer: 'y', or anything else for no. */
 char ask(const char *question);
+
+/* This is a capture. */
+void note_capture(void);
+
+/* Is this a capture? */
+int is_capture(void);
 
 /* Note the freezer of the container that is captured; NULL: nothing is frozen. */
 void read_freezer(const char *spec);
@@ -51,13 +67,13 @@ void read_substitutions(const char *spec);
 /* An open fdinfo of what takes the place of the descriptor that `path` ("fdinfo/N" below a process's
  * folder `directory`) names; -1 if that is kept.
  */
-int substituted_fdinfo(int directory, const char *path);
+int substituted_fdinfo(int directory, const char *path, int flags);
 
 /* Make the terminals that come back, in the session's mount namespace; NULL: nothing is restored. */
 void make_terminals(const char *spec);
 
 /* A descriptor of the master of the terminal that `path` stands for; -1 if it stands for none. */
-int made_terminal(const char *path, int flags);
+int made_terminal(int directory, const char *path, int flags);
 
 /* Was something in a terminal that copies will not have? */
 int queue_was_lost(void);
@@ -185,8 +201,5 @@ int hidden_events(struct epoll_event *events, int most);
 
 /* Whether `message` is what CRIU reads of that descriptor now. */
 int hidden_message(int memory, void *message);
-
-/* Is this a capture? */
-int is_capture(void);
 
 #endif

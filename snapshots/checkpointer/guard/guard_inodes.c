@@ -40,8 +40,10 @@ void note_watches(int info)
 	answer = NULL;
 	do {
 		room += PIECE;
+		if (room > MOST)
+			break;
 		more = realloc(answer, room + 1);
-		if (more == NULL || room > MOST)
+		if (more == NULL)
 			break;
 		answer = more;
 		got = pread(info, answer + size, room - size, (off_t)size);

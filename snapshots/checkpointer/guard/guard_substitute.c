@@ -39,7 +39,6 @@ struct descriptor {
 
 static struct descriptor left_out[MOST];
 static int left_out_count;
-static int capturing;
 
 void read_substitutions(const char *spec)
 {
@@ -47,17 +46,12 @@ void read_substitutions(const char *spec)
 
 	if (spec == NULL)
 		return;
-	capturing = 1;
+	note_capture();
 	while (left_out_count < MOST &&
 	       sscanf(spec, " %d:%d%n", &left_out[left_out_count].pid, &left_out[left_out_count].fd, &length) == 2) {
 		spec += length;
 		left_out_count++;
 	}
-}
-
-int is_capture(void)
-{
-	return capturing;
 }
 
 static int is_left_out(pid_t pid, int fd)
@@ -170,7 +164,7 @@ ssize_t recvmsg(int connection, struct msghdr *message, int flags)
 	size_t i, count;
 	int fd;
 
-	if (received < 0 || !capturing)
+	if (received < 0 || !is_capture())
 		return received;
 	for (part = CMSG_FIRSTHDR(message); part != NULL; part = CMSG_NXTHDR(message, part)) {
 		if (part->cmsg_level != SOL_SOCKET || part->cmsg_type != SCM_RIGHTS)
@@ -198,7 +192,7 @@ pid_t process_of(int directory)
 	return sscanf(target, "/proc/%d", &pid) == 1 ? pid : -1;
 }
 
-int substituted_fdinfo(int directory, const char *path)
+int substituted_fdinfo(int directory, const char *path, int flags)
 {
 	/* Open as long as CRIU runs: what fdinfo says is made when it is read. */
 	static int shown[KINDS] = {-1, -1, -1};
@@ -209,6 +203,7 @@ int substituted_fdinfo(int directory, const char *path)
 	pid_t pid;
 	int fd;
 
+	(void)flags;
 	if (left_out_count == 0 || path == NULL || sscanf(path, "fdinfo/%d", &fd) != 1)
 		return -1;
 	pid = process_of(directory);

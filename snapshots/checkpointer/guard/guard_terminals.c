@@ -112,10 +112,11 @@ static int fetch(int fd)
 	return fetched;
 }
 
-int made_terminal(const char *path, int flags)
+int made_terminal(int directory, const char *path, int flags)
 {
 	int index, i, fd;
 
+	(void)directory;
 	if (terminal_count == 0 || path == NULL || sscanf(path, "dev/holdfast-ptmx-%d", &index) != 1)
 		return -1;
 	for (i = 0; i < terminal_count; i++)

@@ -8,6 +8,10 @@ read. Any other belongs to the parent, which still uses it; the copy is restored
 the program reads end-of-file and cannot write. Nothing is sent: a reset from here would carry the parent's
 address and ports.
 
+Accepted unix connections have the name of their listener, and no file of their own: CRIU binds none of them.
+If the file is gone, and so is the peer, it waits for ever for that name to be bound (open_unixsk_standalone()
+of criu/sk-unix.c, 4.3). So they are not marked as bound to a file that was removed.
+
 Terminals: some are to be made before all processes; guard_terminals.c makes what is planned.
 
 Memory files (memfd_create(2)) that are mapped shared and sealed against writing: CRIU opens what is mapped as
@@ -37,6 +41,7 @@ from holdfast.snapshots.checkpointer.record.described import text_of
 from holdfast.snapshots.checkpointer.survey.seen import ENGINE_FILES
 
 # Linux include/net/tcp_states.h
+_TCP_ESTABLISHED = 1
 _TCP_SYN_SENT = 2
 _TCP_CLOSE = 7
 # The other end has said all it had to say.
@@ -88,6 +93,17 @@ def adapt_sockets(entries: list[Any], old: tuple[str, ...], new: tuple[str, ...]
         else:
             outcome.kept += 1
     return outcome
+
+
+def adapt_accepted(entries: Iterable[Any]) -> None:
+    """Edit the file entries of unix connections in place: none waits for its name to be bound."""
+    for entry in entries:
+        if (
+            entry.HasField("usk")
+            and entry.usk.state == _TCP_ESTABLISHED
+            and entry.usk.type != socket.SOCK_DGRAM
+        ):
+            entry.usk.deleted = False
 
 
 def _left_by_a_peer_inside(entry: Any, target: str, moves: dict[str, str | None]) -> bool:

@@ -82,6 +82,7 @@ def prepare(kept: Path, images: Path, *, old: tuple[str, ...], new: tuple[str, .
         if source.suffix == ".img" and source.name not in _REWRITTEN and not (images / source.name).exists():
             os.link(source, images / source.name)
     outcome = adapted_entries.adapt_sockets(found, old, new)
+    adapted_entries.adapt_accepted(found)
     adapted_entries.let_engine_files_differ(found)
     tty_magic, ttys = criu_images.read(kept / "tty-info.img")
     made = ""

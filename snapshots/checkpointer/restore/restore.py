@@ -37,6 +37,8 @@ from holdfast.snapshots.checkpointer.wire.requests import Restore
 
 # A restore reads memory once from disk; one that takes longer hangs. Seconds.
 RESTORE_LIMIT = 300.0
+_HANGS = 1000
+"""In the place of an exit status: CRIU was ended because it was not done by then."""
 STAND_INS = 100
 """Processes that CRIU may add to a tree; it takes the first free ids above all others for them."""
 MOMENT = 200
@@ -192,6 +194,8 @@ def _restore(
             running.process.kill()
             running.process.wait()
             errors = running.errors(folder, "restore.log") if status != 0 else []
+            if status == _HANGS:
+                errors.append(f"restore: not done after {RESTORE_LIMIT:g} s")
             running.close()
             if status != 0:
                 audit.end()
@@ -232,7 +236,7 @@ def _drive(running: criu.Running, audit: Audit, packets: Holding | None, begin: 
                 raise
         let_go = let_go or action == "pre-resume"
     else:
-        return -1
+        return _HANGS
     status = process.wait()
     return max(status, 0) if let_go else status
 

@@ -14,8 +14,8 @@ from holdfast.errors import CaptureFailed, GuestDisconnected
 from holdfast.runtime.api import capture_requests
 from holdfast.runtime.api.capture_requests import Serving, asked
 from holdfast.runtime.guest.wire.protocol import Frame
-from holdfast.runtime.guest_rpc import reconnect as persistence
-from holdfast.runtime.guest_rpc.reconnect import Persistence
+from holdfast.runtime.guest_rpc import reconnect as reconnection
+from holdfast.runtime.guest_rpc.reconnect import Reconnection
 
 
 def test_requests_of_programs_are_validated() -> None:
@@ -52,8 +52,8 @@ class Supervisor:
         self.sent: list[dict[str, Any]] = []
         self.told = threading.Event()
 
-    def persistence(self) -> Persistence:
-        return Persistence(lambda: None)
+    def reconnection(self) -> Reconnection:
+        return Reconnection(lambda: None)
 
     def client(self) -> Supervisor:
         return self
@@ -86,7 +86,7 @@ class Supervisor:
 def test_silence_does_not_end_serving(monkeypatch: pytest.MonkeyPatch) -> None:
     """A connection that is lost after an hour without a request is made again; a refusal is reported."""
     clock = Clock()
-    monkeypatch.setattr(persistence, "time", clock)
+    monkeypatch.setattr(reconnection, "time", clock)
     supervisor = Supervisor(clock)
 
     def take(_: object) -> Any:

@@ -17,7 +17,7 @@ from holdfast.runtime.cli.observe_verbs import moment
 from holdfast.runtime.guest.wire.protocol import Frame
 from holdfast.runtime.guest_rpc.event import Event, parse
 from holdfast.runtime.guest_rpc.guest_client import GuestClient
-from holdfast.runtime.guest_rpc.reconnect import Persistence
+from holdfast.runtime.guest_rpc.reconnect import Reconnection
 from holdfast.runtime.store.journal_entries import EntryRow
 from holdfast.runtime.store.row_details import SessionDetails
 
@@ -46,8 +46,8 @@ class Line:
     def client(self) -> GuestClient:
         return GuestClient(self._guest.folder)
 
-    def persistence(self) -> Persistence:
-        return Persistence(self._check)
+    def reconnection(self) -> Reconnection:
+        return Reconnection(self._check)
 
 
 def controller(container: Any, *refused: EntryRow, **row: Any) -> Any:

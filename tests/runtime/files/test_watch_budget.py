@@ -153,9 +153,9 @@ class Reporting:
         return Connection(near)
 
     def watch(self, share: WatchShare, **how: Any) -> FileWatch:
-        persistence = SimpleNamespace(again=None, run=lambda work: work())
+        reconnection = SimpleNamespace(again=None, run=lambda work: work())
         line = SimpleNamespace(
-            persistence=lambda: persistence,
+            reconnection=lambda: reconnection,
             explained=nullcontext,
             client=lambda: SimpleNamespace(open=self.open),
         )

@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 from tests.runtime.guest.harness import Guest, Refused
 
-from holdfast.runtime.guest.pulse import access, descriptors, gather, probe, sockets
+from holdfast.runtime.guest.pulse import access, descriptors, gather, sockets
 from holdfast.runtime.guest.pulse.descriptors import ScanBounds
+from holdfast.runtime.guest.wire.port_operations import probe_port
 
 HOLDER = """
 import fcntl, os, socket
@@ -196,7 +197,7 @@ def test_a_server_that_does_not_accept_times_out() -> None:
         for each in waiting:
             each.setblocking(False)
             each.connect_ex(server.getsockname())
-        found = asyncio.run(probe.probe("127.0.0.1", server.getsockname()[1], speak=False, patience=0.1))
+        found = asyncio.run(probe_port("127.0.0.1", server.getsockname()[1], speak=False, patience=0.1))
         for each in waiting:
             each.close()
     assert found == {"answer": "timeout"}

@@ -7,16 +7,11 @@ from pathlib import Path
 from holdfast.procfs import descriptor_info, descriptor_links
 from holdfast.procfs.process_stat import Stat
 from holdfast.procfs.socket_tables import SocketRow
-from holdfast.runtime.guest.pulse import (
-    cgroup_limits,
-    detail,
-    gather,
-    open_files,
-    probe,
-    processes,
-    sockets,
-    terminals,
-)
+from holdfast.runtime.guest.pulse import cgroup_limits, gather, processes, sockets
+from holdfast.runtime.guest.pulse.descriptors import described_file, file_row, kind_of_link
+from holdfast.runtime.guest.pulse.gather import terminal_modes
+from holdfast.runtime.guest.pulse.processes import parse_io, parse_limits
+from holdfast.runtime.guest.wire.port_operations import parse_reply, reachable
 
 FDINFO = b"""\
 pos:\t4096
@@ -62,7 +57,7 @@ def test_unix_sockets() -> None:
 
 def test_an_open_file() -> None:
     """Offset, access, flags and the locks it holds; one that is waited for is not held."""
-    info = open_files.described(descriptor_info.parse(FDINFO))
+    info = described_file(descriptor_info.parse(FDINFO))
     assert (info["offset"], info["access"]) == (4096, "w")
     assert info["flags"] == ["append"]
     write, read = info["locks"]
@@ -73,7 +68,7 @@ def test_an_open_file() -> None:
 def test_synchronous_writing_needs_all_its_bits() -> None:
     """O_DSYNC is a part of O_SYNC and not the same."""
     for flags, expected in ((os.O_DSYNC, []), (os.O_SYNC, ["sync"])):
-        assert open_files.described(descriptor_info.parse(b"flags:\t%o\n" % flags))["flags"] == expected
+        assert described_file(descriptor_info.parse(b"flags:\t%o\n" % flags))["flags"] == expected
 
 
 def test_kinds_of_descriptors() -> None:
@@ -87,18 +82,18 @@ def test_kinds_of_descriptors() -> None:
         "/dev/shm/x": "path",
         "/memfd:x (deleted)": "memory",
     }
-    assert {target: open_files.kind_of_link(descriptor_links.parse(target)) for target in kinds} == kinds
+    assert {target: kind_of_link(descriptor_links.parse(target)) for target in kinds} == kinds
 
 
 def test_a_deleted_file_is_one_without_names(tmp_path: Path) -> None:
     """The kernel's mark alone is not enough: a name may end like that."""
     odd = tmp_path / "odd (deleted)"
     odd.write_bytes(b"12345")
-    row = open_files.row(1, 3, str(odd), odd.stat(), NO_INFO)
+    row = file_row(1, 3, str(odd), odd.stat(), NO_INFO)
     assert (row["deleted"], row["path"], row["size"]) == (False, str(odd), 5)
     with odd.open("rb") as file:
         odd.unlink()
-        gone = open_files.row(1, 3, f"{odd} (deleted)", os.fstat(file.fileno()), NO_INFO)
+        gone = file_row(1, 3, f"{odd} (deleted)", os.fstat(file.fileno()), NO_INFO)
     assert (gone["deleted"], gone["path"]) == (True, str(odd))
 
 
@@ -178,20 +173,20 @@ def test_limits_that_are_not_reported() -> None:
 def test_modes_of_a_terminal() -> None:
     """Input is echoed, read by lines, and may be a signal: each by its bit."""
     cooked = [0, termios.OPOST, 0, termios.ECHO | termios.ICANON | termios.ISIG]
-    assert terminals.modes(cooked) == {"echo": True, "canonical": True, "signals": True, "raw": False}
-    assert terminals.modes([0, 0, 0, 0]) == {"echo": False, "canonical": False, "signals": False, "raw": True}
-    assert terminals.modes(None) is None
+    assert terminal_modes(cooked) == {"echo": True, "canonical": True, "signals": True, "raw": False}
+    assert terminal_modes([0, 0, 0, 0]) == {"echo": False, "canonical": False, "signals": False, "raw": True}
+    assert terminal_modes(None) is None
 
 
 def test_answers_of_servers() -> None:
     """A status line of HTTP is recognised; anything else is its first line."""
-    assert probe.parse_reply(b"HTTP/1.1 404 Not Found\r\nServer: x\r\n") == {
+    assert parse_reply(b"HTTP/1.1 404 Not Found\r\nServer: x\r\n") == {
         "http_status": 404,
         "first_line": "HTTP/1.1 404 Not Found",
     }
-    assert probe.parse_reply(b"SSH-2.0-OpenSSH\r\n") == {"first_line": "SSH-2.0-OpenSSH"}
-    assert probe.parse_reply(b"") == {}
-    assert (probe.reachable("0.0.0.0"), probe.reachable("::"), probe.reachable("10.0.0.1")) == (
+    assert parse_reply(b"SSH-2.0-OpenSSH\r\n") == {"first_line": "SSH-2.0-OpenSSH"}
+    assert parse_reply(b"") == {}
+    assert (reachable("0.0.0.0"), reachable("::"), reachable("10.0.0.1")) == (
         "127.0.0.1",
         "::1",
         "10.0.0.1",
@@ -203,10 +198,10 @@ def test_details_of_a_process() -> None:
     rollup = b"00400000-7fff [rollup]\nRss:  100 kB\nPss:   60 kB\nPrivate_Dirty:  8 kB\nSwap:  0 kB\n"
     assert processes.parse_rollup(rollup) == {"proportional": 60 << 10, "private_dirty": 8 << 10, "swap": 0}
     io = b"rchar: 10\nwchar: 20\nread_bytes: 4096\nsyscr: 1\n"
-    assert detail.parse_io(io) == {"read": 10, "written": 20, "read_from_disk": 4096}
+    assert parse_io(io) == {"read": 10, "written": 20, "read_from_disk": 4096}
     text = b"Limit  Soft Limit Hard Limit Units\nMax open files            1024                 4096 files\n"
-    assert detail.parse_limits(text) == {"open_files": 1024}
-    assert detail.parse_limits(b"Max processes  unlimited unlimited processes\n") == {"processes": None}
+    assert parse_limits(text) == {"open_files": 1024}
+    assert parse_limits(b"Max processes  unlimited unlimited processes\n") == {"processes": None}
 
 
 def test_a_missing_file() -> None:

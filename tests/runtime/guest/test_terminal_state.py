@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import struct
 from typing import Any
 
 import pytest
 
-from holdfast.runtime.guest.pulse.input_kind import InputModes, kind
-from holdfast.runtime.guest.pulse.prompts import Prompt
-from holdfast.runtime.guest.pulse.system_calls import Doing, SystemCall
+from holdfast.runtime.guest.pulse import terminal_state
+from holdfast.runtime.guest.pulse.input_kind import InputModes, Prompt, kind
 from holdfast.runtime.guest.pulse.terminal_state import (
+    Doing,
     ForegroundSample,
     ForegroundThread,
+    SystemCall,
     Thing,
     decide,
     thing,
@@ -21,6 +23,7 @@ NORMAL = InputModes()
 HIDDEN = InputModes(echo=False)
 RAW = InputModes(canonical=False, echo=False, translates=False)
 CBREAK = InputModes(canonical=False)
+X86_64, AARCH64 = terminal_state.table("x86_64"), terminal_state.table("aarch64")
 
 
 def _thread(doing: Doing, *things: Thing, pid: int = 10, tid: int | None = None) -> ForegroundThread:
@@ -204,3 +207,51 @@ def test_on_a_full_screen_a_key_is_wanted(prompt: str, name: str, detail: str) -
 def test_descriptors_are_classified_by_their_links(target: str, found: Thing) -> None:
     """See proc_pid_fd(5)."""
     assert thing(target, ("/dev/pts/3", "/dev/tty")) is found
+
+
+def _line(number: int, *args: int) -> bytes:
+    words = [*args, 0, 0, 0, 0, 0, 0][:6]
+    return b"%d %s 0x7ffd 0x7f00\n" % (number, b" ".join(b"0x%x" % word for word in words))
+
+
+@pytest.mark.parametrize(
+    ("numbers", "number", "doing"),
+    [
+        (X86_64, 0, Doing.READS),
+        (X86_64, 7, Doing.POLLS),
+        (X86_64, 270, Doing.SELECTS),
+        (X86_64, 281, Doing.EPOLLS),
+        (X86_64, 230, Doing.SLEEPS),
+        (X86_64, 61, Doing.WAITS_FOR_CHILD),
+        (X86_64, 1, Doing.TRANSFERS),
+        (AARCH64, 63, Doing.READS),
+        (AARCH64, 73, Doing.POLLS),
+        (AARCH64, 22, Doing.EPOLLS),
+        (AARCH64, 115, Doing.SLEEPS),
+        (AARCH64, 260, Doing.WAITS_FOR_CHILD),
+    ],
+)
+def test_a_call_is_recognized_by_its_number(numbers: dict[int, Doing], number: int, doing: Doing) -> None:
+    """The numbers differ between machines."""
+    assert terminal_state.parse(_line(number, 3, 5), numbers) == SystemCall(doing, (3, 5, 0, 0, 0, 0))
+
+
+@pytest.mark.parametrize("line", [b"running\n", b"-1 0x7ffd 0x7f00\n", b"", b"x y z 1 2 3 4 5 6\n"])
+def test_a_thread_in_no_call_runs(line: bytes) -> None:
+    """A thread that computes, or was caught between two calls."""
+    assert terminal_state.parse(line).doing is Doing.RUNS
+
+
+def test_descriptors_are_found_in_the_arguments() -> None:
+    """Only those to read from count: a program may wait to write."""
+    array = struct.pack("<ihhihhihh", 0, 1, 0, 5, 4, 0, -1, 1, 0)
+    assert terminal_state.polled(array) == [0]
+    assert terminal_state.polled(array[:-3]) == [0]
+    assert terminal_state.selected(bytes([0b1001, 0b10]), 16) == [0, 3, 9]
+    assert terminal_state.selected(b"", 1024) == []
+    info = (
+        b"pos:\t0\nflags:\t02000002\n"
+        b"tfd:        0 events:       19 data:                0  pos:0 ino:8 sdev:1b\n"
+        b"tfd:        9 events:        4 data:                9  pos:0 ino:9 sdev:9\n"
+    )
+    assert terminal_state.watched(info) == [0]

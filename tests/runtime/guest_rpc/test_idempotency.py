@@ -12,8 +12,7 @@ from holdfast.errors import InvalidArgument, OutcomeUnknown, SessionBusy, Sessio
 from holdfast.runtime.api.controller import Holdfast
 from holdfast.runtime.guest.records.journal import Journal
 from holdfast.runtime.guest_rpc import idempotency
-from holdfast.runtime.guest_rpc.idempotency import IdempotentCall, Intents
-from holdfast.runtime.guest_rpc.idempotent_calls import cell_once, exec_once
+from holdfast.runtime.guest_rpc.idempotency import IdempotentCall, Intents, cell_once, exec_once
 from holdfast.runtime.guest_rpc.results import ExecResult
 from holdfast.runtime.journal import host_events, journal_query
 from holdfast.runtime.store.rows import SessionRow

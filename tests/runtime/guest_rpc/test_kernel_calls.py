@@ -9,13 +9,13 @@ from holdfast.errors import InvalidArgument, KernelDied, ProtocolError
 from holdfast.runtime.guest_rpc import kernel_calls
 from holdfast.runtime.guest_rpc.guest_client import GuestClient
 from holdfast.runtime.guest_rpc.kernel_calls import KernelCall
-from holdfast.runtime.guest_rpc.reconnect import Persistence
+from holdfast.runtime.guest_rpc.reconnect import Reconnection
 
 
 def _call(guest: Any, code: Any = "1+1", **callbacks: Any) -> Any:
     given = {"on_event": None, "on_input": None} | callbacks
     client = GuestClient(guest.folder)
-    return KernelCall(client, Persistence(lambda: None), code, kernel="main", timeout=None, **given).run()
+    return KernelCall(client, Reconnection(lambda: None), code, kernel="main", timeout=None, **given).run()
 
 
 def _finished(peer: Any, status: Any = "ok") -> None:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 import pytest
 
 from holdfast.errors import GuestDisconnected, SessionRewound
-from holdfast.runtime.guest_rpc.reconnect import SILENCE_SECONDS, Persistence
+from holdfast.runtime.guest_rpc.reconnect import SILENCE_SECONDS, Reconnection
 
 
 def _lost(times: int) -> Callable[[], str]:
@@ -24,27 +24,27 @@ def _lost(times: int) -> Callable[[], str]:
 
 def test_a_lost_connection_is_made_again() -> None:
     """Until the attempt ends."""
-    assert Persistence(lambda: None).run(_lost(3)) == "done"
+    assert Reconnection(lambda: None).run(_lost(3)) == "done"
 
 
 def test_calls_from_before_a_rewind_are_not_continued() -> None:
     """It would be done a second time, in another past."""
     with pytest.raises(SessionRewound, match="was rewound"):
-        Persistence(lambda: None, lambda: time.time() + 1).run(_lost(1))
+        Reconnection(lambda: None, lambda: time.time() + 1).run(_lost(1))
 
 
 def test_an_earlier_rewind_does_not_matter() -> None:
     """Only a rewind between the beginning of a call and its lost connection counts."""
-    assert Persistence(lambda: None, lambda: time.time() - 100).run(_lost(3)) == "done"
+    assert Reconnection(lambda: None, lambda: time.time() - 100).run(_lost(3)) == "done"
 
 
 def test_calls_that_can_start_again_do() -> None:
     """An attached terminal shows the session's current screen."""
     begun: list[str] = []
-    persistence = Persistence(lambda: None, lambda: time.time() + 1)
-    persistence.again = lambda: begun.append("anew")
+    reconnection = Reconnection(lambda: None, lambda: time.time() + 1)
+    reconnection.again = lambda: begun.append("anew")
 
-    assert persistence.run(_lost(1)) == "done"
+    assert reconnection.run(_lost(1)) == "done"
     assert begun == ["anew"]
 
 
@@ -58,7 +58,7 @@ def test_time_in_which_the_machine_slept_is_not_silence(monkeypatch: pytest.Monk
         clock[0] += 3600
         return lost()
 
-    assert Persistence(lambda: None).run(attempt) == "done"
+    assert Reconnection(lambda: None).run(attempt) == "done"
 
 
 def test_silence_ends_the_attempts(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -70,7 +70,7 @@ def test_silence_ends_the_attempts(monkeypatch: pytest.MonkeyPatch) -> None:
         raise GuestDisconnected("lost")
 
     with pytest.raises(GuestDisconnected):
-        Persistence(lambda: None).run(attempt)
+        Reconnection(lambda: None).run(attempt)
     assert SILENCE_SECONDS - 2 <= clock[0] - 1000 <= SILENCE_SECONDS + 4
 
 
@@ -89,7 +89,7 @@ def test_one_that_takes_connections_and_does_not_answer_is_silent(monkeypatch: p
     clock = [1000.0]
     monkeypatch.setattr(time, "monotonic", lambda: clock[0])
     with pytest.raises(GuestDisconnected):
-        Persistence(lambda: None).run(_unanswered(clock, 30))
+        Reconnection(lambda: None).run(_unanswered(clock, 30))
     assert clock[0] - 1000 == 60
 
 
@@ -97,5 +97,5 @@ def test_one_that_is_being_captured_is_waited_for(monkeypatch: pytest.MonkeyPatc
     clock = [1000.0]
     monkeypatch.setattr(time, "monotonic", lambda: clock[0])
     with pytest.raises(GuestDisconnected):
-        Persistence(lambda: None, held=lambda: clock[0] < 1300).run(_unanswered(clock, 30))
+        Reconnection(lambda: None, held=lambda: clock[0] < 1300).run(_unanswered(clock, 30))
     assert 1300 <= clock[0] <= 1360

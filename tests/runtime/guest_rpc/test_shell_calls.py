@@ -25,7 +25,7 @@ from holdfast.runtime.guest.wire import protocol
 from holdfast.runtime.guest.wire.protocol import Frame
 from holdfast.runtime.guest_rpc import call_deadline, guest_client, reconnect
 from holdfast.runtime.guest_rpc.guest_client import GuestClient
-from holdfast.runtime.guest_rpc.reconnect import Persistence
+from holdfast.runtime.guest_rpc.reconnect import Reconnection
 from holdfast.runtime.guest_rpc.shell_calls import Following, ShellCall
 from holdfast.runtime.guest_rpc.shell_report import shell_info
 
@@ -55,7 +55,7 @@ def _call(
 ) -> Any:
     return ShellCall(
         GuestClient(guest.folder),
-        Persistence(check),
+        Reconnection(check),
         command,
         shell="main",
         timeout=timeout,
@@ -381,7 +381,7 @@ def test_a_joined_command_is_followed_and_never_interrupted(guest: Any) -> None:
 
     def join(on_bytes: Any = None) -> Any:
         return Following(
-            GuestClient(guest.folder), Persistence(lambda: None), "aa", shell="main", on_bytes=on_bytes
+            GuestClient(guest.folder), Reconnection(lambda: None), "aa", shell="main", on_bytes=on_bytes
         ).run()
 
     guest(first, second, first)

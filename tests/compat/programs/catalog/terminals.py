@@ -126,7 +126,7 @@ PROGRAMS = (
         family=_FAMILY,
         does="a command that runs by sudo for a user who is not root",
         prepare="id tester || { useradd -m tester; echo 'tester ALL=(ALL) NOPASSWD: ALL' > /etc/sudoers.d/tester; }; chmod 777 .",
-        start="exec runuser -u tester -- sudo bash -c 'i=0; while :; do i=$((i+1)); echo $i $UID > count; sleep 0.02; done'",
+        start="exec runuser -u tester -- sudo bash -c 'i=0; while :; do i=$((i+1)); echo $i $UID > new; mv new count; sleep 0.02; done'",
         ready="begun count",
         check=(Run("steady count"),),
     ),

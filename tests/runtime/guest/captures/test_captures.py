@@ -13,7 +13,7 @@ import pytest
 from tests.runtime.guest.harness import Connection, Guest, Refused
 
 from holdfast.runtime.guest import holdfast_session
-from holdfast.runtime.guest.captures import capture_fifo
+from holdfast.runtime.guest.captures.capture_queue import LONGEST_ANSWER, answer_line, parse
 from holdfast.runtime.guest.captures.captures import MOST, CaptureRequests, Request, failed
 from holdfast.runtime.guest.wire.connection import RequestRefused
 
@@ -120,12 +120,12 @@ def test_the_number_of_requests_is_limited(told: Told) -> None:
 
 def test_input_from_programs_is_checked() -> None:
     """A request is a small JSON object; an answer is short enough to be written atomically."""
-    assert capture_fifo.parse("a", b'{"reason": "x", "generation": 2}') == Request("a", 2, {"reason": "x"})
+    assert parse("a", b'{"reason": "x", "generation": 2}') == Request("a", 2, {"reason": "x"})
     for bad in (b"", b"[]", b"[" * 9000, b'{"generation": "1"}', b'{"a": "' + b"x" * 70_000 + b'"}'):
-        assert capture_fifo.parse("a", bad) is None
+        assert parse("a", bad) is None
     for text in ("x" * 9000, "\u2028" * 9000):
-        line = capture_fifo.line({"kind": "failed", "code": "c", "message": text, "hint": text})
-        assert len(line) <= capture_fifo.LONGEST_ANSWER
+        line = answer_line({"kind": "failed", "code": "c", "message": text, "hint": text})
+        assert len(line) <= LONGEST_ANSWER
         assert json.loads(line)["kind"] == "failed"
 
 

@@ -10,7 +10,7 @@ import pytest
 from tests.runtime.guest.harness import Guest, Refused
 
 from holdfast.runtime.files.session_file import FoundFile, found_in
-from holdfast.runtime.guest.wire import file_operations
+from holdfast.runtime.guest.defaults import MOST_FOUND
 
 
 def find(guest: Guest, most: int = 1000, **asked: Any) -> list[FoundFile]:
@@ -53,7 +53,7 @@ def test_a_search_of_something_else_is_refused(guest: Guest, tmp_path: Path) -> 
             find(guest, **asked)
         assert caught.value.code == code, asked
     with pytest.raises(Refused):
-        find(guest, file_operations.MOST_FOUND + 1, path=str(tmp_path), name="*")
+        find(guest, MOST_FOUND + 1, path=str(tmp_path), name="*")
 
 
 def test_permissions_are_changed_without_the_bits_that_lend_rights(guest: Guest, tmp_path: Path) -> None:

@@ -12,11 +12,10 @@ from typing import Any
 from tests.runtime.guest.harness import Guest
 
 from holdfast.runtime.guest import holdfast_session
-from holdfast.runtime.guest.captures import listeners
-from holdfast.runtime.guest.identity import hooks, identity_files
+from holdfast.runtime.guest.identity import hooks
 from holdfast.runtime.guest.identity.engine_files import EngineFiles
-from holdfast.runtime.guest.identity.identity import Identity
-from holdfast.runtime.guest.identity.identity_files import Awakening
+from holdfast.runtime.guest.identity.hooks import heard_answer
+from holdfast.runtime.guest.identity.identity import Awakening, Identity, with_identity
 
 COPY = {"session": "c0ffee", "name": "copy", "generation": 1, "container": "abc"}
 
@@ -133,7 +132,7 @@ HANGING = """
 import asyncio, os
 from pathlib import Path
 from holdfast.runtime.guest.identity.account import UserAccount
-from holdfast.runtime.guest.identity.hook_process import HookProcess
+from holdfast.runtime.guest.identity.hooks import HookProcess
 from holdfast.runtime.guest.jobs.reaper import Reaper
 async def main():
     reaper = Reaper()
@@ -224,10 +223,10 @@ node = uuid.getnode(); hs.reseed(); print(node != uuid.getnode(), uuid.uuid1() !
 def test_answers_of_programs_are_checked() -> None:
     """Messages of programs in the session are believed only as far as they are well-formed."""
     expected = {"1.0": "pid 7"}
-    assert listeners.answer(b'{"number":"1.0","called":2,"wrong":"x"}', expected) == ("1.0", 2, "x")
-    assert listeners.answer(b'{"number":"1.0","called":-2,"wrong":7}', expected) == ("1.0", 0, "")
+    assert heard_answer(b'{"number":"1.0","called":2,"wrong":"x"}', expected) == ("1.0", 2, "x")
+    assert heard_answer(b'{"number":"1.0","called":-2,"wrong":7}', expected) == ("1.0", 0, "")
     for bad in (b"", b"[]", b"\xff", b'{"number":"2.0"}', b"[" * 5000):
-        assert listeners.answer(bad, expected) is None
+        assert heard_answer(bad, expected) is None
 
 
 def test_environments() -> None:
@@ -235,12 +234,12 @@ def test_environments() -> None:
     own.
     """
     own = {"HOLDFAST_NAME": "copy", "HOSTNAME": "copy", "PATH": "x"}
-    assert identity_files.with_identity({"HOLDFAST_NAME": "old", "A": "1"}, own) == {
+    assert with_identity({"HOLDFAST_NAME": "old", "A": "1"}, own) == {
         "HOLDFAST_NAME": "copy",
         "HOSTNAME": "copy",
         "A": "1",
     }
-    assert identity_files.with_identity({"HOSTNAME": "mine"}, own)["HOSTNAME"] == "mine"
+    assert with_identity({"HOSTNAME": "mine"}, own)["HOSTNAME"] == "mine"
     told = hooks.facts_of(Awakening("restored", "s", Identity("a", "b")), Identity("c", "d", generation=3))
     env = hooks.environment({"A": "1"}, told)
     assert (env["HOLDFAST_EVENT"], env["HOLDFAST_OLD_NAME"], env["HOLDFAST_GENERATION"]) == (

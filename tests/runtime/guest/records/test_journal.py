@@ -9,8 +9,7 @@ from tests.runtime.guest.harness import PATIENCE
 
 from holdfast.base import polling
 from holdfast.runtime.guest.identity.actor import Actor
-from holdfast.runtime.guest.records.entrylog import EntryLog
-from holdfast.runtime.guest.records.journal import Journal
+from holdfast.runtime.guest.records.journal import EntryLog, Journal
 
 
 def _line(seq: int, text: str = "") -> bytes:

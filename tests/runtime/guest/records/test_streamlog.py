@@ -3,8 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.runtime.guest.records.segments import SegmentIndex, SegmentSpan
-from holdfast.runtime.guest.records.streamlog import StreamLog
+from holdfast.runtime.guest.records.streamlog import SegmentIndex, SegmentSpan, StreamLog
 
 
 def test_spans_cover_what_is_appended() -> None:

@@ -16,7 +16,7 @@ from holdfast.runtime.guest.records.timeline import (
     decode,
     start_of,
 )
-from holdfast.runtime.guest.shells.screen_modes import Picture
+from holdfast.runtime.guest.shells.shell_output import ScreenModes
 from holdfast.runtime.guest.shells.terminal import TerminalSize
 from holdfast.runtime.guest.shells.typed import Burst, Echo, Typed, Typing, echo_of
 
@@ -163,7 +163,7 @@ def test_the_picture_is_the_same_in_any_pieces() -> None:
         b"$ vi\r\n\x1b[?1049h\x1b[?1;1002h\x1b=\x1b[2Jtext\x1b[?25lmore\x1b[31m"
         b"\x1b[?1049l\x1b[?1002lafter\x1b[?2004h\x1b[?1049hagain"
     )
-    whole = Picture()
+    whole = ScreenModes()
     whole.feed(output, 0)
     assert whole.entered == output.rindex(b"\x1b[?1049h")
     assert whole.left is None
@@ -171,7 +171,7 @@ def test_the_picture_is_the_same_in_any_pieces() -> None:
     assert whole.modes == {1, 7, 2004}
     rng = random.Random(2)
     for _ in range(200):
-        pieces, at = Picture(), 0
+        pieces, at = ScreenModes(), 0
         while at < len(output):
             size = rng.randrange(1, 9)
             pieces.feed(output[at : at + size], at)

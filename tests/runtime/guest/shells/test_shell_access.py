@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from holdfast.runtime.guest.shells.shell_access import Desk, Seat
+from holdfast.runtime.guest.shells.shell_access import Seat, ShellAccess
 from holdfast.runtime.guest.shells.terminal import TerminalSize
 
 FIRST = TerminalSize(40, 120)
@@ -16,12 +16,12 @@ def test_a_terminal_lost_with_the_capture_does_not_resize_a_copy_before_it_has_a
     sizes: list[TerminalSize] = []
 
     async def run() -> None:
-        desk = Desk("main", FIRST, sizes.append, lambda kind, **fields: None)
-        with desk.seated(Seat("token", "person:alice", SMALL, view=False), force=False):
-            desk.cut()
-            desk.woken(copy=True)
+        shell_access = ShellAccess("main", FIRST, sizes.append, lambda kind, **fields: None)
+        with shell_access.seated(Seat("token", "person:alice", SMALL, view=False), force=False):
+            shell_access.cut()
+            shell_access.woken(copy=True)
         assert sizes == [SMALL]
-        desk.arrived()
+        shell_access.arrived()
         assert sizes == [SMALL, FIRST]
 
     asyncio.run(run())

@@ -6,10 +6,12 @@ from holdfast.runtime.guest.shells.shell_fsm import (
     CANCELS,
     EXTENSIONS,
     GRACE,
+    KEPT_COMMANDS,
     LAST_RESORT,
     OFFERS,
     PROMPT_PATIENCE,
     Exec,
+    KnownCommands,
     Phase,
     ShellAction,
     ShellActivity,
@@ -314,3 +316,23 @@ def test_a_command_whose_start_was_lost_still_ends() -> None:
     assert request.phase is Phase.OFFERED
     play.mark(MarkKind.EXECUTED, status=130, serial=5)
     assert (request.phase, request.exit_code) == (Phase.FINISHED, 130)
+
+
+def test_the_oldest_is_forgotten_and_only_the_newest_has_its_text() -> None:
+    known = KnownCommands()
+    commands = [Exec(str(number), number, None) for number in range(KEPT_COMMANDS + 1)]
+    for command in commands:
+        known.add(command, b"text %d" % command.serial)
+
+    assert known.find("0") is None
+    assert known.find("1") is commands[1]
+    assert known.text_of(commands[-1]) == b"text %d" % KEPT_COMMANDS
+    assert known.text_of(commands[1]) is None
+
+
+def test_the_id_of_a_refused_command_may_be_used_again() -> None:
+    known = KnownCommands()
+    known.add(Exec("a", 1, None), b"")
+    known.forget("a")
+    known.forget("a")
+    assert known.find("a") is None

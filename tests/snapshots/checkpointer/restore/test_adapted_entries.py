@@ -5,6 +5,7 @@ from __future__ import annotations
 import ipaddress
 import mmap
 import os
+import socket
 from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any
@@ -13,6 +14,7 @@ import pytest
 
 from holdfast.snapshots.checkpointer.restore import adapted_entries
 from holdfast.snapshots.checkpointer.restore.adapted_entries import (
+    adapt_accepted,
     adapt_sockets,
     adapt_terminals,
     half_closed,
@@ -49,6 +51,7 @@ class Entry:
     """A file of a snapshot that may be a socket."""
 
     isk: Isk | None = None
+    usk: Any = None
 
     def HasField(self, name: str) -> bool:  # noqa: N802 - protobuf's name
         return getattr(self, name) is not None
@@ -334,3 +337,14 @@ def test_what_keeps_memory_from_coming_on_demand() -> None:
     """A private mapping of a memory file; not one of another kind, and not a shared one."""
     assert adapted_entries.mapped_privately(Memory([Area(5), Area(5, flags=mmap.MAP_PRIVATE)]))
     assert not adapted_entries.mapped_privately(Memory([Area(5), Area(5, status=0, flags=mmap.MAP_PRIVATE)]))
+
+
+def test_only_accepted_connections_lose_the_mark_of_a_removed_name() -> None:
+    """A listener and a datagram socket are bound, and so is whatever waits for a connection."""
+    stream, datagram = socket.SOCK_STREAM, socket.SOCK_DGRAM
+    kinds = [(stream, ESTABLISHED), (stream, LISTEN), (datagram, ESTABLISHED), (datagram, CLOSE)]
+    entries = [Entry(usk=SimpleNamespace(type=kind, state=state, deleted=True)) for kind, state in kinds]
+
+    adapt_accepted([*entries, Entry()])
+
+    assert [entry.usk.deleted for entry in entries] == [False, True, True, True]

@@ -1,1 +1,0 @@
-"""Connections from this process to servers of the session."""

@@ -1,0 +1,211 @@
+"""A watch on the processes that were left running, which reports how they ended.
+
+Ends are detected in three ways: the reaper reports adopted processes; the kernel signals through a descriptor
+of the process; and a scan of all processes shows which are missing. Linux 6.15 and newer report an exit
+status through the descriptor alone, even after the parent has reaped the process; older kernels only until
+then. `deaths.py` decides which ends are reported and why a process died.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import os
+import struct
+from collections.abc import Callable
+
+from holdfast.procfs import process_stat
+from holdfast.runtime.guest.jobs.keeper import SESSION
+from holdfast.runtime.guest.jobs.reaper import Reaper
+from holdfast.runtime.guest.pulse import access
+from holdfast.runtime.guest.pulse.deaths import MemoryKills, ProcessEnd, Roster, is_left
+from holdfast.runtime.guest.pulse.origins import Origins
+from holdfast.runtime.guest.pulse.process_lineage import SHORT, ScannedProcess
+from holdfast.runtime.guest.pulse.sockets import Listening
+
+_ASK_AGAIN = 0.01
+_ASKS = 6
+"""Polls for the status: a parent reaps an ended process within moments, until then it may be unknown."""
+_JUST_NOW = 0.25
+_MAX_DURING = 4
+# From linux/pidfd.h: the first 64 bytes of struct pidfd_info, with the mask at the start and the wait status
+# at the end, and the request that fills it.
+_INFO_SIZE = 64
+_STATUS_AT = 60
+_EXIT = 1 << 3
+_GET_INFO = (3 << 30) | (_INFO_SIZE << 16) | (0xFF << 8) | 11
+_OOM_COUNTS = ("/sys/fs/cgroup/memory/memory.oom_control", "/sys/fs/cgroup/memory.events")
+
+Report = Callable[..., object]
+
+
+class DeathWatch:
+    """Reports `process_exited` and `oom`, and determines for others why their processes ended."""
+
+    def __init__(self, origins: Origins, reaper: Reaper, report: Report, kills: int | None = None) -> None:
+        """Start watching; `report` is called with the kind and the fields of an entry.
+
+        `kills` is the count of OOM kills that another supervisor has left.
+        """
+        self._origins = origins
+        self._report = report
+        self._roster = Roster()
+        self._listening = Listening()
+        self._kills = MemoryKills(memory_kills() if kills is None else kills)
+        self._keeper = reaper.keeper
+        self._descriptors: dict[int, int] = {}
+        self._asking: set[int] = set()
+        self._held = False
+        self._loop = asyncio.get_running_loop()
+        origins.observer = self
+        reaper.orphaned = self._collected
+
+    def cause(self, end: ProcessEnd) -> str:
+        """Return why a process ended that ended just now."""
+        self.count_kills()
+        return self._kills.cause(end, self._loop.time())
+
+    def count_kills(self) -> None:
+        """Check for new OOM kills, and report them."""
+        count = memory_kills()
+        self._keeper.hold(SESSION, 0, {"kills": count})
+        if new := self._kills.counted(count, self._loop.time()):
+            self._report("oom", kills=new, total=count, during=self._during())
+
+    def hold(self) -> None:
+        """Release everything that cannot be captured."""
+        self._held = True
+        for pid in list(self._descriptors):
+            self._close(pid)
+
+    def resume(self) -> None:
+        """Watch again. Processes that ended in the meantime are found missing."""
+        self._held = False
+        for pid in self._roster.watched:
+            self._open(pid)
+        self._origins.look()
+
+    def moved(self, table: list[ScannedProcess]) -> None:
+        """Note that all processes were restored."""
+        self._roster.moved(table)
+
+    def looked(self, table: list[ScannedProcess]) -> None:
+        """Process a scan of all processes."""
+        known, running = self._origins.known, self._origins.running
+        left = frozenset(each.pid for each in table if is_left(known(each.pid), running))
+        new, gone = self._roster.update(table, known, running, self._listening.ports(left))
+        for each in new:
+            self._open(each.pid)
+        for each in gone:
+            self._ended(each.pid)
+        for each in self._roster.watched.values():
+            each.command = access.command(each.pid, SHORT) or each.command
+        self.count_kills()
+
+    def _open(self, pid: int) -> None:
+        if self._held or pid in self._descriptors:
+            return
+        fd = pidfd_of(pid)
+        if fd is not None:
+            self._descriptors[pid] = fd
+            self._loop.add_reader(fd, self._readable, pid)
+
+    def _close(self, pid: int) -> None:
+        fd = self._descriptors.pop(pid, None)
+        if fd is not None:
+            self._loop.remove_reader(fd)
+            os.close(fd)
+
+    def _readable(self, pid: int) -> None:
+        self._loop.remove_reader(self._descriptors[pid])  # it stays readable from now on
+        self._ended(pid)
+
+    def _ended(self, pid: int) -> None:
+        if pid in self._roster.watched and pid not in self._asking:
+            self._asking.add(pid)
+            self._ask(pid, _ASKS)
+
+    def _ask(self, pid: int, asks: int) -> None:
+        if pid not in self._roster.watched:  # the reaper came first
+            self._asking.discard(pid)
+            return
+        end = end_of(pid, self._descriptors.get(pid))
+        if end is None and asks:
+            self._loop.call_later(_ASK_AGAIN * 2 ** (_ASKS - asks), self._ask, pid, asks - 1)
+            return
+        self._asking.discard(pid)
+        self._report_exit(pid, end or ProcessEnd())
+
+    def _collected(self, pid: int, code: int, status: int) -> None:
+        if pid in self._roster.watched:
+            self._report_exit(pid, ProcessEnd.of_child(code, status))
+
+    def _report_exit(self, pid: int, end: ProcessEnd) -> None:
+        each = self._roster.remove(pid)
+        self._close(pid)
+        if each is None:
+            return
+        self._report(
+            "process_exited",
+            pid=pid,
+            command=each.command,
+            origin=each.origin.as_dict(),
+            exit_code=end.exit_code,
+            signal=end.signal,
+            cause=self.cause(end),
+            ports=list(each.ports),
+            during=self._during(),
+        )
+
+    def _during(self) -> list[dict[str, str]]:
+        """Return the origins of what ran when it happened, and so may have caused it."""
+        return [origin.as_dict() for origin in self._origins.active(_JUST_NOW)[-_MAX_DURING:]]
+
+
+def pidfd_of(pid: int) -> int | None:
+    """Return a descriptor that becomes readable when the process ends, or None if there is no such process.
+
+    It must not be open while this process is being captured.
+    """
+    try:
+        return os.pidfd_open(pid)
+    except OSError:
+        return None
+
+
+def end_of(pid: int, fd: int | None) -> ProcessEnd | None:
+    """Return how the process ended, or None if that is not known, or not yet."""
+    if fd is not None:
+        info = bytearray(_INFO_SIZE)
+        struct.pack_into("=Q", info, 0, _EXIT)
+        try:
+            fcntl.ioctl(fd, _GET_INFO, info)
+        except OSError:
+            pass
+        else:
+            if struct.unpack_from("=Q", info)[0] & _EXIT:
+                return ProcessEnd.of_status(struct.unpack_from("=i", info, _STATUS_AT)[0])
+    return _end_of_zombie(pid)
+
+
+def memory_kills() -> int | None:
+    """Return how many processes the OOM killer killed here, or None if they are not counted."""
+    for path in _OOM_COUNTS:
+        for line in (access.read(path) or b"").splitlines():
+            name, _, count = line.partition(b" ")
+            if name == b"oom_kill" and count.isdigit():
+                return int(count)
+    return None
+
+
+def _end_of_zombie(pid: int) -> ProcessEnd | None:
+    """Read the wait status of a process that has not been reaped, see proc_pid_stat(5)."""
+    if (user := access.owner(pid)) is None:
+        return None
+    with access.reading_as(*user):
+        data = access.read(f"/proc/{pid}/stat") or b""
+    fields = process_stat.fields(data)
+    if len(fields) < 50 or fields[0] != b"Z":
+        return None
+    status = int(fields[49])
+    return ProcessEnd.of_status(status)
