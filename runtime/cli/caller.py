@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from holdfast.runtime.operations.context import Context
     from holdfast.runtime.operations.step import Step
 
+COMPLETION = "_HOLDFAST_COMPLETE"
+"""The variable by which a shell asks for completions: `complete_bash`, `source_zsh` and the like."""
+
 
 class EarlyOptions:
     """Options given before the verb: `holdfast --json ls` means `holdfast ls --json`."""

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable, Collection, Sequence
 
 from holdfast.runtime.cli import grammar, guesses, printing, reporting, verb_table
-from holdfast.runtime.cli.caller import EarlyOptions
+from holdfast.runtime.cli.caller import COMPLETION, EarlyOptions
 from holdfast.runtime.cli.grammar import Misuse, Words, argument, option
 
 TYPE_CHECKING = False
@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
     Call = Callable[[], int]
 
-COMPLETION = "_HOLDFAST_COMPLETE"
-"""The variable by which a shell asks for completions."""
 WRONG = 2
 """Exit code for wrong usage."""
 

@@ -11,9 +11,8 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 
 from holdfast.runtime.cli import grammar, help_pages, printing, verb_table
+from holdfast.runtime.cli.caller import COMPLETION
 
-VARIABLE = "_HOLDFAST_COMPLETE"
-"""The variable by which a shell asks; its value is `complete_bash`, `source_zsh` and the like."""
 _LINE = "_TYPER_COMPLETE_ARGS"
 _FISH_ACTION = "_TYPER_COMPLETE_FISH_ACTION"
 SCRIPTS: Mapping[str, str] = {
@@ -22,7 +21,7 @@ _holdfast_completion() {{
     local IFS=$'\\n'
     COMPREPLY=( $( env COMP_WORDS="${{COMP_WORDS[*]}}" \\
                    COMP_CWORD=$COMP_CWORD \\
-                   {VARIABLE}=complete_bash $1 ) )
+                   {COMPLETION}=complete_bash $1 ) )
     return 0
 }}
 
@@ -32,14 +31,14 @@ complete -o default -F _holdfast_completion holdfast
 #compdef holdfast
 
 _holdfast_completion() {{
-  eval $(env {_LINE}="${{words[1,$CURRENT]}}" {VARIABLE}=complete_zsh holdfast)
+  eval $(env {_LINE}="${{words[1,$CURRENT]}}" {COMPLETION}=complete_zsh holdfast)
 }}
 
 compdef _holdfast_completion holdfast
 """,
     "fish": "complete --command holdfast --no-files"
     + "".join(
-        f' --{how} "{open_}env {VARIABLE}=complete_fish {_FISH_ACTION}={action}'
+        f' --{how} "{open_}env {COMPLETION}=complete_fish {_FISH_ACTION}={action}'
         f' {_LINE}=(commandline -cp) holdfast{close}"'
         for how, action, open_, close in (
             ("arguments", "get-args", "(", ")"),
@@ -54,7 +53,7 @@ Items = Sequence[tuple[str, str]]
 
 def answer(early: grammar.Verb, environ: Mapping[str, str] = os.environ) -> tuple[str, int]:
     """Return the answer to the question of a shell, and the exit code."""
-    action, _, shell = environ.get(VARIABLE, "").partition("_")
+    action, _, shell = environ.get(COMPLETION, "").partition("_")
     if shell not in SCRIPTS or action not in ("source", "complete"):
         return "", 1
     if action == "source":
@@ -107,7 +106,7 @@ def _shown_in_zsh(items: Items) -> str:
 
 def _escaped(text: str) -> str:
     """Return a text for zsh's `_arguments`, within double quotes within single ones."""
-    for char, escaped in (('"', '""'), ("'", "''"), ("$", "\\$"), ("`", "\\`"), (":", "\\\\:")):
+    for char, escaped in (('"', '""'), ("'", "'\\''"), ("$", "\\$"), ("`", "\\`"), (":", "\\\\:")):
         text = text.replace(char, escaped)
     return text
 

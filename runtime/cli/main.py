@@ -93,10 +93,10 @@ def _elsewhere(given: list[str]) -> Callable[[], int] | None:
     """Return what runs a command line of any verb on another machine; None if the engine is on this one."""
     from holdfast.engine import engine_place
     from holdfast.errors import HoldfastError
-    from holdfast.runtime.cli import command_line, printing, reporting
+    from holdfast.runtime.cli import caller, printing, reporting
 
     here = ("--help", "-h", "--version", "--install-completion", "--show-completion")
-    if not given or given[0] in here or command_line.COMPLETION in os.environ:
+    if not given or given[0] in here or caller.COMPLETION in os.environ:
         return None
     try:
         place = engine_place.find()

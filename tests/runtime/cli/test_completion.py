@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.runtime.cli import command_line, completion, verb_table
+from holdfast.runtime.cli import caller, command_line, completion, verb_table
 from holdfast.runtime.store.store import Store
 
 
@@ -28,7 +28,7 @@ def named(home: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
 def asked(shell: str, line: str, action: str = "get-args") -> tuple[str, int]:
     """Return what a shell gets for a line, whose last word is being typed."""
     words = line.split()
-    environ = {completion.VARIABLE: f"complete_{shell}", "COMP_WORDS": line, "_TYPER_COMPLETE_ARGS": line}
+    environ = {caller.COMPLETION: f"complete_{shell}", "COMP_WORDS": line, "_TYPER_COMPLETE_ARGS": line}
     environ |= {"COMP_CWORD": str(len(words) - (not line.endswith(" ")))}
     return completion.answer(command_line.EARLY, environ | {"_TYPER_COMPLETE_FISH_ACTION": action})
 
@@ -94,8 +94,8 @@ def test_shells_complete_files_where_nothing_else_is_known(named: Any) -> None:
 
 def test_an_unknown_question_is_refused() -> None:
     for action in ("complete_tcsh", "source", "nothing_bash", ""):
-        assert completion.answer(command_line.EARLY, {completion.VARIABLE: action}) == ("", 1)
-    assert "compdef" in completion.answer(command_line.EARLY, {completion.VARIABLE: "source_zsh"})[0]
+        assert completion.answer(command_line.EARLY, {caller.COMPLETION: action}) == ("", 1)
+    assert "compdef" in completion.answer(command_line.EARLY, {caller.COMPLETION: "source_zsh"})[0]
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
@@ -117,15 +117,30 @@ def test_completion_is_installed_once(
     assert capsys.readouterr().out == completion.SCRIPTS[shell]
 
 
-@pytest.mark.skipif(shutil.which("bash") is None, reason="bash is not installed")
-def test_bash_itself_completes(named: Any, tmp_path: Path) -> None:
-    """With the script it sources, and the command on its path."""
+ASKING = {
+    "bash": "COMP_WORDS=(holdfast key l); COMP_CWORD=2; _holdfast_completion holdfast; echo ${COMPREPLY[@]}",
+    "zsh": "_arguments() { echo $1 }; words=(holdfast key l); CURRENT=3; _holdfast_completion",
+    "fish": "complete -C 'holdfast key l'",
+}
+SHOWN = {
+    "bash": "list\n",
+    "zsh": """*: :(("list":"List this home's keys and those it trusts."))\n""",
+    "fish": "list\tList this home's keys and those it trusts.\n",
+}
+
+
+@pytest.mark.parametrize("shell", ASKING)
+def test_shells_themselves_complete(shell: str, named: Any, tmp_path: Path) -> None:
+    """With the script that they source, and the command on their path."""
+    if shutil.which(shell) is None:
+        pytest.skip(f"{shell} is not installed")
     command = tmp_path / "holdfast"
     command.write_text(f'#!/bin/sh\nexec {sys.executable} -m holdfast "$@"\n')
     command.chmod(0o755)
-    script = completion.SCRIPTS["bash"] + (
-        "COMP_WORDS=(holdfast exec al); COMP_CWORD=2; _holdfast_completion holdfast; echo ${COMPREPLY[@]}"
-    )
+    script = completion.SCRIPTS[shell] + ASKING[shell]
+    if shell == "zsh":  # whose own functions for completion are not loaded
+        script = "compdef() { }\n" + script
     environment = os.environ | {"PATH": f"{tmp_path}:{os.environ['PATH']}"}
-    done = subprocess.run(["bash", "-c", script], env=environment, capture_output=True, text=True, timeout=60)
-    assert done.stdout == "alpha\n"
+    called = ["zsh", "-f", "-c", script] if shell == "zsh" else [shell, "-c", script]
+    done = subprocess.run(called, env=environment, capture_output=True, text=True, timeout=60)
+    assert done.stdout == SHOWN[shell], done.stderr
