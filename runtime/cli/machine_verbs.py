@@ -12,7 +12,6 @@ from holdfast.runtime.cli.arguments import JSON
 from holdfast.runtime.cli.caller import context_of, controller, is_over_a_url, wants_json
 from holdfast.runtime.cli.grammar import argument, examples, option
 from holdfast.runtime.cli.reporting import Exit
-from holdfast.runtime.lifecycle.load_image import is_path
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -184,6 +183,8 @@ def choose(
         InvalidArgument: what was asked does not go together, or names files that a server does not see.
         ImageError, EngineError: the image cannot be had.
     """
+    from holdfast.runtime.lifecycle.load_image import is_path
+
     _check_build(folder, devcontainer, what=bool(file or arguments or target), how=bool(network or remote))
     if folder is not None and image is not None:
         raise InvalidArgument("cannot use two images: leave out --build or --image")

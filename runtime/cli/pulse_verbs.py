@@ -20,14 +20,13 @@ from holdfast.runtime.cli.arguments import JSON, SESSION_REF
 from holdfast.runtime.cli.caller import controller, wants_json
 from holdfast.runtime.cli.grammar import examples, option
 from holdfast.runtime.cli.reporting import Exit
-from holdfast.runtime.pulse.pulse import AskedFile, Listener, Port, Pulse
-from holdfast.runtime.pulse.pulse_text import COMMAND, ORIGIN, file_line, process_line, short, socket_line
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
     from holdfast.runtime.api.session import Session
+    from holdfast.runtime.pulse.pulse import AskedFile, Listener, Port, Pulse
 
 NO_ANSWER = 3
 SHORTEST = 0.2
@@ -195,15 +194,18 @@ def port_lines(found: Port) -> Iterator[str]:
 
 
 def _listener(number: int, listener: Listener) -> str:
+    from holdfast.runtime.pulse import pulse_text
+
     socket, process = listener.socket, listener.process
     parts = [f"port {number}: {socket.protocol} at {socket.local}"]
     if process is not None:
-        parts.append(f"{short(process.command, COMMAND)} (pid {process.pid}, {process.user})")
+        parts.append(
+            f"{pulse_text.short(process.command, pulse_text.COMMAND)} (pid {process.pid}, {process.user})"
+        )
         parts.append(f"started {seconds(process.age)} ago")
         if process.origin is not None and process.origin.kind in ("command", "cell", "job"):
-            parts.append(
-                f"by {process.origin.kind} {short(process.origin.command or process.origin.id, ORIGIN)}"
-            )
+            cause = pulse_text.short(process.origin.command or process.origin.id, pulse_text.ORIGIN)
+            parts.append(f"by {process.origin.kind} {cause}")
     match listener.answer:
         case "accepted":
             parts.append("answers" + (f": {listener.first_line}" if listener.first_line else ""))
@@ -220,11 +222,13 @@ def _listener(number: int, listener: Listener) -> str:
 
 def process_lines(pulse: Pulse, pid: int) -> Iterator[str]:
     """Return the lines on one process."""
+    from holdfast.runtime.pulse import pulse_text
+
     found, detail = pulse.process(pid), pulse.detail
     if found is None:
         yield f"process {pid}: there is none"
         return
-    yield process_line(found)
+    yield pulse_text.process_line(found)
     yield f"  state {found.state} · parent {found.ppid} · group {found.group} · terminal {found.terminal}"
     if found.origin is not None:
         origin = found.origin
@@ -241,10 +245,12 @@ def process_lines(pulse: Pulse, pid: int) -> Iterator[str]:
 
 
 def _belongings(pulse: Pulse, pid: int) -> Iterator[str]:
+    from holdfast.runtime.pulse import pulse_text
+
     for socket in pulse.sockets:
         if socket.local_port is not None and any(owner.pid == pid for owner in socket.owners):
-            yield socket_line(socket, pulse)
-    yield from (file_line(file, pulse) for file in pulse.files if file.pid == pid)
+            yield pulse_text.socket_line(socket, pulse)
+    yield from (pulse_text.file_line(file, pulse) for file in pulse.files if file.pid == pid)
     others = [f"{each.fd} {each.path}" for each in pulse.descriptors if each.pid == pid]
     if others:
         yield f"also open: {', '.join(others)}"
@@ -259,10 +265,12 @@ def _table(name: str, values: Mapping[str, int]) -> str:
 
 def file_lines(found: AskedFile, pulse: Pulse) -> Iterator[str]:
     """Return the lines on a file, and which processes have it open."""
+    from holdfast.runtime.pulse import pulse_text
+
     if found.exists:
         when = datetime.fromtimestamp(found.modified or 0, UTC).isoformat(timespec="seconds")
         about = f"{found.kind}, {size(found.size or 0)}, changed {when}"
     else:
         about = "there is none"
     yield f"{found.path}: {about}" + ("" if found.opened else "; no process has it open")
-    yield from (f"  {file_line(each, pulse)}" for each in found.opened)
+    yield from (f"  {pulse_text.file_line(each, pulse)}" for each in found.opened)
