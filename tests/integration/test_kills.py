@@ -20,7 +20,7 @@ from bench.faults.victims import VICTIMS
 from holdfast.errors import HoldfastError, SessionUnhealthy
 from holdfast.runtime.api.controller import Holdfast
 from holdfast.runtime.api.session import Session
-from holdfast.runtime.sessions import after_capture, health
+from holdfast.runtime.sessions import after_capture
 from holdfast.snapshots.checkpointer.ground import pidfd_files
 from holdfast.snapshots.link import CheckpointerLink
 
@@ -173,8 +173,8 @@ def test_an_unresponsive_session_is_reported(
 ) -> None:
     """After a capture that was cut short; with the way back, until it answers again."""
     session, pid = deaf
-    monkeypatch.setattr(health, "REPLY_SECONDS", 0.2)
-    monkeypatch.setattr(health, "GLANCE", 0.2)
+    monkeypatch.setattr(after_capture, "REPLY_SECONDS", 0.2)
+    monkeypatch.setattr(after_capture, "GLANCE", 0.2)
 
     after_capture.look(hf.context, session.row)
 
@@ -185,7 +185,7 @@ def test_an_unresponsive_session_is_reported(
         hf.session("deaf").snapshot()
 
     os.kill(pid, signal.SIGCONT)
-    monkeypatch.setattr(health, "GLANCE", 60.0)
+    monkeypatch.setattr(after_capture, "GLANCE", 60.0)
     assert hf.session("deaf").exec("echo here").text == "here\n"
     assert hf.session("deaf").row.details.get("unhealthy") is None
 
@@ -195,12 +195,12 @@ def test_an_unresponsive_session_can_be_rewound(
 ) -> None:
     """The command in the message works, though nothing can be kept of the present."""
     session, _ = deaf
-    monkeypatch.setattr(health, "REPLY_SECONDS", 0.2)
-    monkeypatch.setattr(health, "GLANCE", 0.2)
+    monkeypatch.setattr(after_capture, "REPLY_SECONDS", 0.2)
+    monkeypatch.setattr(after_capture, "GLANCE", 0.2)
     after_capture.look(hf.context, session.row)
 
     hf.session("deaf").rewind("before", discard=True)
 
     # The container that did not answer is marked, not the session.
-    monkeypatch.setattr(health, "answers", lambda *_: False)
+    monkeypatch.setattr(after_capture, "answers", lambda *_: False)
     assert hf.session("deaf").exec("echo here").text == "here\n"

@@ -137,13 +137,14 @@ from pathlib import Path
 from holdfast.snapshots.bundle.endpoints import BlobDescriptor
 from holdfast.snapshots.registry.registry_endpoint import RegistryDestination
 from holdfast.snapshots.registry.reference import Reference
-from holdfast.snapshots.registry.http_client import Wire
+from holdfast.snapshots.registry.http_client import HttpClient
 
 reference, folder, digest, chunk = sys.argv[1:]
 layer = Path(folder, "layer")
 blob = BlobDescriptor("application/octet-stream", digest, layer.stat().st_size)
+client = HttpClient(Reference.parse(reference))
 with (
-    RegistryDestination(Wire(Reference.parse(reference)), Path(folder, "uploads"), chunk=int(chunk)) as end,
+    RegistryDestination(client, Path(folder, "uploads"), chunk=int(chunk)) as end,
     layer.open("rb") as file,
 ):
     end.put(blob, file)

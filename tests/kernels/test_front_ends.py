@@ -207,7 +207,11 @@ def test_shutdown_is_confirmed_and_ends_nothing(guest: Guest) -> None:
 def test_the_death_of_the_process_answers_what_was_asked(guest: Guest) -> None:
     """The running execution and those behind it end; another process starts by itself."""
     with front_end(guest, "one") as front:
-        ids = [front.execute("import os; os._exit(3)"), front.execute("1"), front.execute("2")]
+        ids = [
+            front.execute("import os, time; time.sleep(1); os._exit(3)"),
+            front.execute("1"),
+            front.execute("2"),
+        ]
         replies: dict[str, str] = {}
         states = []
         while len(replies) < len(ids) or "starting" not in states:

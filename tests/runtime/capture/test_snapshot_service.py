@@ -12,7 +12,7 @@ from holdfast.base.home import Home
 from holdfast.errors import CaptureFailed, InvalidArgument, SessionDead, SessionError
 from holdfast.runtime.capture import capture, snapshot_service
 from holdfast.runtime.operations.context import Context
-from holdfast.runtime.sessions import health
+from holdfast.runtime.sessions import after_capture
 from holdfast.runtime.store.rows import SessionRow
 
 NOTHING: dict[str, list[str]] = {"snapshots": [], "operations": [], "staging": []}
@@ -25,8 +25,8 @@ def engine() -> FakeEngine:
 
 @pytest.fixture
 def context(home: Home, engine: FakeEngine, monkeypatch: pytest.MonkeyPatch) -> Context:
-    monkeypatch.setattr(health, "answers", lambda *_: True)
-    monkeypatch.setattr(health, "_mend", lambda *_: None)  # asks the checkpointer
+    monkeypatch.setattr(after_capture, "answers", lambda *_: True)
+    monkeypatch.setattr(after_capture, "_mend", lambda *_: None)  # asks the checkpointer
     return context_of(home, engine)
 
 

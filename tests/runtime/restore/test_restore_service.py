@@ -15,7 +15,7 @@ from holdfast.runtime.operations.context import Context
 from holdfast.runtime.restore import restore_service
 from holdfast.runtime.restore.rewind import rewind
 from holdfast.runtime.restore.rewind.rewind import Wish
-from holdfast.runtime.sessions import health
+from holdfast.runtime.sessions import after_capture
 from holdfast.runtime.store.rows import OperationRow, SessionRow, SnapshotRow
 
 WISH = Wish(keep=None, discard=True, force=False, reason=None)
@@ -154,8 +154,8 @@ def test_a_rewind_that_fails_lets_the_old_container_continue(
     monkeypatch.setattr("holdfast.engine.networks.leave", lambda *_: engine.asked.append("leave"))
     monkeypatch.setattr("holdfast.engine.networks.join", lambda *_: engine.asked.append("join"))
     monkeypatch.setattr("holdfast.runtime.egress.attempt_log.glance", lambda *_: None)
-    monkeypatch.setattr(health, "answers", lambda *_: True)
-    monkeypatch.setattr(health, "_mend", lambda *_: None)  # asks the checkpointer
+    monkeypatch.setattr(after_capture, "answers", lambda *_: True)
+    monkeypatch.setattr(after_capture, "_mend", lambda *_: None)  # asks the checkpointer
 
     def fail(_restoring: Any, *_: Any) -> None:
         assert engine.states["c-work"].paused
