@@ -163,7 +163,7 @@ class Incoming:
             passphrase: it was encrypted with. A bundle encrypted for a key of this home needs none.
             key_passphrase: of that key, if it has one.
             progress: called with the bytes done, and the total.
-            options: network, allow, memory, cpus, pids, user, workdir of sessions made of it; those of
+            options: network, allow, deny, memory, cpus, pids, user, workdir of sessions made of it; those of
                 the bundle do not count.
 
         Raises:
@@ -204,7 +204,7 @@ class Incoming:
             key_passphrase: of that key, if it has one.
             plain_http: without TLS, even from a registry on another machine.
             progress: called with the bytes done, and the total.
-            options: network, allow, memory, cpus, pids, user, workdir of sessions made of it; those of
+            options: network, allow, deny, memory, cpus, pids, user, workdir of sessions made of it; those of
                 the bundle do not count.
 
         Raises:

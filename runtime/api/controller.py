@@ -184,8 +184,8 @@ class Holdfast:
             name: must be free; by default one is generated.
             remove: remove the session at the end of a `with` block, however that ends.
             policy: when it is captured automatically, as for `Session.policy`.
-            template: start from this template, or other snapshot; of the options, network, allow, memory,
-                cpus and pids can then be chosen, and those of the captured session are the default.
+            template: start from this template, or other snapshot; of the options, network, allow, deny,
+                memory, cpus and pids can then be chosen, and those of the captured session are the default.
             warm: start from a template of a fresh session of this image and these options, whose kernel is
                 ready. The first such start makes it.
             devcontainer: a folder with a devcontainer.json: its image, variables and user; the folder is
@@ -194,7 +194,7 @@ class Holdfast:
             build_network: of the steps, if a devcontainer builds its image, as for `images.build`.
             remote_sources: what its Dockerfile names may be fetched by the engine, as for `images.build`.
             labels: what to find it by, as for `Session.set_labels`.
-            options: image, network, allow, domains, secrets (texts `NAME@HOST=SOURCE`), memory, disk,
+            options: image, network, allow, deny, domains, secrets (texts `NAME@HOST=SOURCE`), memory, disk,
                 cpus, pids, user, env, mounts, workdir, read_only, writable, shell, kernel, python, as in
                 `SessionOptions`.
 
@@ -344,6 +344,7 @@ class Holdfast:
         *,
         network: str | None = None,
         allow: Sequence[str] = (),
+        deny: Sequence[str] = (),
         eager: bool = False,
     ) -> list[Session]:
         """Fork the session or snapshot that `ref` refers to, as `Session.fork` or `Snapshot.fork`."""
@@ -355,7 +356,7 @@ class Holdfast:
             except SnapshotNotFound:
                 text = str(missing).replace("session", "session or snapshot", 1)
                 raise SessionNotFound(text, hint=missing.hint) from None
-        return source.fork(n, name, network=network, allow=allow, eager=eager)
+        return source.fork(n, name, network=network, allow=allow, deny=deny, eager=eager)
 
     def fits(self, source: str, *, plain_http: bool = False) -> Ladder:
         """Return what is possible here with a snapshot, or with a bundle at a path or reference, and why not

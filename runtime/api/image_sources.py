@@ -30,6 +30,7 @@ class ImageSources:
         target: str | None = None,
         network: Literal["internet", "none", "engine"] | None = None,
         allow: Sequence[str] = (),
+        deny: Sequence[str] = (),
         remote_sources: bool = False,
     ) -> str:
         """Build an image of a folder with a Dockerfile, and return its name.
@@ -46,6 +47,7 @@ class ImageSources:
             network: of the steps: `internet` (the default), `none`, or `engine`, which is the engine's own,
                 without rules.
             allow: destinations `HOST:PORT` that steps reach although they are private, as for a session.
+            deny: addresses and networks that steps do not reach, as for a session.
             remote_sources: the engine may fetch, from the host's network, what the Dockerfile names: URLs of
                 ADD, a foreign frontend, images of registries on this machine.
 
@@ -58,7 +60,7 @@ class ImageSources:
         """
         from holdfast.runtime.lifecycle import image_build
 
-        rights = image_build.BuildRights.of(network, allow, remote=remote_sources)
+        rights = image_build.BuildRights.of(network, allow, deny, remote=remote_sources)
         wanted = image_build.ImageBuild.of(folder, file, None, target, private=arguments, rights=rights)
         return image_build.build(self._context, wanted)
 

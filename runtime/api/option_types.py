@@ -14,6 +14,7 @@ class NewOptions(TypedDict, total=False):
     image: str | None
     network: Literal["internet", "none", "open", "domains"] | str | None
     allow: Sequence[str] | None
+    deny: Sequence[str] | None
     domains: Sequence[str] | None
     secrets: Sequence[str] | None
     memory: int | str | None

@@ -45,7 +45,8 @@ class SessionNetwork:
     def allow(self, *places: str) -> Session:
         """Let the session reach HOST:PORT as well: at once if it runs, else when it is resumed.
 
-        A name stands for the addresses it has now, also in earlier exceptions.
+        An address or a network without a port is no longer denied; nothing private is opened by it. A name
+        stands for the addresses it has now, also in earlier exceptions.
 
         Raises:
             InvalidArgument: the session has no network, or a name no address.
@@ -68,10 +69,15 @@ class SessionNetwork:
         *,
         allow: Sequence[str] = (),
         disallow: Sequence[str] = (),
+        deny: Sequence[str] = (),
+        no_deny: Sequence[str] = (),
         domains: Sequence[str] = (),
         no_domains: Sequence[str] = (),
     ) -> Session:
         """Change the network rules in one step. `network` is `internet` or `open`.
+
+        `deny` are addresses and networks that the session no longer reaches, except for what is allowed;
+        `no_deny` lifts some of them.
 
         Raises:
             InvalidArgument, NetworkNotClosed, SessionBusy, StoreError, EngineError: nothing was changed.
@@ -85,6 +91,8 @@ class SessionNetwork:
             network=network,
             allow=allow,
             disallow=disallow,
+            deny=deny,
+            no_deny=no_deny,
             domains=domains,
             no_domains=no_domains,
         )

@@ -161,15 +161,16 @@ class SessionSnapshots:
         *,
         network: str | None = None,
         allow: Sequence[str] = (),
+        deny: Sequence[str] = (),
         eager: bool = False,
     ) -> list[Session]:
         """Make n sessions that continue from this instant; this one also continues. All of them or none.
 
-        `network`, `allow` and `eager` are as for `Snapshot.fork`.
+        `network`, `allow`, `deny` and `eager` are as for `Snapshot.fork`.
         """
         taken = self.snapshot()
         try:
-            return taken.fork(n, name, network=network, allow=allow, eager=eager)
+            return taken.fork(n, name, network=network, allow=allow, deny=deny, eager=eager)
         except BaseException:
             # The snapshot was only taken for the forks.
             taken.remove()

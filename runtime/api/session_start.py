@@ -97,7 +97,8 @@ def _started(
         from holdfast.runtime.api import devcontainer_start
         from holdfast.runtime.lifecycle.image_build import BuildRights
 
-        rights = BuildRights.of(build_network, options.get("allow") or (), remote=remote_sources)
+        lists = (options.get(name) or () for name in ("allow", "deny"))
+        rights = BuildRights.of(build_network, *lists, remote=remote_sources)
         return devcontainer_start.start(context, devcontainer, name, options, cold, rights)
     if template is not None:
         if warm:

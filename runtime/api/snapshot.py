@@ -162,6 +162,7 @@ class Snapshot:
         rung: Name | None = None,
         network: str | None = None,
         allow: Sequence[str] = (),
+        deny: Sequence[str] = (),
         keep_id: bool = False,
     ) -> Session:
         """Make a session that continues from here: a copy of the captured one, with an id of its own.
@@ -173,6 +174,7 @@ class Snapshot:
             network: what it can reach, `internet`, `none` or `open`; by default as for the captured
                 session.
             allow: exceptions, HOST:PORT, in addition to those of the captured session.
+            deny: addresses and networks to close, in addition to those of the captured session.
             keep_id: it is no copy, but the captured session itself, under its id and, unless `name` says
                 otherwise, its name: because its machine is lost, or because it was removed.
 
@@ -182,11 +184,11 @@ class Snapshot:
             SessionExists, SnapshotDamaged, RestoreFailed: nothing is left of it; the snapshot is untouched.
         """
         if not keep_id:
-            return self.fork(1, name, rung=rung, network=network, allow=allow, eager=True)[0]
+            return self.fork(1, name, rung=rung, network=network, allow=allow, deny=deny, eager=True)[0]
         from holdfast.runtime.api.session import Session
         from holdfast.runtime.restore import recover_session
 
-        row = recover_session.recover(self._context, self._row, name, rung, network, allow)
+        row = recover_session.recover(self._context, self._row, name, rung, network, allow, deny)
         return Session(self._context, row)
 
     def recorded(self) -> list[Recorded]:
@@ -276,6 +278,7 @@ class Snapshot:
         rung: Name | None = None,
         network: str | None = None,
         allow: Sequence[str] = (),
+        deny: Sequence[str] = (),
         eager: bool = False,
     ) -> list[Session]:
         """Make n sessions that continue from here: called name, or name-1, name-2, … All of them or none.
@@ -285,9 +288,10 @@ class Snapshot:
         Args:
             n: how many.
             name: must be free; by default they are generated.
-            rung: as for `restore`, like `network` and `allow`.
+            rung: as for `restore`, like `network`, `allow` and `deny`.
             network: see `rung`.
             allow: see `rung`.
+            deny: see `rung`.
             eager: load all memory at once, in the background.
         """
         from holdfast.runtime.api.session import Session
@@ -296,7 +300,7 @@ class Snapshot:
         if not 1 <= n <= FORKS:
             raise InvalidArgument(f"cannot fork {n} times: the number must be from 1 to {FORKS}")
         rows = restore_service.restore(
-            self._context, self._row, name, n, rung, network, allow, on_touch=not eager
+            self._context, self._row, name, n, rung, network, allow, deny, on_touch=not eager
         )
         return [Session(self._context, row) for row in rows]
 

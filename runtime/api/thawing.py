@@ -108,7 +108,7 @@ class Thawing:
             key_passphrase: of the key of this home that it was encrypted for.
             plain_http: without TLS, even from a registry on another machine.
             progress: called with the bytes done, and the total, during the import.
-            options: network and allow of the session, as for `Snapshot.restore`; memory, cpus and pids,
+            options: network, allow and deny of the session, as for `Snapshot.restore`; memory, cpus and pids,
                 if it is from elsewhere.
 
         Raises:
@@ -165,7 +165,7 @@ def _found(
             if not Path(source).exists() and not source.endswith(SUFFIX):
                 raise
         else:
-            if fixed := sorted(options.keys() - {"network", "allow"}):
+            if fixed := sorted(options.keys() - {"network", "allow", "deny"}):
                 raise InvalidArgument(
                     f"cannot choose {', '.join(fixed)}: the snapshot is of this home",
                     hint="they can be chosen for what comes from a file or a registry",

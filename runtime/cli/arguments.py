@@ -85,6 +85,11 @@ DOMAIN = option(
 ALLOW = option(
     "--allow", metavar="HOST:PORT", help="Allow this address, network or name as well. Repeatable."
 )
+DENY = option(
+    "--deny",
+    metavar="ADDRESS|NETWORK",
+    help="Deny this address or network, except what is allowed of it. Repeatable.",
+)
 REASON = option("--reason", metavar="TEXT", help="Why, for the journal.")
 RAW = option("--raw", help="Pass the session's output to your terminal unfiltered.")
 NAME_OPTION = option("--name", help="Name of the new session.")

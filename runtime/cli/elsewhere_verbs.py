@@ -13,6 +13,7 @@ from holdfast.runtime.cli import printing
 from holdfast.runtime.cli.arguments import (
     ALLOW,
     AS,
+    DENY,
     JSON,
     NAME_OPTION,
     NETWORK,
@@ -83,6 +84,7 @@ def restore(
     *,
     network: str | None,
     allow: Sequence[str],
+    deny: Sequence[str],
     keep_id: bool,
     as_json: bool,
 ) -> Session:
@@ -92,7 +94,7 @@ def restore(
     try:
         if least is not None and wanted is None:
             wanted = choose_rung(snapshot.fits(), None, least, verb="restore", source=snapshot.name)
-        return snapshot.restore(name, rung=wanted, network=network, allow=allow, keep_id=keep_id)
+        return snapshot.restore(name, rung=wanted, network=network, allow=allow, deny=deny, keep_id=keep_id)
     except LiveUnsupported as error:
         printing.fail(error, as_json=as_json)
         raise Exit(IMPOSSIBLE) from error
@@ -150,6 +152,7 @@ def thaw(
     cpus: float | None = option(help="Limit in cores, such as 1.5."),
     network: str | None = NETWORK,
     allow: list[str] | None = ALLOW,
+    deny: list[str] | None = DENY,
     passphrase: bool = OPENING_PASSPHRASE,
     plain_http: bool = PLAIN_HTTP,
     attach: bool | None = option(
@@ -167,7 +170,7 @@ def thaw(
     as_json = wants_json(json)
     check_commands(as_, run=run_commands)
     secret = opening_passphrase(ask=passphrase)
-    options = given(memory=memory, cpus=cpus, network=network, allow=allow)
+    options = given(memory=memory, cpus=cpus, network=network, allow=allow, deny=deny)
     with controller() as holdfast:
         try:
             with bar("importing") as progress:

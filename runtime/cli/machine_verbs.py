@@ -175,6 +175,7 @@ def choose(
     entrypoint: bool,
     network: str | None = None,
     allow: Sequence[str] = (),
+    deny: Sequence[str] = (),
     remote: bool = False,
 ) -> str | None:
     """Return the name of the image for a session, built, loaded or pulled as asked; None for the usual one.
@@ -211,6 +212,7 @@ def choose(
             target=target,
             network=where,
             allow=allow,
+            deny=deny,
             remote_sources=remote,
         )
     if image is None:

@@ -8,6 +8,7 @@ from holdfast.errors import InvalidArgument
 from holdfast.runtime.cli import printing
 from holdfast.runtime.cli.arguments import (
     ALLOW,
+    DENY,
     DOMAIN,
     JSON,
     NAME_OPTION,
@@ -93,6 +94,7 @@ def new(
         entrypoint=entrypoint,
         network=build_network,
         allow=options.get("allow", ()),
+        deny=options.get("deny", ()),
         remote=allow_remote_sources,
     )
     new = partial(holdfast.new)
@@ -155,8 +157,12 @@ def rm(sessions: list[str] = SESSION_REFS, json: bool = JSON) -> None:
 def network(
     session: str = SESSION_REF,
     allow: list[str] | None = ALLOW,
+    deny: list[str] | None = DENY,
     disallow: list[str] | None = option(
         "--disallow", metavar="HOST:PORT", help="Revoke this exception. Repeatable."
+    ),
+    no_deny: list[str] | None = option(
+        "--no-deny", metavar="ADDRESS|NETWORK", help="Lift this denial. Repeatable."
     ),
     domain: list[str] | None = DOMAIN,
     no_domain: list[str] | None = option(
@@ -168,11 +174,13 @@ def network(
     """Show what a session can reach and what it was refused; with options, change it first."""
     with controller() as holdfast:
         found = holdfast.session(session)
-        if allow or disallow or domain or no_domain or kind:
+        if allow or disallow or deny or no_deny or domain or no_domain or kind:
             found.change_network(
                 kind,
                 allow=allow or (),
                 disallow=disallow or (),
+                deny=deny or (),
+                no_deny=no_deny or (),
                 domains=domain or (),
                 no_domains=no_domain or (),
             )
@@ -191,6 +199,7 @@ def network_lines(reached: Reach, now: datetime) -> list[str]:
     for what, items in (
         ("domains", reached.domains),
         ("secrets", secrets),
+        ("denied", reached.deny),
         ("allowed", reached.allow),
         ("home", reached.home_allow),
         ("names by", reached.resolvers),

@@ -9,6 +9,7 @@ from holdfast.runtime.cli import printing
 from holdfast.runtime.cli.arguments import (
     ALLOW,
     AS,
+    DENY,
     EITHER_REF,
     JSON,
     NAME_OPTION,
@@ -129,6 +130,7 @@ def restore(
     run_commands: bool = RUN_COMMANDS,
     network: str | None = NETWORK,
     allow: list[str] | None = ALLOW,
+    deny: list[str] | None = DENY,
     keep_id: bool = option("--keep-id", help="No copy: the session itself, under its id and name."),
     json: bool = JSON,
 ) -> None:
@@ -138,7 +140,15 @@ def restore(
     elsewhere_verbs.check_commands(as_, run=run_commands)
     found, as_json = _snapshot(snapshot), wants_json(json)
     made = elsewhere_verbs.restore(
-        found, name, as_, require, network=network, allow=allow or (), keep_id=keep_id, as_json=as_json
+        found,
+        name,
+        as_,
+        require,
+        network=network,
+        allow=allow or (),
+        deny=deny or (),
+        keep_id=keep_id,
+        as_json=as_json,
     )
     again = elsewhere_verbs.run_again(found, made, as_json=as_json) if run_commands else []
     if as_json:
@@ -155,11 +165,14 @@ def fork(
     count: int = option("-n", "--count", default=1, help="How many copies."),
     network: str | None = NETWORK,
     allow: list[str] | None = ALLOW,
+    deny: list[str] | None = DENY,
     eager: bool = option("--eager", help="Load all memory now; else large heaps when they are touched."),
     json: bool = JSON,
 ) -> None:
     """Start copies of a session's present state, or of a snapshot."""
-    made = controller().fork(source, count, name, network=network, allow=allow or (), eager=eager)
+    made = controller().fork(
+        source, count, name, network=network, allow=allow or (), deny=deny or (), eager=eager
+    )
     if wants_json(json):
         printing.emit([session.as_dict() for session in made])
     else:

@@ -11,7 +11,7 @@ from pathlib import Path
 from holdfast.base.home import Home
 from holdfast.errors import InvalidArgument
 from holdfast.runtime.cli import printing
-from holdfast.runtime.cli.arguments import ALLOW, JSON, NETWORK, SNAPSHOT_REF
+from holdfast.runtime.cli.arguments import ALLOW, DENY, JSON, NETWORK, SNAPSHOT_REF
 from holdfast.runtime.cli.caller import EarlyOptions, controller, wants_json
 from holdfast.runtime.cli.grammar import argument, examples, option
 from holdfast.runtime.transfer import bundle_trust
@@ -111,12 +111,13 @@ def import_(
     cpus: float | None = CORES,
     network: str | None = NETWORK,
     allow: list[str] | None = ALLOW,
+    deny: list[str] | None = DENY,
     passphrase: bool = OPENING_PASSPHRASE,
     json: bool = JSON,
 ) -> None:
     """Import a snapshot from a file. It must be signed by a key you trust."""
     where = _end(file, sys.stdin.fileno, "import from")
-    limits = given(memory=memory, cpus=cpus, network=network, allow=allow)
+    limits = given(memory=memory, cpus=cpus, network=network, allow=allow, deny=deny)
     secret = opening_passphrase(ask=passphrase)
     with controller() as holdfast, bar("importing") as progress:
         found = holdfast.import_(
@@ -278,12 +279,13 @@ def pull(
     cpus: float | None = CORES,
     network: str | None = NETWORK,
     allow: list[str] | None = ALLOW,
+    deny: list[str] | None = DENY,
     passphrase: bool = OPENING_PASSPHRASE,
     plain_http: bool = PLAIN_HTTP,
     json: bool = JSON,
 ) -> None:
     """Import a snapshot from a registry. It must be signed by a key you trust."""
-    limits = given(memory=memory, cpus=cpus, network=network, allow=allow)
+    limits = given(memory=memory, cpus=cpus, network=network, allow=allow, deny=deny)
     secret = opening_passphrase(ask=passphrase)
     with controller() as holdfast, bar("pulling") as progress:
         found = holdfast.pull(

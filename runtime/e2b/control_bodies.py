@@ -1,7 +1,7 @@
 """Bodies of the control plane: requests, what sessions cannot honor of them, and sandboxes as answers.  Pure.
 
-The wire allows and denies single destinations; a session reaches the internet, a list of domains, or
-nothing. Anything else is refused: a network is never wider or narrower than the client asked for. A page of
+What is allowed takes precedence over what is denied. Sessions cannot have all that the wire can say; such a
+request is refused: a network is never wider or narrower than the client asked for. A page of
 a list ends with a token, the time and the id of its last row: rows that come or go between two pages
 neither hide nor repeat others.
 """
@@ -13,10 +13,9 @@ import binascii
 import os
 import re
 import shutil
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from ipaddress import ip_network
 from typing import Annotated, Any, Generic, Literal, TypeVar
 from urllib.parse import parse_qsl, unquote
 
@@ -28,11 +27,15 @@ from holdfast.errors import InvalidArgument
 from holdfast.runtime.e2b.connect_wire import NotOffered, WireBody
 from holdfast.runtime.e2b.sandbox_access import SandboxTokens
 from holdfast.runtime.e2b.sandbox_lives import SandboxFacts
+from holdfast.runtime.egress import session_policy
 from holdfast.runtime.lifecycle import chosen_image
+from holdfast.runtime.sessions import network_exceptions
+from holdfast.runtime.sessions.network_exceptions import Allowed
 from holdfast.runtime.store.rows import SessionRow, SnapshotRow
+from holdfast.snapshots.checkpointer.egress.netrules import Network
 
 HOST = r"^([A-Za-z0-9._:\[\]-]|\$\{PORT\})+$"
-EVERYTHING = ("0.0.0.0/0", "::/0")
+_EVERYTHING = ("0.0.0.0/0", "::/0")
 Places = Annotated[list[Annotated[str, Field(max_length=300)]], Field(max_length=200)]
 
 
@@ -57,10 +60,29 @@ class NetworkUpdate(NetworkBody):
 
 @dataclass(frozen=True, slots=True)
 class NetworkWish:
-    """The network of a session; None if the client did not choose one."""
+    """The network of a session; None if the client did not choose one.
+
+    `allow` and `deny` are those of a session that a client gave it: all of them, in place of earlier ones.
+    """
 
     network: Literal["internet", "none", "domains"] | None = None
     domains: tuple[str, ...] = ()
+    allow: tuple[str, ...] = ()
+    deny: tuple[str, ...] = ()
+
+    @property
+    def closed(self) -> NetworkWish:
+        """The same of a session that keeps its interface: nothing is a network whose addresses are denied."""
+        return NetworkWish("internet", deny=_EVERYTHING) if self.network == "none" else self
+
+    def options(self, kept: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the options for a session with the options `kept`, of which exceptions with a port stay.
+
+        This wire cannot say these: they are of whoever made the session on this machine.
+        """
+        said = {"domains": list(self.domains), "allow": list(self.allow), "deny": list(self.deny)}
+        own = [text for text in kept.get("allow", ()) if Allowed.parse(text).port is not None]
+        return said | {"allow": [*own, *self.allow]}
 
 
 def network_wish(internet: bool | None, body: NetworkBody | None) -> NetworkWish:
@@ -71,28 +93,25 @@ def network_wish(internet: bool | None, body: NetworkBody | None) -> NetworkWish
     """
     said = body or NetworkBody()
     _refuse_settings(said)
-    closed = internet is False or any(place in EVERYTHING for place in said.deny_out or ())
-    for place in said.deny_out or ():
-        if place not in EVERYTHING:
-            _network(place)
-            raise NotOffered(
-                f"cannot deny {plain(place, 60)} alone: a sandbox reaches the internet, domains, or nothing",
-                hint="deny 0.0.0.0/0, and allow domains",
-            )
+    denied = network_exceptions.denied_texts(map(_denied, said.deny_out or ()))
+    closed = internet is False or any(place in _EVERYTHING for place in denied)
+    places = {place: _network(place) for place in said.allow_out or ()}
+    names = tuple(place for place, found in places.items() if found is None)
+    allow = tuple(dict.fromkeys(_undenied(found) for found in places.values() if found is not None))
+    _refuse_private(places)
     if not closed:
-        _refuse_private(said.allow_out or ())
+        if names and denied:
+            raise NotOffered(
+                f"cannot allow {plain(names[0], 60)} of denied networks: only a gateway tells names apart",
+                hint="deny 0.0.0.0/0, or allow addresses",
+            )
         # A wish for its ports alone must not open what was closed in a snapshot.
         unsaid = internet is None and not said.allow_out and said.deny_out is None
-        return NetworkWish(None if unsaid else "internet")
-    if not said.allow_out:
-        return NetworkWish("none")
-    for place in said.allow_out:
-        if _network(place, name=True) is not None:
-            raise NotOffered(
-                f"cannot allow {plain(place, 60)} on all ports: a closed sandbox reaches domains",
-                hint="allow names of hosts",
-            )
-    return NetworkWish("domains", tuple(dict.fromkeys(said.allow_out)))
+        return NetworkWish() if unsaid else NetworkWish("internet", (), allow, denied)
+    if names:
+        domains = dict.fromkeys(str(session_policy.parse_domain(name)) for name in names)
+        return NetworkWish("domains", tuple(domains), allow)
+    return NetworkWish("internet", (), allow, _EVERYTHING) if allow else NetworkWish("none")
 
 
 def _refuse_settings(said: NetworkBody) -> None:
@@ -107,27 +126,42 @@ def _refuse_settings(said: NetworkBody) -> None:
             raise NotOffered(f"cannot set {name} of a sandbox's network: {why}")
 
 
-def _refuse_private(places: Iterable[str]) -> None:
-    """Refuse destinations that are not on the internet; the others are allowed already."""
-    for place in places:
-        found = _network(place, name=True)
-        if found is not None and not found.is_global and place not in EVERYTHING:
+def _refuse_private(places: Mapping[str, Network | None]) -> None:
+    """Refuse destinations that are not on the internet: sandboxes share a machine that has neighbours."""
+    for place, found in places.items():
+        if found is not None and not found.is_global and str(found) not in _EVERYTHING:
             raise NotOffered(
                 f"cannot allow {plain(place, 60)}: it is not on the internet",
                 hint="make a session with `holdfast new --allow HOST:PORT`, and connect to it",
             )
 
 
-def _network(place: str, *, name: bool = False) -> Any:
+def _undenied(network: Network) -> str:
+    """Return an allowed network as sessions write it."""
+    return str(Allowed.parse(f"[{network}]" if network.version == 6 else str(network)))
+
+
+def _network(place: str) -> Network | None:
+    """Return a network, or None for what can be the name of a host."""
     try:
-        return ip_network(place, strict=False)
-    except ValueError:
-        if name and not place.replace(".", "").replace("/", "").isdecimal():
+        return network_exceptions.denied(place)
+    except InvalidArgument:
+        if not place.replace(".", "").replace("/", "").isdecimal():
             return None
-        raise InvalidArgument(
-            f"cannot read '{plain(place, 60)}': it is neither an address nor a network",
-            hint="for example 0.0.0.0/0",
-        ) from None
+        raise _unreadable(place) from None
+
+
+def _denied(place: str) -> Network:
+    if (found := _network(place)) is None:
+        raise _unreadable(place)
+    return found
+
+
+def _unreadable(place: str) -> InvalidArgument:
+    return InvalidArgument(
+        f"cannot read '{plain(place, 60)}': it is neither an address nor a network",
+        hint="for example 0.0.0.0/0",
+    )
 
 
 LONGEST_SECONDS = 10 * 366 * 86400
@@ -299,20 +333,33 @@ def sandbox_listed(row: SessionRow, disk: int) -> dict[str, Any]:
 def sandbox_detailed(row: SessionRow, tokens: SandboxTokens, domain: str, disk: int) -> dict[str, Any]:
     """Return everything of a sandbox."""
     facts = SandboxFacts.of(row) or SandboxFacts()
-    network = row.options.get("network", "internet")
+    allowed, denied = _said_network(row.options)
     found = sandbox_made(row, tokens, domain) | sandbox_listed(row, disk)
     found |= {
-        "allowInternetAccess": network in ("internet", "open"),
+        "allowInternetAccess": "0.0.0.0/0" not in denied,
         "lifecycle": {"autoResume": facts.auto_resume, "onTimeout": facts.at_end},
     }
-    if network == "domains":
-        allowed = list(row.options.get("domains", ()))
-        found["network"] = {"allowOut": allowed, "denyOut": ["0.0.0.0/0"]} | _ports(facts)
+    if allowed or (denied and row.options.get("network") != "none"):
+        found["network"] = {"allowOut": allowed, "denyOut": denied} | _ports(facts)
     elif facts.public_ports or facts.request_host:
         found["network"] = _ports(facts)
     if row.state == "suspended":
         found["pauseMode"] = "filesystem" if facts.files_only else "full"
     return found
+
+
+def _said_network(options: Mapping[str, Any]) -> tuple[list[str], list[str]]:
+    """Return what a session is allowed and denied, as this wire says it."""
+    undenied = [one.undenied for one in map(Allowed.parse, options.get("allow", ()))]
+    allowed = [
+        *options.get("domains", ()),
+        *(network_exceptions.network_text(one) for one in undenied if one is not None),
+    ]
+    if options.get("network", "internet") in ("domains", "none"):
+        return allowed, ["0.0.0.0/0"]
+    denied = list(options.get("deny", ()))
+    # Everything is said once, for both versions.
+    return allowed, [place for place in denied if place != "::/0" or "0.0.0.0/0" not in denied]
 
 
 def processors(row: SessionRow) -> int:

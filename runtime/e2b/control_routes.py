@@ -430,20 +430,24 @@ async def metrics(
 @router.put("/sandboxes/{sandbox}/network", status_code=204)
 async def change_network(who: From, sandbox: str, body: NetworkUpdate) -> Response:
     """Replace the rules of a sandbox's network."""
-    wish = control_bodies.network_wish(body.allow_internet_access, body)
+    asked = control_bodies.network_wish(body.allow_internet_access, body)
 
     def work(found: Session) -> None:
         options = found.row.options
-        now, wanted = options.get("network", "internet"), wish.network or "internet"
-        if now != wanted:
+        now = options.get("network", "internet")
+        wish = asked if now == "none" else asked.closed
+        if now != (wanted := wish.network or "internet"):
             raise InvalidArgument(
                 f"cannot change the network of a sandbox from {now} to {wanted} while it lives",
                 hint="choose it when a sandbox is made, for example from a snapshot of this one",
             )
-        known = set(options.get("domains", ()))
-        more, less = sorted(set(wish.domains) - known), sorted(known - set(wish.domains))
-        if more or less:
-            found.change_network(domains=more, no_domains=less)
+        changes: dict[str, Any] = {}
+        for name, less in (("domains", "no_domains"), ("allow", "disallow"), ("deny", "no_deny")):
+            known, chosen = options.get(name, ()), wish.options(options)[name]
+            changes[name] = [each for each in chosen if each not in known]
+            changes[less] = [each for each in known if each not in chosen]
+        if any(changes.values()):
+            found.change_network(**changes)
         if (public := body.allow_public_traffic) is not None:
             sandbox_lives.change_facts(
                 who.holdfast().store,

@@ -108,11 +108,12 @@ def _started(hf: Holdfast, template: str, wish: NetworkWish, facts: SandboxFacts
             "cannot let a sandbox from a snapshot reach domains only: its programs run already",
             hint="take the snapshot of a sandbox that was made so",
         )
-    return template_start.start(hf.context, found.id, details=details, network=wish.network)
+    rules = None if wish.network in (None, "none") else wish.options
+    return template_start.start(hf.context, found.id, details=details, network=wish.network, rules=rules)
 
 
 def _options(wish: NetworkWish, facts: SandboxFacts) -> dict[str, Any]:
-    return {"network": wish.network, "domains": list(wish.domains), "env": facts.env, "workdir": HOME}
+    return {"network": wish.network, **wish.options({}), "env": facts.env, "workdir": HOME}
 
 
 class OnceMade:

@@ -141,10 +141,10 @@ class Closing:
         return refused
 
     def check_names(self, options: SessionOptions) -> None:
-        """Check that every name that is to be opened has an address.
+        """Check that every name that is to be opened has an address, and what has no port can be reached.
 
         Raises:
-            InvalidArgument: one has none.
+            InvalidArgument: one has none, or is private.
         """
         items = [Allowed.parse(text) for text in options.allow]
         lookup = host_network.lookup_of((item.host for item in items if item.is_name), _NAMES_SECONDS)
@@ -154,6 +154,15 @@ class Closing:
                 f"cannot allow {unknown[0]}: no address is known for that name",
                 hint="check its spelling",
             )
+        if options.network == "open":
+            return
+        machine = host_network.look()
+        for item in items:
+            if item.undenied is not None and host_network.closed(item.host, machine):
+                raise InvalidArgument(
+                    f"cannot allow {item}: it is not on the internet, and has no port",
+                    hint=f"what is private is opened with one: --allow {item}:443",
+                )
 
     def _add_addresses(self, state: ContainerState, but: Collection[str] = ()) -> None:
         hosts = Path(state.sources.get(name_files.HOSTS, "/"))
@@ -162,27 +171,33 @@ class Closing:
                 hosts = self.home.run_dir(state.labels["holdfast.session"]).parent / hosts.name
             name_files.add(hosts, state.hostname, [one for one in state.addresses if one not in but])
 
-    def _opened(self, options: SessionOptions) -> list[Opening]:
-        items = [*map(Allowed.parse, options.allow), *home_network.read(self.home).every]
-        patience = _NAMES_SECONDS if options.allow else home_network.GLANCE
-        lookup = host_network.lookup_of((item.host for item in items if item.is_name), patience)
-        found, unknown = network_exceptions.openings(items, lookup)
-        for name in unknown:
+    def _wishes(self, options: SessionOptions) -> host_network.Wishes:
+        known = home_network.read(self.home).every
+        names = [item.host for item in (*map(Allowed.parse, options.allow), *known) if item.is_name]
+        lookup = host_network.lookup_of(names, _NAMES_SECONDS if options.allow else home_network.GLANCE)
+        found = host_network.Wishes.of(options.allow, options.deny, known, lookup)
+        for name in found.unknown:
             self.progress(f"network: no address is known for {name}; it stays closed")
         return found
 
     def _rules(self, options: SessionOptions, state: ContainerState) -> NetworkRules:
         """Return the rules of a session whose container runs, and write its policy for the gateway."""
         machine = host_network.look()
-        rules = host_network.rules(options.network, machine, _bridge(state), self._opened(options))
-        return replace(rules, gateway=self._gateway(options, state, machine, rules))
+        wishes = self._wishes(options)
+        for one in host_network.denied_resolvers(machine, wishes) if options.network != "domains" else ():
+            self.progress(
+                f"network: the resolver {one} is denied, and answers no names; "
+                f"--allow {Allowed(str(one), host_network.DNS)} opens it"
+            )
+        rules = host_network.rules(options.network, machine, _bridge(state), wishes)
+        return replace(rules, gateway=self._gateway(options, state, machine, wishes))
 
     def _gateway(
         self,
         options: SessionOptions,
         state: ContainerState,
         machine: host_network.HostNetwork,
-        rules: NetworkRules,
+        wishes: host_network.Wishes,
     ) -> Opening | None:
         """Return the gateway's address if this session uses it; remove a policy left by another session."""
         if not options.by_gateway:
@@ -193,9 +208,9 @@ class Closing:
             return None
         from holdfast.runtime.egress import session_policy
 
-        # On its own, such a session reaches nothing; through the gateway, only the internet.
-        if options.network == "domains":
-            rules = host_network.rules("internet", machine, _bridge(state), rules.opened)
+        # On its own, a session of domains reaches nothing; through the gateway, only the internet.
+        kind = "internet" if options.network == "domains" else options.network
+        rules = host_network.rules(kind, machine, _bridge(state), wishes)
         caller = session_policy.Caller(state.labels["holdfast.session"], state.addresses, state.gateways)
         place = session_policy.begin(self.engine, self.home, self.progress, options, caller, rules)
         return netrules.Opening(ip_network(place.address), place.port)

@@ -143,7 +143,10 @@ def _items(config: object, key: str) -> tuple[Allowed, ...]:
     found = config.get(key, []) if isinstance(config, dict) else None
     if not isinstance(found, list) or not all(isinstance(item, str) for item in found):
         raise ValueError(f"{key} is not a list of texts")
-    return tuple(Allowed.parse(item) for item in found)
+    items = tuple(Allowed.parse(item) for item in found)
+    if without := next((item for item in items if item.port is None), None):
+        raise ValueError(f"{without} of {key} has no port")
+    return items
 
 
 def _ca(config: dict[str, object]) -> str | None:

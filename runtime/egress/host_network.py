@@ -26,6 +26,8 @@ from ipaddress import (
 )
 from pathlib import Path
 
+from holdfast.runtime.sessions import network_exceptions
+from holdfast.runtime.sessions.network_exceptions import Allowed, Lookup
 from holdfast.snapshots.checkpointer.egress.netrules import Address, Network, NetworkRules, Opening
 
 DNS = 53
@@ -68,6 +70,12 @@ _SPECIAL = (
 )
 _NAT64 = ip_network("64:ff9b::/96")
 """A NAT64 gateway reads the IPv4 address from the last 32 bits (RFC 6052)."""
+_EMBEDDING = ((0xFFFF << 32, 0, 96), (0x2002 << 112, 80, 16))
+"""First address, distance of the IPv4 address from the end, and length before it, in bits: addresses that are
+mapped (RFC 4291) and of 6to4 (RFC 3056)."""
+_ANYWHERE = ("64:ff9b:1::/48", "2001::/32")
+"""NAT64 of a network's own (RFC 8215), and Teredo (RFC 4380), which hides the address."""
+_EVERYTHING = (ip_network("0.0.0.0/0"), ip_network("::/0"))
 _TRIE, _ROUTES, _IPV6 = Path("/proc/net/fib_trie"), Path("/proc/net/route"), Path("/proc/net/if_inet6")
 RESOLVER = Path("/etc/resolv.conf")
 UPSTREAM = Path("/run/systemd/resolve/resolv.conf")
@@ -97,15 +105,62 @@ class Bridge:
     gateways: tuple[Address, ...] = ()
 
 
-def rules(kind: str, machine: HostNetwork, bridge: Bridge, opened: Iterable[Opening]) -> NetworkRules:
-    """Return the rules of a session; `opened` is what a person allowed, and counts whatever it is."""
-    resolvers = [Opening(ip_network(address), DNS) for address in machine.resolvers]
-    if kind == "domains":
-        everything = (ip_network("0.0.0.0/0"), ip_network("::/0"))
-        return NetworkRules(everything, tuple(dict.fromkeys(opened)), bridge.gateways)
-    explicit = [*opened, *resolvers]
+@dataclass(frozen=True, slots=True)
+class Wishes:
+    """What the options of a session and its home open and close.
+
+    Attributes:
+        opened: what a person opened by its address: it counts whatever it is.
+        others: addresses of names, and what the home opens: they count where nothing is denied.
+        denied: networks that are closed, wherever they are.
+        allowed: networks that are not denied; they may be closed for other reasons.
+        unknown: names that have no address.
+    """
+
+    opened: tuple[Opening, ...] = ()
+    others: tuple[Opening, ...] = ()
+    denied: tuple[Network, ...] = ()
+    allowed: tuple[Network, ...] = ()
+    unknown: tuple[str, ...] = ()
+
+    @classmethod
+    def of(
+        cls,
+        allow: Iterable[str],
+        deny: Iterable[str],
+        home: Iterable[Allowed] = (),
+        lookup: Lookup = lambda _: [],
+    ) -> Wishes:
+        """Return the wishes of a session's options and its home."""
+        own = list(map(Allowed.parse, allow))
+        opened, _ = network_exceptions.openings((one for one in own if not one.is_name), lookup)
+        others, unknown = network_exceptions.openings([*(one for one in own if one.is_name), *home], lookup)
+        return cls(
+            tuple(opened),
+            tuple(others),
+            tuple(map(network_exceptions.denied, deny)),
+            tuple(whole for one in own if (whole := one.undenied) is not None),
+            tuple(unknown),
+        )
+
+    def is_denied(self, network: Network) -> bool:
+        """Return whether a part of a network is denied, unless all of it is allowed."""
+        within = any(_covers(one, network) for one in self.allowed)
+        return not within and any(
+            one.version == network.version and one.overlaps(network) for one in self.denied
+        )
+
+
+def rules(kind: str, machine: HostNetwork, bridge: Bridge, wishes: Wishes = Wishes()) -> NetworkRules:
+    """Return the rules of a session."""
+    others = list(wishes.others)
+    if kind != "domains":
+        others += [Opening(ip_network(address), DNS) for address in machine.resolvers]
     if kind == "open":
-        explicit += [Opening(ip_network(address)) for address in bridge.gateways]
+        others += [Opening(ip_network(address)) for address in bridge.gateways]
+    explicit = [*wishes.opened, *(one for one in others if not wishes.is_denied(one.network))]
+    denied = _EVERYTHING if kind == "domains" else wishes.denied
+    if kind == "open":
         refused = [*_parsed(_METADATA + _LINK_LOCAL + _APPARENT_GATEWAY), *bridge.subnets]
     else:
         own = [ip_network(address) for address in (*machine.addresses, *bridge.gateways)]
@@ -115,21 +170,65 @@ def rules(kind: str, machine: HostNetwork, bridge: Bridge, opened: Iterable[Open
             *machine.networks,
             *own,
         ]
-    older = list(collapse_addresses(one for one in refused if isinstance(one, IPv4Network)))
-    newer = [one for one in refused if isinstance(one, IPv6Network)]
-    newer = list(collapse_addresses([*newer, *map(_translated, older)]))
-    return NetworkRules((*older, *newer), tuple(dict.fromkeys(explicit)), bridge.gateways)
+    return NetworkRules(
+        _with_translated(refused),
+        tuple(dict.fromkeys(explicit)),
+        bridge.gateways,
+        denied=_with_embedded(denied),
+        allowed=_with_translated(wishes.allowed),
+    )
 
 
-def closed(address: str, machine: HostNetwork) -> bool:
-    """Return whether a session of the default kind may not reach an address."""
-    found = ip_address(address)
-    refused = rules("internet", machine, Bridge(), ()).refused
-    return any(found in network for network in refused if network.version == found.version)
+def closed(place: str, machine: HostNetwork) -> bool:
+    """Return whether a session of the default kind reaches nothing of an address or network."""
+    refused = rules("internet", machine, Bridge()).refused
+    return any(_covers(network, ip_network(place)) for network in refused)
+
+
+def denied_resolvers(machine: HostNetwork, wishes: Wishes) -> list[Address]:
+    """Return the resolvers that a session may not ask, because it is denied."""
+    return [
+        address
+        for address in machine.resolvers
+        if wishes.is_denied(network := ip_network(address)) and Opening(network, DNS) not in wishes.opened
+    ]
 
 
 def _parsed(texts: Iterable[str]) -> list[Network]:
     return [ip_network(text) for text in texts]
+
+
+def _covers(outer: Network, inner: Network) -> bool:
+    return inner.version == outer.version and inner.subnet_of(outer)  # type: ignore[arg-type]
+
+
+def _with_translated(networks: Iterable[Network]) -> tuple[Network, ...]:
+    """Return networks without overlaps, and those of IPv4 as they are reached through NAT64 as well."""
+    networks = list(networks)
+    older = list(collapse_addresses(one for one in networks if isinstance(one, IPv4Network)))
+    newer = [one for one in networks if isinstance(one, IPv6Network)]
+    return (*older, *collapse_addresses([*newer, *map(_translated, older)]))
+
+
+def _with_embedded(networks: Iterable[Network]) -> tuple[Network, ...]:
+    """Return networks and every IPv6 network through which those of IPv4 could be reached.
+
+    Where an embedded address has no fixed place, the whole network is one of them.
+    """
+    found = _with_translated(networks)
+    older = [one for one in found if isinstance(one, IPv4Network)]
+    if not older:
+        return found
+    embedded = [
+        *(
+            IPv6Network((first + (int(one[0]) << shift), length + one.prefixlen))
+            for one in older
+            for first, shift, length in _EMBEDDING
+        ),
+        *map(IPv6Network, _ANYWHERE),
+    ]
+    newer = [one for one in found if isinstance(one, IPv6Network)]
+    return (*older, *collapse_addresses([*newer, *embedded]))
 
 
 def _translated(network: IPv4Network) -> IPv6Network:

@@ -20,6 +20,7 @@ from holdfast.runtime.egress.attempt_log import Refusal
 from holdfast.runtime.egress.close_network import Closing
 from holdfast.runtime.journal import host_events
 from holdfast.runtime.operations.operation import carry_out, is_orphan, undoes
+from holdfast.runtime.sessions import network_exceptions
 from holdfast.runtime.sessions.network_exceptions import Allowed
 from holdfast.runtime.sessions.session_lock import turn
 from holdfast.runtime.sessions.session_options import SessionOptions
@@ -28,8 +29,9 @@ from holdfast.runtime.store.rows import OperationKind
 if TYPE_CHECKING:
     from holdfast.runtime.operations.context import Context
     from holdfast.runtime.store.rows import OperationRow, OperationState, SessionRow
+    from holdfast.snapshots.checkpointer.egress.netrules import Address
 
-OPTIONS = ("network", "allow", "domains")
+OPTIONS = ("network", "allow", "deny", "domains")
 """The options of a session that concern the network."""
 
 
@@ -39,7 +41,8 @@ class Reach:
 
     Attributes:
         network: `internet`, `none`, `open` or `domains`.
-        allow: exceptions of the session, HOST:PORT.
+        allow: exceptions of the session, HOST:PORT; without a port what stays allowed of `deny`.
+        deny: addresses and networks that it does not reach.
         domains: names it reaches through the gateway.
         secrets: variables for which the gateway inserts values, and the hosts that receive them.
         home_allow: exceptions of all sessions of the home.
@@ -56,6 +59,7 @@ class Reach:
     refused_more: bool = False
     domains: tuple[str, ...] = ()
     secrets: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    deny: tuple[str, ...] = ()
 
     def as_dict(self) -> dict[str, Any]:
         """Return it for programs."""
@@ -73,13 +77,29 @@ def reach(context: Context, session: SessionRow) -> Reach:
     refused = tuple(attempt_log.read(context, session))
     more = attempt_log.is_full(refused, time.time())
     if options.network == "none":
-        return Reach(options.network, (), (), (), refused, more)
-    resolvers = tuple(map(str, host_network.look().resolvers))
+        return Reach(options.network, (), (), (), refused, more, deny=options.deny)
+    resolvers = tuple(map(str, _resolvers(options)))
     known = tuple(map(str, home_network.read(context.home).every))
     secrets = tuple((one.name, tuple(map(str, one.hosts))) for one in options.secrets)
+    return Reach(
+        options.network,
+        options.allow,
+        known,
+        resolvers,
+        refused,
+        more,
+        options.domains,
+        secrets,
+        options.deny,
+    )
+
+
+def _resolvers(options: SessionOptions) -> list[Address]:
     if options.network == "domains":
-        resolvers = ()
-    return Reach(options.network, options.allow, known, resolvers, refused, more, options.domains, secrets)
+        return []
+    machine, wishes = host_network.look(), host_network.Wishes.of(options.allow, options.deny)
+    denied = host_network.denied_resolvers(machine, wishes)
+    return [one for one in machine.resolvers if one not in denied]
 
 
 def changed(
@@ -88,10 +108,12 @@ def changed(
     network: str | None = None,
     allow: Iterable[str] = (),
     disallow: Iterable[str] = (),
+    deny: Iterable[str] = (),
+    no_deny: Iterable[str] = (),
     domains: Iterable[str] = (),
     no_domains: Iterable[str] = (),
 ) -> dict[str, Any]:
-    """Return a session's options with another network, with more or fewer exceptions and domains. Pure.
+    """Return a session's options with another network, more or fewer exceptions, denials and domains. Pure.
 
     Raises:
         InvalidArgument: the combination is not possible, or an entry to remove does not exist.
@@ -111,6 +133,7 @@ def changed(
     chosen: dict[str, Any] = {
         "network": network or now.network,
         "domains": _domains(now, domains, no_domains),
+        "deny": _denied(now, deny, no_deny),
     }
     if network == "none":
         chosen |= {"allow": more, "domains": [], "secrets": []}
@@ -119,6 +142,18 @@ def changed(
         chosen["allow"] = list(dict.fromkeys((*kept, *more)))
         _check_gateway(now, chosen["network"])
     return SessionOptions.parse(**{**options, **chosen}).model_dump(mode="json")
+
+
+def _denied(now: SessionOptions, more: Iterable[str], less: Iterable[str]) -> list[str]:
+    added, lifted = network_exceptions.denied_texts(more), network_exceptions.denied_texts(less)
+    for item in lifted:
+        if item in added or item not in now.deny:
+            known = ", ".join(now.deny) or "nothing"
+            raise InvalidArgument(
+                f"cannot lift the denial of {item}: it is not one of this session",
+                hint=f"the session is denied: {known}",
+            )
+    return list(dict.fromkeys([*(item for item in now.deny if item not in lifted), *added]))
 
 
 def _domains(now: SessionOptions, more: Iterable[str], less: Iterable[str]) -> list[str]:
@@ -164,6 +199,8 @@ def change(
     network: str | None = None,
     allow: Iterable[str] = (),
     disallow: Iterable[str] = (),
+    deny: Iterable[str] = (),
+    no_deny: Iterable[str] = (),
     domains: Iterable[str] = (),
     no_domains: Iterable[str] = (),
 ) -> SessionRow:
@@ -184,12 +221,16 @@ def change(
             network=network,
             allow=allow,
             disallow=disallow,
+            deny=deny,
+            no_deny=no_deny,
             domains=domains,
             no_domains=no_domains,
         )
-        more, less = _difference(row.options, options)
+        more, less = _difference(row.options, options, "allow", "domains")
+        closed, lifted = _difference(row.options, options, "deny")
         closing = Closing(context.engine, context.home, context.progress)
-        closing.check_names(SessionOptions.parse(allow=[item for item in more if item in options["allow"]]))
+        checked = [item for item in more if item in options["allow"]]
+        closing.check_names(SessionOptions.parse(network=options["network"], allow=checked))
         with carry_out(context, OperationKind.NETWORK, session_id=row.id) as operation:
             _apply(context, row, options)
             context.store.operations.complete(operation.id, sessions={row.id: {"options": options}})
@@ -200,13 +241,17 @@ def change(
         network=options["network"],
         allowed=", ".join(more) or None,
         disallowed=", ".join(less) or None,
+        denied=", ".join(closed) or None,
+        no_longer_denied=", ".join(lifted) or None,
     )
     return context.store.session(row.id)
 
 
-def _difference(before: Mapping[str, Any], after: Mapping[str, Any]) -> tuple[list[str], list[str]]:
-    """Return the exceptions and domains that were added, and those that were removed."""
-    old, new = ([*of.get("allow", []), *of.get("domains", [])] for of in (before, after))
+def _difference(
+    before: Mapping[str, Any], after: Mapping[str, Any], *names: str
+) -> tuple[list[str], list[str]]:
+    """Return the items of these options that were added, and those that were removed."""
+    old, new = ([item for name in names for item in of.get(name, [])] for of in (before, after))
     return [item for item in new if item not in old], [item for item in old if item not in new]
 
 

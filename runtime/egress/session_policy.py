@@ -49,7 +49,7 @@ def begin(
 ) -> gateway.GatewayAddress:
     """Write the policy of a session that is about to run, and return where the gateway is.
 
-    `rules` are the networks it may not reach.
+    `rules` are the networks it may not reach through the gateway.
 
     Raises:
         NetworkNotClosed: the gateway does not start.
@@ -153,8 +153,10 @@ def _policy(
         domains=tuple(map(parse_domain, options.domains)),
         secrets=tuple(found),
         refused=rules.refused,
+        denied=rules.denied,
+        allowed=rules.allowed,
         opened=tuple(NetworkOpening(one.network, one.port) for one in rules.opened),
-        opened_names=tuple((one.host, one.port) for one in opened if one.is_name),
+        opened_names=tuple((one.host, one.port) for one in opened if one.is_name and one.port is not None),
         names=text.hosts,
     )
 

@@ -67,7 +67,7 @@ def reachable(policy: SessionRules, host: str, port: int, addresses: Iterable[Ad
         address
         for address in addresses
         if not _within(address, _NEVER)
-        and (_opened(policy, address, port) or (by_name and not _within(address, policy.refused)))
+        and (_opened(policy, address, port) or _of_internet(policy, address, by_name))
     ]
 
 
@@ -87,6 +87,12 @@ def refusal(policy: SessionRules, host: str, port: int) -> str:
     return (
         f"holdfast: {place} is not allowed for this session; `holdfast network {session} {option}` allows it"
     )
+
+
+def _of_internet(policy: SessionRules, address: Address, by_name: bool) -> bool:
+    if _within(address, policy.refused):
+        return False
+    return _within(address, policy.allowed) or (by_name and not _within(address, policy.denied))
 
 
 def _opened(policy: SessionRules, address: Address, port: int) -> bool:

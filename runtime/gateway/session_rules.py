@@ -86,7 +86,8 @@ class SessionRules:
     """The policy of one session. With `only_domains`, these and the openings are all it reaches.
 
     `opened_names` are names and ports whose addresses are among the openings; `names` have addresses from the
-    home instead of those that a resolver returns.
+    home instead of those that a resolver returns. `denied` are networks that are refused as well, but for
+    `allowed`; a session of domains reaches the latter, too.
     """
 
     session: str
@@ -94,6 +95,8 @@ class SessionRules:
     domains: tuple[Domain, ...] = ()
     secrets: tuple[Secret, ...] = ()
     refused: tuple[Network, ...] = ()
+    denied: tuple[Network, ...] = ()
+    allowed: tuple[Network, ...] = ()
     opened: tuple[NetworkOpening, ...] = ()
     opened_names: tuple[tuple[str, int], ...] = ()
     names: tuple[tuple[str, Address], ...] = ()
@@ -119,6 +122,8 @@ class SessionRules:
                 for one in self.secrets
             ],
             "refused": [str(one) for one in self.refused],
+            "denied": [str(one) for one in self.denied],
+            "allowed": [str(one) for one in self.allowed],
             "opened": [{"network": str(one.network), "port": one.port} for one in self.opened],
             "opened_names": [[name, port] for name, port in self.opened_names],
             "names": [[name, str(address)] for name, address in self.names],
@@ -142,6 +147,9 @@ def load(text: str) -> SessionRules:
             for one in fields["secrets"]
         ),
         refused=tuple(map(ip_network, fields["refused"])),
+        # Policies of sessions that an earlier version started have neither.
+        denied=tuple(map(ip_network, fields.get("denied", ()))),
+        allowed=tuple(map(ip_network, fields.get("allowed", ()))),
         opened=tuple(NetworkOpening(ip_network(one["network"]), one["port"]) for one in fields["opened"]),
         opened_names=tuple((canonical(name), int(port)) for name, port in fields["opened_names"]),
         names=tuple((canonical(name), ip_address(address)) for name, address in fields["names"]),

@@ -167,7 +167,12 @@ def _named(of: Fields) -> str:
 
 def _network(of: Fields) -> str:
     """Describe a change of the session's network rules."""
-    words = {"allowed": "also", "disallowed": "no longer"}
+    words = {
+        "allowed": "also",
+        "disallowed": "no longer",
+        "denied": "without",
+        "no_longer_denied": "no longer without",
+    }
     changes = [f", {word} {of(key)}" for key, word in words.items() if of(key, "")]
     return f"reaches {of('network')}{''.join(changes)}"
 

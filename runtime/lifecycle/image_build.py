@@ -63,23 +63,32 @@ class BuildRights:
     Attributes:
         network: of its steps: `internet`, as a session has it; `none`; `engine`, the engine's, without rules.
         allow: private destinations that are open to them all the same, as for a session.
+        deny: addresses and networks that they do not reach, as for a session.
         remote: the engine may fetch what the Dockerfile names, from wherever that is.
     """
 
     network: str = "internet"
     allow: tuple[str, ...] = ()
+    deny: tuple[str, ...] = ()
     remote: bool = False
 
     @classmethod
-    def of(cls, network: str | None, allow: Sequence[str] = (), *, remote: bool = False) -> BuildRights:
+    def of(
+        cls,
+        network: str | None,
+        allow: Sequence[str] = (),
+        deny: Sequence[str] = (),
+        *,
+        remote: bool = False,
+    ) -> BuildRights:
         """Check that there are such rights.
 
         Raises:
             InvalidArgument: there is no such network, or no such destination.
         """
         kind = network or "internet"
-        check_network(kind, allow)
-        return cls(kind, tuple(allow), remote)
+        check_network(kind, allow, deny)
+        return cls(kind, tuple(allow), tuple(deny), remote)
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,7 +207,7 @@ def _network(context: Context, rights: BuildRights) -> Iterator[str | None]:
         return
     if proxy_settings.on_this_machine(os.environ):
         context.progress("build: the proxy on this machine's loopback is out of the steps' reach")
-    with opened_network(context, rights.allow) as network:
+    with opened_network(context, rights.allow, rights.deny) as network:
         yield network
 
 
@@ -275,29 +284,30 @@ def _proxies() -> dict[str, str]:
     return {} if proxy_settings.on_this_machine(os.environ) else proxy_settings.both_spellings(os.environ)
 
 
-def check_network(kind: str, allow: Sequence[str]) -> None:
-    """Raise InvalidArgument unless a network can be had, with these destinations opened."""
+def check_network(kind: str, allow: Sequence[str], deny: Sequence[str] = ()) -> None:
+    """Raise InvalidArgument unless a network can be had, with these destinations opened and closed."""
     if kind not in KINDS:
         raise InvalidArgument(
             f"cannot build in the network '{kind[:40]}': it is {', '.join(KINDS[:-1])} or {KINDS[-1]}"
         )
-    SessionOptions.parse(allow=tuple(allow))
+    SessionOptions.parse(allow=tuple(allow), deny=tuple(deny))
 
 
 @contextmanager
-def opened_network(context: Context, allow: Sequence[str]) -> Iterator[str]:
+def opened_network(context: Context, allow: Sequence[str], deny: Sequence[str] = ()) -> Iterator[str]:
     """Yield the network for steps as the engine calls it; it is there until this is left.
 
     Args:
         context: the context of the call.
         allow: destinations that are open although they are private, as for a session.
+        deny: addresses and networks that are closed, as for a session.
 
     Raises:
         NetworkNotClosed: it cannot be had here.
         EngineError, ImageError, StoreError: the engine refuses.
     """
     what = "build an image"
-    options = SessionOptions.parse(network="internet", allow=tuple(allow))
+    options = SessionOptions.parse(network="internet", allow=tuple(allow), deny=tuple(deny))
     network = Closing(context.engine, context.home, context.progress)
     network.check_names(options)
     provision.require_fit(context.engine)

@@ -35,7 +35,7 @@ _BESIDES = ("template", "warm", "devcontainer", "entrypoint")
 """Options of `Holdfast.new` that `SessionOptions` does not have."""
 _HOW_IT_STARTS = ("warm", "entrypoint")
 """Those that make no difference to a session that is there."""
-_AT_LEAST = ("allow", "domains", "writable")
+_AT_LEAST = ("allow", "deny", "domains", "writable")
 """Lists that a template or an image adds to."""
 
 

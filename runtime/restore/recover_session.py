@@ -30,6 +30,7 @@ def recover(
     rung: Name | None = None,
     network: str | None = None,
     allow: Sequence[str] = (),
+    deny: Sequence[str] = (),
 ) -> SessionRow:
     """Have the session that a snapshot was taken of continue from it; the options are those of a restore.
 
@@ -65,7 +66,7 @@ def recover(
         )
     claim = restore_service.Claim(kept.session, chain, ids.new_id())
     made = restore_service.restore(
-        context, snapshot, name or kept.session_name, 1, rung, network, allow, details, identity=claim
+        context, snapshot, name or kept.session_name, 1, rung, network, allow, deny, details, identity=claim
     )
     return made[0]
 

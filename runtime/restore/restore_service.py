@@ -47,6 +47,7 @@ def restore(
     rung: Name | None = None,
     network: str | None = None,
     allow: Sequence[str] = (),
+    deny: Sequence[str] = (),
     details: SessionDetails | None = None,
     limits: Mapping[str, Any] | None = None,
     *,
@@ -55,10 +56,10 @@ def restore(
 ) -> list[SessionRow]:
     """Make `count` sessions that continue from a snapshot: called name, or name-1, name-2, …
 
-    They have the snapshot's network options, or `network`, and `allow` in addition; its limits, or those in
-    `limits` (memory, cpus, pids); and `details` from the start. `on_touch`: their large heaps are loaded when
-    they are touched. `identity`: the one session is no copy, but a session itself, which continues under its
-    id.
+    They have the snapshot's network options, or `network`, and `allow` and `deny` in addition; its limits, or
+    those in `limits` (memory, cpus, pids, or rules in place of its own); and `details` from the start.
+    `on_touch`: their large heaps are loaded when they are touched. `identity`: the one session is no copy,
+    but a session itself, which continues under its id.
 
     Raises:
         InvalidArgument: the options are not valid.
@@ -72,7 +73,7 @@ def restore(
         ids.check_name(name if count == 1 else f"{name}-{count}")
     with snapshot_lock.used(context, snapshot):
         restoring = Restoring(context, snapshot, rung=rung, on_touch=on_touch)
-        options = restoring.options(network, allow, limits or {})
+        options = restoring.options(network, allow, deny, limits or {})
         session_ids = [ids.new_id() for _ in range(count)] if identity is None else [identity.session_id]
         rows: list[SessionRow] = []
 

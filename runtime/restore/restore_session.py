@@ -98,6 +98,7 @@ class Restoring:
         self,
         network: str | None = None,
         allow: Sequence[str] = (),
+        deny: Sequence[str] = (),
         limits: Mapping[str, Any] = MappingProxyType({}),
     ) -> dict[str, Any]:
         """Return the options of the sessions to be made, with the chosen network options and limits.
@@ -105,15 +106,14 @@ class Restoring:
         Raises:
             InvalidArgument: they are not valid.
         """
-        chosen = self._limited(limits) if limits else self.kept.options
-        if network is None and not allow:
-            return chosen
-        chosen = network_changes.changed(chosen, network=network, allow=allow)
-        self._network.check_names(SessionOptions.parse(allow=list(allow)))
-        return chosen
+        chosen = self.kept.options
+        if network is not None or allow or deny:
+            chosen = network_changes.changed(chosen, network=network, allow=allow, deny=deny)
+            self._network.check_names(SessionOptions.parse(network=chosen["network"], allow=list(allow)))
+        return self._limited(chosen, limits) if limits else chosen
 
-    def _limited(self, limits: Mapping[str, Any]) -> dict[str, Any]:
-        found = SessionOptions.parse(**{**self.kept.options, **limits})
+    def _limited(self, chosen: Mapping[str, Any], limits: Mapping[str, Any]) -> dict[str, Any]:
+        found = SessionOptions.parse(**{**chosen, **limits})
         held = self.kept.processes.memory_bytes if self.kept.processes else 0
         if found.memory <= held:
             raise InvalidArgument(

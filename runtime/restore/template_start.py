@@ -5,7 +5,7 @@ Its programs run already: what only applies when programs start cannot be chosen
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from holdfast.errors import InvalidArgument
@@ -14,9 +14,10 @@ from holdfast.runtime.restore import restore_service
 from holdfast.runtime.store import policy as policies
 from holdfast.runtime.store.row_details import SessionDetails
 from holdfast.runtime.store.rows import SessionRow
+from holdfast.snapshots import manifest
 
 LIMITS = ("memory", "cpus", "pids")
-CHOSEN = ("network", "allow", *LIMITS)
+CHOSEN = ("network", "allow", "deny", *LIMITS)
 """The options that a session from a template may have of its own."""
 
 
@@ -26,6 +27,7 @@ def start(
     name: str | None = None,
     policy: Mapping[str, Any] | None = None,
     details: SessionDetails | None = None,
+    rules: Callable[[Mapping[str, Any]], Mapping[str, Any]] | None = None,
     **options: Any,
 ) -> SessionRow:
     """Start a session from a template, and wait until it answers.
@@ -36,8 +38,9 @@ def start(
         name: of the session; by default one is generated.
         policy: when the session is captured automatically, as for `Session.policy`.
         details: what it has from the start.
-        options: `network` and `allow` as for a restore, `memory`, `cpus` and `pids` as for a new session; by
-            default those of the captured session. Others must be None or empty.
+        rules: returns, from the options of the captured session, some that replace these.
+        options: `network`, `allow` and `deny` as for a restore, `memory`, `cpus` and `pids` as for a new
+            session; by default those of the captured session. Others must be None or empty.
 
     Raises:
         InvalidArgument: an option cannot be chosen, or is not valid.
@@ -51,6 +54,9 @@ def start(
             hint=f"{', '.join(CHOSEN)} and policy can be chosen; for others, make another template",
         )
     snapshot = context.store.snapshot(template)
+    limits = {key: given[key] for key in LIMITS if key in given}
+    if rules is not None:
+        limits |= rules(manifest.read(context.home.snapshots / snapshot.id).options)
     details = (details or SessionDetails()).plus(policy=policies.parse(policy or {}).as_dict() or None)
     return restore_service.restore(
         context,
@@ -59,7 +65,8 @@ def start(
         1,
         network=given.get("network"),
         allow=given.get("allow", ()),
+        deny=given.get("deny", ()),
         details=details,
-        limits={key: given[key] for key in LIMITS if key in given},
+        limits=limits,
         on_touch=True,
     )[0]

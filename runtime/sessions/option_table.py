@@ -64,6 +64,14 @@ OPTIONS = (
         metavar="HOST:PORT",
     ),
     SessionOption(
+        "deny",
+        "Deny this address or network, except what is allowed of it. Repeatable.",
+        kind="texts",
+        metavar="ADDRESS|NETWORK",
+        exported=True,
+        taken_over=True,
+    ),
+    SessionOption(
         "domains",
         "With --network domains: allow this name, or `*.NAME`. Repeatable.",
         kind="texts",

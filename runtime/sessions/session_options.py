@@ -139,7 +139,9 @@ class SessionOptions(BaseModel):
 
     network is what it can reach: `internet` (nothing else), `none`, or `open` (also the networks around the
     host); `default`, of earlier versions, means `internet`. With `domains` it reaches those names and nothing
-    else, through the gateway. allow lists exceptions, HOST:PORT. secrets are variables with placeholders; the
+    else, through the gateway. allow lists exceptions, HOST:PORT. deny lists addresses and networks that are
+    closed, but for those in allow; an address or network in allow without a port is one that stays open
+    of them. secrets are variables with placeholders; the
     gateway puts the values into requests to their hosts.
 
     kernel is the Jupyter kernel that cells run in, by the name of its spec in the image: Python's by default.
@@ -160,6 +162,7 @@ class SessionOptions(BaseModel):
     image: Annotated[str, Field(pattern=f"^{IMAGE}$")] | None = None
     network: Literal["internet", "none", "open", "domains"] = "internet"
     allow: Annotated[tuple[str, ...], Field(max_length=network_exceptions.MOST)] = ()
+    deny: Annotated[tuple[str, ...], Field(max_length=network_exceptions.MOST)] = ()
     domains: Annotated[tuple[str, ...], Field(max_length=200)] = ()
     secrets: Annotated[tuple[SecretOption, ...], Field(max_length=50)] = ()
     memory: Annotated[int, Field(ge=MEMORY_LEAST)] = 4 << 30
@@ -206,6 +209,11 @@ class SessionOptions(BaseModel):
     @classmethod
     def _allow(cls, value: Any) -> Any:
         return tuple(str(Allowed.parse(item)) for item in _listed(value))
+
+    @field_validator("deny", mode="before")
+    @classmethod
+    def _deny(cls, value: Any) -> Any:
+        return network_exceptions.denied_texts(_listed(value))
 
     @field_validator("domains", mode="before")
     @classmethod

@@ -60,10 +60,12 @@ def taken_options(given: Mapping[str, Any], chosen: Mapping[str, Any]) -> dict[s
         if given.get(key) is not None:
             kept[key] = given[key]
     try:
-        SessionOptions.parse(**kept)
+        denied = SessionOptions.parse(**kept).deny
     except InvalidArgument as error:
         raise BundleRefused(f"cannot import: its options are not valid ({plain(str(error), 200)})") from error
-    return SessionOptions.parse(**(kept | dict(chosen))).model_dump(mode="json")
+    # What the original may not reach, a copy may not either.
+    more = {"deny": [*denied, *(chosen.get("deny") or ())]}
+    return SessionOptions.parse(**(kept | dict(chosen) | more)).model_dump(mode="json")
 
 
 def check_manifest(kept: Manifest) -> None:

@@ -130,6 +130,28 @@ def test_the_domains_of_a_running_session_change(shared_hf: Holdfast, session: S
     usual.remove()
 
 
+def test_a_denied_address_is_not_reached_through_the_gateway(session: Session, world: Hosts) -> None:
+    """By name, in a tunnel, or as an address, whatever the home opens; until it is no longer denied."""
+    places = (
+        f"https://api.test:{world.api.port}/",
+        f"https://{world.address}:{world.api.port}/",
+        f"http://plain.test:{world.plain.port}/",
+        f"http://{world.address}:{world.plain.port}/",
+    )
+    name = f"plain.test:{world.plain.port}"
+    assert all(web(session, place).split()[-2] == "200" for place in places)
+
+    session.change_network(deny=[world.address], domains=[name])
+    for place in places:
+        assert "403" in web(session, place).split()[-2:]
+    assert "at an address that this session may not reach" in web(session, places[2])
+    direct = "import socket; socket.create_connection((%r, %d), 5)" % (world.address, world.api.port)
+    assert "ConnectionRefusedError" in said(session, f'python3 -c "{direct}" 2>&1')
+
+    session.change_network(no_deny=[world.address], no_domains=[name])
+    assert all(web(session, place).split()[-2] == "200" for place in places)
+
+
 def test_policies_are_not_inherited(shared_hf: Holdfast, session: Session, world: Hosts) -> None:
     """A session that gets the address of a removed one begins without a policy; others have none."""
     gone = shared_hf.new("gone", network="domains", domains=["api.test"])

@@ -303,7 +303,7 @@ REFUSED: list[tuple[str, str, Any, int, str]] = [
     ),
     ("POST", "/v2/sandboxes", {**NEW, "volumeMounts": [{"name": "v", "path": "/v"}]}, 501, "cannot mount"),
     ("POST", "/v2/sandboxes", {**NEW, "autoResume": {"enabled": True}}, 400, "autoPause"),
-    ("POST", "/v2/sandboxes", {**NEW, "network": {"denyOut": ["9.9.9.9"]}}, 501, "cannot deny 9.9.9.9 alone"),
+    ("POST", "/v2/sandboxes", {**NEW, "network": {"denyOut": ["a.test"]}}, 400, "neither an address nor"),
     ("POST", "/v2/sandboxes", {**NEW, "envVars": {"no=name": "x"}}, 400, "name of a variable"),
     ("POST", "/v2/sandboxes", {**NEW, "timeout": -1}, 400, "timeout"),
     ("POST", "/v2/sandboxes", {**NEW, "timeout": 10**12}, 400, "timeout"),
@@ -353,6 +353,69 @@ def test_the_network_is_changed_as_far_as_a_session_can(wire: ControlWire, share
         for path, network in (("/sandboxes", "none"), ("/v2/sandboxes", "internet")):
             made = wire.new(path, **said)["sandboxID"]
             assert shared_hf.session(made).network().network == network
+    finally:
+        wire.call("DELETE", f"/templates/{taken}", status=204)
+
+
+SENDS = """
+import socket
+def sends(address):
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as one:
+        try:
+            return bool(one.sendto(b"x", (address, 9)))
+        except PermissionError:
+            return False
+print(*filter(sends, ("1.1.1.1", "8.8.8.8", "9.9.9.9", "10.0.0.1")))
+"""
+
+
+def test_addresses_are_denied_and_what_is_allowed_of_them_is_not(
+    wire: ControlWire, shared_hf: Holdfast
+) -> None:
+    """At its creation, by changes that replace all rules, and in copies; nothing opens what is private."""
+    everything = {"denyOut": ["0.0.0.0/0"], "allowOut": ["1.1.1.1", "8.8.8.8/32"]}
+    made = wire.new(network=everything)["sandboxID"]
+    path = f"/sandboxes/{made}"
+
+    def reached(sandbox: str = made) -> list[str]:
+        told = shared_hf.session(sandbox).cell(SENDS, timeout=PATIENCE)
+        assert told.status == "ok", told.error
+        return told.stdout.split()
+
+    assert reached() == ["1.1.1.1", "8.8.8.8"]
+    info = wire.call("GET", path)
+    assert info["network"] == {
+        "denyOut": ["0.0.0.0/0"], "allowOut": ["1.1.1.1", "8.8.8.8"], "allowPublicTraffic": False
+    }  # fmt: skip
+    assert info["allowInternetAccess"] is False
+    (copy,) = wire.call("POST", f"{path}/fork", {"count": 1}, 201)
+    assert reached(copy["sandbox"]["sandboxID"]) == ["1.1.1.1", "8.8.8.8"]
+    for said, places in (
+        ({}, ["1.1.1.1", "8.8.8.8", "9.9.9.9"]),
+        ({"denyOut": ["8.8.8.8"]}, ["1.1.1.1", "9.9.9.9"]),
+        ({"denyOut": ["8.0.0.0/7"], "allowOut": ["9.9.9.9"]}, ["1.1.1.1", "9.9.9.9"]),
+        ({"allow_internet_access": False}, []),
+        ({"denyOut": ["::/0"], "allowOut": ["0.0.0.0/0"]}, ["1.1.1.1", "8.8.8.8", "9.9.9.9"]),
+    ):
+        wire.call("PUT", f"{path}/network", said, 204)
+        assert reached() == places, said
+    assert wire.call("GET", path)["network"]["allowOut"] == ["0.0.0.0/0"]
+    assert "only a gateway" in wire.call(
+        "PUT", f"{path}/network", {"denyOut": ["8.8.8.8"], "allowOut": ["dns.google"]}, 501
+    )
+    assert "not on the internet" in wire.call("PUT", f"{path}/network", {"allowOut": ["10.0.0.1"]}, 501)
+    # A snapshot's rules are its copies', unless a client says others; exceptions with a port stay.
+    session = shared_hf.session(made)
+    session.change_network(allow=["10.0.0.1:9"], disallow=["0.0.0.0/0"])
+    taken = wire.call("POST", f"{path}/snapshots", {}, 201)["snapshotID"]
+    try:
+        for more, places in (
+            ({}, ["10.0.0.1"]),
+            ({"network": {"denyOut": ["9.9.9.9"]}}, ["1.1.1.1", "8.8.8.8", "10.0.0.1"]),
+        ):
+            again = wire.new(templateID=taken, **more)["sandboxID"]
+            assert reached(again) == places
+            assert shared_hf.session(again).network().allow == ("10.0.0.1:9",)
     finally:
         wire.call("DELETE", f"/templates/{taken}", status=204)
 

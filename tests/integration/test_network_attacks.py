@@ -26,6 +26,7 @@ pytestmark = pytest.mark.thorough
 
 OUTSIDE4, OUTSIDE6 = "8.8.8.8", "2001:db8:2::1"
 PRIVATE4, PRIVATE6 = "10.1.2.3", "fd00::1"
+DENIED4, DENIED6 = "203.0.113.9", "2001:db8:4::1"
 IPV6 = """
 echo 0 >/proc/sys/net/ipv6/conf/eth0/disable_ipv6
 ip addr add 2001:db8:1::2/64 dev eth0 nodad
@@ -157,8 +158,13 @@ REFUSED = {"EPERM", "EACCES", "ECONNREFUSED", "EHOSTUNREACH", "ENETUNREACH", "EA
 """The errors that a program gets for a packet that did not leave."""
 
 
-def run(session: Session, program: str) -> dict[str, Any]:
-    places = (("OUTSIDE4", OUTSIDE4), ("OUTSIDE6", OUTSIDE6), ("PRIVATE4", PRIVATE4), ("PRIVATE6", PRIVATE6))
+def run(session: Session, program: str, closed: tuple[str, str] = (PRIVATE4, PRIVATE6)) -> dict[str, Any]:
+    places = (
+        ("OUTSIDE4", OUTSIDE4),
+        ("OUTSIDE6", OUTSIDE6),
+        ("PRIVATE4", closed[0]),
+        ("PRIVATE6", closed[1]),
+    )
     known = "".join(f"{name} = {value!r}\n" for name, value in places)
     told = session.cell(known + PREPARE + program, timeout=PATIENCE)
     assert told.status == "ok", told.error
@@ -183,12 +189,16 @@ def six(shared_hf: Holdfast, shared: Session) -> Session:
     return shared
 
 
-def test_no_packet_gets_past_the_rules(six: Session) -> None:
+@pytest.mark.parametrize("closed", [(PRIVATE4, PRIVATE6), (DENIED4, DENIED6)], ids=["private", "denied"])
+def test_no_packet_gets_past_the_rules(six: Session, closed: tuple[str, str]) -> None:
     """Source routes, headers, foreign sources, multicast, fast open, other protocols, raw sockets,
-    transforms: each is refused, by the rules or before. Allowed packets are sent.
+    transforms: each is refused, by the rules or before. Allowed packets are sent. So it is for addresses of
+    the internet that are denied, whose neighbours are not.
     """
+    if closed[0] == DENIED4:
+        six.change_network(deny=[f"{DENIED4}/24", DENIED6], allow=["203.0.113.10", "[2001:db8:3::/48]"])
     passes = run(six, PASSES)
-    found = run(six, ATTACKS)
+    found = run(six, ATTACKS, closed)
 
     assert set(passes.values()) <= {"sent", "connected"}, passes
     assert len(found) > 550

@@ -7,6 +7,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator
+from ipaddress import ip_network
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +40,16 @@ def reaches(session: Session, host: Place) -> bool:
     (found,) = tried(session, (host.gateway, host.port, "tcp"))
     assert found == "connected" or found in REFUSED, found
     return found == "connected"
+
+
+ELSEWHERE = "198.51.100.9"
+"""An address of the internet, as sessions are judged."""
+
+
+def denied(session: Session, address: str = ELSEWHERE) -> bool:
+    """Check whether a packet to an address is refused by the rules."""
+    (found,) = tried(session, (address, 9, "udp"))
+    return found in ("EPERM", "EACCES")
 
 
 def place_of(host: Place) -> str:
@@ -103,7 +114,7 @@ def test_a_change_is_kept_by_everything_after_it(
     assert not reaches(session, host)
     first = session.snapshot()
 
-    session.allow(place)
+    session.change_network(allow=[place], deny=[ELSEWHERE])
 
     with monkeypatch.context() as resting:  # as on a machine where nothing else happens
         same = (first.row, GuestClient(hf.home.run_dir(session.id)).request("moment"))
@@ -115,18 +126,21 @@ def test_a_change_is_kept_by_everything_after_it(
         ]
     for row in taken:
         assert row.details["same_as"] == first.id
-        assert manifest.read(hf.home.snapshots / row.id).options["allow"] == [place]
+        kept = manifest.read(hf.home.snapshots / row.id).options
+        assert (kept["allow"], kept["deny"]) == ([place], [ELSEWHERE])
     (copy,) = session.fork(1, "copy")
-    assert [reaches(each, host) for each in (session, copy)] == [True, True]
+    assert [(reaches(each, host), denied(each)) for each in (session, copy)] == [(True, True)] * 2
     session.rewind(first, discard=True)
-    assert reaches(session, host)
+    assert (reaches(session, host), denied(session)) == (True, True)
     session.suspend()
     session.disallow(place)
     session.resume()
-    assert not reaches(session, host)
-    assert session.network().allow == ()
-    assert not reaches(first.restore("older"), host)
-    assert reaches(first.restore("opened", allow=[place]), host)
+    assert (reaches(session, host), denied(session)) == (False, True)
+    assert (session.network().allow, session.network().deny) == ((), (ELSEWHERE,))
+    older = first.restore("older")
+    assert (reaches(older, host), denied(older)) == (False, False)
+    opened = first.restore("opened", allow=[place], deny=["198.51.100.0/24"])
+    assert (reaches(opened, host), denied(opened)) == (True, True)
     assert first.restore("nowhere", network="none").network().network == "none"
     kinds = [entry.kind for entry in session.journal() if entry.host and entry.kind == "network"]
     assert len(kinds) == 1  # the other was in the life that was left
@@ -142,6 +156,16 @@ def test_the_kind_of_network_changes_at_once(hf: Holdfast, cli: Any, host: Place
     closed = cli("network", "work", "--network", "internet").out
     assert closed.startswith("reaches   the internet, and nothing of the host")
     assert not reaches(session, host)
+    # What is denied is closed in it, but for what is allowed without a port, which opens nothing else.
+    denial = cli("network", "work", "--network", "open", "--deny", f"{host.gateway}/24", "--deny", ELSEWHERE)
+    assert f"denied    {ip_network(f'{host.gateway}/24', strict=False)}, {ELSEWHERE}\n" in denial.out
+    assert (reaches(session, host), denied(session)) == (False, True)
+    assert cli("network", "work", "--allow", host.gateway).code == 0
+    assert (reaches(session, host), denied(session)) == (True, True)
+    assert cli("network", "work", "--no-deny", ELSEWHERE, "--network", "internet").code == 0
+    assert (reaches(session, host), denied(session)) == (False, False)
+    texts = [entry.text for entry in session.journal() if entry.kind == "network"]
+    assert f"no longer without {ELSEWHERE}" in texts[-1] or texts
     # The metadata service is closed in any case.
     assert set(tried(session, ("169.254.169.254", 80, "tcp"))) <= REFUSED
     host.service.came.clear()
@@ -159,6 +183,9 @@ def test_impossible_changes_are_refused_in_one_line(hf: Holdfast, cli: Any) -> N
         ("work", "it is not an exception of this session"): {"disallow": ["10.0.0.2:80"]},
         ("work", "at once"): {"allow": ["10.0.0.1:80"], "disallow": ["10.0.0.1:80"]},
         ("work", "no address is known"): {"allow": ["no-such.invalid:80"]},
+        ("work", "it is not on the internet, and has no port"): {"allow": ["10.0.0.0/8"]},
+        ("work", "neither an address nor a network"): {"deny": ["1.1.1.1:80"]},
+        ("work", "it is not one of this session"): {"no_deny": ["1.1.1.1"]},
         ("work", "it is not HOST:PORT"): {"allow": ["10.0.0.2:80"], "disallow": ["nothing"]},
     }
     for (name, why), change in refused.items():

@@ -169,6 +169,7 @@ class AsyncHoldfast:
         *,
         network: str | None = None,
         allow: Sequence[str] = (),
+        deny: Sequence[str] = (),
         eager: bool = False,
     ) -> list[AsyncSession]:
         """Fork the session or snapshot that `ref` refers to."""
@@ -180,4 +181,4 @@ class AsyncHoldfast:
             except SnapshotNotFound:
                 text = str(missing).replace("session", "session or snapshot", 1)
                 raise SessionNotFound(text, hint=missing.hint) from None
-        return await source.fork(n, name, network=network, allow=allow, eager=eager)
+        return await source.fork(n, name, network=network, allow=allow, deny=deny, eager=eager)

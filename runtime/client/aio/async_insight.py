@@ -143,6 +143,8 @@ class AsyncNetwork:
         *,
         allow: Sequence[str] = (),
         disallow: Sequence[str] = (),
+        deny: Sequence[str] = (),
+        no_deny: Sequence[str] = (),
         domains: Sequence[str] = (),
         no_domains: Sequence[str] = (),
     ) -> Self:
@@ -151,6 +153,8 @@ class AsyncNetwork:
             network=network,
             allow=list(allow),
             disallow=list(disallow),
+            deny=list(deny) or None,  # servers of earlier versions know neither
+            no_deny=list(no_deny) or None,
             domains=list(domains),
             no_domains=list(no_domains),
         )

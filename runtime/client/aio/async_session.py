@@ -282,10 +282,11 @@ class AsyncSession(AsyncNetwork, AsyncShell):
         *,
         network: str | None = None,
         allow: Sequence[str] = (),
+        deny: Sequence[str] = (),
         eager: bool = False,
     ) -> list[AsyncSession]:
         """Make n sessions that continue from this instant; this one also continues. All of them or none."""
-        body = given(n=n, name=name, network=network, allow=list(allow), eager=eager)
+        body = given(n=n, name=name, network=network, allow=list(allow), deny=list(deny) or None, eager=eager)
         told = client_values.tables(await self._tell("POST", "fork", body=body))
         return [AsyncSession(self._transport, each) for each in told]
 

@@ -130,12 +130,15 @@ class AsyncSnapshot:
         rung: Name | None = None,
         network: str | None = None,
         allow: Sequence[str] = (),
+        deny: Sequence[str] = (),
         keep_id: bool = False,
     ) -> AsyncSession:
         """Make a session that continues from here; `keep_id`: the snapshot's own, not a copy."""
         from holdfast.runtime.client.aio.async_session import AsyncSession
 
-        body = given(name=name, rung=rung, network=network, allow=list(allow), keep_id=keep_id)
+        body = given(
+            name=name, rung=rung, network=network, allow=list(allow), deny=list(deny) or None, keep_id=keep_id
+        )
         return AsyncSession(self._transport, await self._ask("POST", "restore", body=body))
 
     async def fork(
@@ -146,12 +149,21 @@ class AsyncSnapshot:
         rung: Name | None = None,
         network: str | None = None,
         allow: Sequence[str] = (),
+        deny: Sequence[str] = (),
         eager: bool = False,
     ) -> list[AsyncSession]:
         """Make n sessions that continue from here. All of them or none."""
         from holdfast.runtime.client.aio.async_session import AsyncSession
 
-        body = given(n=n, name=name, rung=rung, network=network, allow=list(allow), eager=eager)
+        body = given(
+            n=n,
+            name=name,
+            rung=rung,
+            network=network,
+            allow=list(allow),
+            deny=list(deny) or None,
+            eager=eager,
+        )
         told = client_values.tables(await self._ask("POST", "fork", body=body))
         return [AsyncSession(self._transport, each) for each in told]
 

@@ -123,6 +123,8 @@ class NetworkRequest(RequestBody):
     network: Literal["internet", "open"] | None = None
     allow: Annotated[list[Place], Field(max_length=200, default_factory=list)]
     disallow: Annotated[list[Place], Field(max_length=200, default_factory=list)]
+    deny: Annotated[list[Place], Field(max_length=200, default_factory=list)]
+    no_deny: Annotated[list[Place], Field(max_length=200, default_factory=list)]
     domains: Annotated[list[Place], Field(max_length=200, default_factory=list)]
     no_domains: Annotated[list[Place], Field(max_length=200, default_factory=list)]
 
@@ -153,6 +155,7 @@ class RestoreRequest(RequestBody):
     rung: Literal["live", "commands", "files"] | None = None
     network: Literal["internet", "none", "open"] | None = None
     allow: Annotated[list[Place], Field(max_length=200, default_factory=list)]
+    deny: Annotated[list[Place], Field(max_length=200, default_factory=list)]
     keep_id: bool = False
 
 
@@ -163,6 +166,7 @@ class ForkRequest(RequestBody):
     name: Name | None = None
     network: Literal["internet", "none", "open"] | None = None
     allow: Annotated[list[Place], Field(max_length=200, default_factory=list)]
+    deny: Annotated[list[Place], Field(max_length=200, default_factory=list)]
     eager: bool = False
 
 

@@ -17,7 +17,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv4Network, collapse_addresses
 
-from holdfast.snapshots.checkpointer.egress.netrules import TABLE, NetworkRules
+from holdfast.snapshots.checkpointer.egress.netrules import TABLE, Network, NetworkRules
 
 _SIOCGIFADDR, _SIOCGIFHWADDR = 0x8915, 0x8927  # netdevice(7)
 _NAME_LONGEST = 16
@@ -60,14 +60,12 @@ def own_links() -> list[Link]:
 
 def text(rules: NetworkRules, links: Iterable[Link]) -> str:
     """Return the text for nft(8): one transaction that replaces the previous rules."""
-    refused = collapse_addresses(one for one in rules.refused if isinstance(one, IPv4Network))
-    elements = ", ".join(map(str, refused))
-    held = f"elements = {{ {elements} }};" if elements else ""
     lines = [
         f"table netdev {TABLE}",
         f"delete table netdev {TABLE}",
         f"table netdev {TABLE} {{",
-        f"set refused4 {{ type ipv4_addr; flags interval; {held} }}",
+        _set("refused4", rules.refused),
+        *((_set("denied4", rules.denied), _set("allowed4", rules.allowed)) if rules.denied else ()),
     ]
     for link in links:
         lines += [
@@ -99,6 +97,14 @@ def wrong(listed: Mapping[str, object], rules: NetworkRules, links: Iterable[Lin
     return None
 
 
+def _set(name: str, networks: Iterable[Network]) -> str:
+    elements = ", ".join(
+        map(str, collapse_addresses(one for one in networks if isinstance(one, IPv4Network)))
+    )
+    held = f"elements = {{ {elements} }};" if elements else ""
+    return f"set {name} {{ type ipv4_addr; flags interval; {held} }}"
+
+
 def _judged(rules: NetworkRules, link: Link) -> list[tuple[str, str]]:
     if link.address is None:
         return []
@@ -122,5 +128,6 @@ def _judged(rules: NetworkRules, link: Link) -> list[tuple[str, str]]:
             for one in opened
         ),
         ("ip daddr @refused4 drop", "refused4"),
+        *([("ip daddr @denied4 ip daddr != @allowed4 drop", "denied4")] if rules.denied else []),
         ("accept", "internet"),
     ]

@@ -8,7 +8,8 @@ Outgoing packets are judged by their destination, in this order: the engine's re
 of other containers, is refused; loopback passes, and so does neighbour discovery (RFC 4861). A packet with a
 source that is not its own, or that would take another way than to its destination, is dropped; protocols
 other than TCP, UDP and ICMP are refused. Then replies to incoming packets pass, and what is opened
-explicitly; then the refused networks are refused. All else is the internet. Incoming packets must be replies,
+explicitly; then the refused networks are refused, and the denied ones but for what of them is allowed: that
+opens nothing of a refused network. All else is the internet. Incoming packets must be replies,
 or come from an address that may call. A refused program learns at once: TCP by a reset, all else by an ICMP
 error. What was refused or dropped is recorded (`attempts`). A session with a gateway calls it at an address
 that is the same everywhere, and is redirected.
@@ -64,13 +65,16 @@ class Opening:
 class NetworkRules:
     """Networks that are refused, what of them is open all the same, and the addresses that may connect in.
 
-    `gateway` is where the session's gateway really is: one address and port.
+    `gateway` is where the session's gateway really is: one address and port. `denied` are refused as well,
+    except for `allowed`, which opens nothing that is in `refused`.
     """
 
     refused: tuple[Network, ...] = ()
     opened: tuple[Opening, ...] = ()
     callers: tuple[Address, ...] = ()
     gateway: Opening | None = None
+    denied: tuple[Network, ...] = ()
+    allowed: tuple[Network, ...] = ()
 
     def as_dict(self) -> dict[str, object]:
         """Return the fields as `parsed` takes them."""
@@ -79,6 +83,8 @@ class NetworkRules:
             "opened": [one.as_dict() for one in self.opened],
             "callers": [str(address) for address in self.callers],
             "gateway": None if self.gateway is None else self.gateway.as_dict(),
+            "denied": [str(network) for network in self.denied],
+            "allowed": [str(network) for network in self.allowed],
         }
 
 
@@ -100,14 +106,17 @@ def parsed(raw: object) -> NetworkRules:
     Raises:
         ValueError: a sentence that says what is wrong.
     """
-    if not isinstance(raw, dict) or set(raw) != {"refused", "opened", "callers", "gateway"}:
-        raise ValueError("'rules' must have refused, opened, callers and gateway")
+    if not isinstance(raw, dict) or set(raw) != set(NetworkRules().as_dict()):
+        raise ValueError("'rules' must have refused, opened, callers, gateway, denied and allowed")
     refused, opened, callers = (_listed(raw, key) for key in ("refused", "opened", "callers"))
+    denied, allowed = (_listed(raw, key) for key in ("denied", "allowed"))
     return NetworkRules(
         tuple(ip_network(_text(item)) for item in refused),
         tuple(_opening(item) for item in opened),
         tuple(ip_address(_text(item)) for item in callers),
         None if raw["gateway"] is None else _gateway(raw["gateway"]),
+        tuple(ip_network(_text(item)) for item in denied),
+        tuple(ip_network(_text(item)) for item in allowed),
     )
 
 
@@ -119,7 +128,7 @@ def text(rules: NetworkRules) -> str:
             f"table inet {TABLE}",
             f"delete table inet {TABLE}",
             f"table inet {TABLE} {{",
-            *(_set(name, _of_version(rules.refused, version)) for name, version in _SETS),
+            *(_set(name, networks) for name, networks in _sets_of(rules).items()),
             *attempts.sets(),
             *(_chain(name, "", chains[name]) for name in ("record", "discard", "refuse")),
             _chain("output", "type filter hook output priority 0; policy drop;", chains["output"]),
@@ -142,9 +151,9 @@ def wrong(listed: Mapping[str, object], rules: NetworkRules) -> str | None:
     None if all are.
     """
     items = [item for item in _items(listed) if isinstance(item, dict)]
-    for name, version in _SETS:
+    for name, networks in _sets_of(rules).items():
         found = next((item["set"] for item in items if item.get("set", {}).get("name") == name), None)
-        if found is None or _ranges(found.get("elem", [])) != _merged(_of_version(rules.refused, version)):
+        if found is None or _ranges(found.get("elem", [])) != _merged(networks):
             return f"set {name} is not as it was given"
     if (unbounded := attempts.unbounded(_sets(listed))) is not None:
         return f"set {unbounded} is not as it was given"
@@ -170,7 +179,18 @@ def refused(listed: Mapping[str, object]) -> list[Attempt]:
     return attempts.listed(_sets(listed))
 
 
-_SETS = (("refused4", 4), ("refused6", 6))
+_VERSIONS = (4, 6)
+
+
+def _sets_of(rules: NetworkRules) -> dict[str, list[Network]]:
+    lists = {"refused": rules.refused}
+    if rules.denied:
+        lists |= {"denied": rules.denied, "allowed": rules.allowed}
+    return {
+        f"{name}{version}": _of_version(networks, version)
+        for name, networks in lists.items()
+        for version in _VERSIONS
+    }
 
 
 def _chains(rules: NetworkRules) -> dict[str, list[_Rule]]:
@@ -203,6 +223,7 @@ def _chains(rules: NetworkRules) -> dict[str, list[_Rule]]:
             *([] if rules.gateway is None else [_opened(rules.gateway, "tcp")]),
             _Rule("ip daddr @refused4 goto refuse", "goto", "refused4"),
             _Rule("ip6 daddr @refused6 goto refuse", "goto", "refused6"),
+            *(_denied(version) for version in _VERSIONS if rules.denied),
             _Rule("meta nfproto { ipv4, ipv6 } accept", "accept", "internet"),
         ],
         "input": [
@@ -232,6 +253,11 @@ def _honest() -> list[_Rule]:
         _Rule("ip6 nexthdr != { tcp, udp, ipv6-icmp } goto discard", "goto", "no extension headers"),
         _Rule("meta l4proto != { tcp, udp, icmp, ipv6-icmp } goto refuse", "goto", "known protocols"),
     ]
+
+
+def _denied(version: int) -> _Rule:
+    to = f"{_family(version)} daddr"
+    return _Rule(f"{to} @denied{version} {to} != @allowed{version} goto refuse", "goto", f"denied{version}")
 
 
 def _lead(gateway: Opening) -> _Rule:

@@ -46,7 +46,7 @@ def test_a_name_is_left_to_the_session() -> None:
 
 def test_folders_are_built_files_loaded_and_names_pulled() -> None:
     options: dict[str, object] = {"file": "F", "arguments": {"A": "b=c", "D": ""}, "target": "t"}
-    options |= {"network": None, "allow": (), "remote_sources": False}
+    options |= {"network": None, "allow": (), "deny": (), "remote_sources": False}
     assert choose(folder=".", file="F", arguments=["A=b=c", "D="], target="t") == (
         "built",
         [("build", ".", options)],

@@ -29,8 +29,18 @@ ALL = "0.0.0.0/0"
         (False, {"allowOut": ["example.com", "*.example.org", "example.com"]},
          NetworkWish("domains", ("example.com", "*.example.org"))),
         (None, {"denyOut": [ALL], "allowOut": ["example.com"]}, NetworkWish("domains", ("example.com",))),
-        # What is on the internet is allowed already.
-        (None, {"allowOut": ["example.com", "8.8.8.8", "8.8.8.0/24"]}, NetworkWish("internet")),
+        # What is on the internet is allowed already; addresses are kept for what may be denied later.
+        (None, {"allowOut": ["example.com", "8.8.8.8", "8.8.8.0/24"]},
+         NetworkWish("internet", (), ("8.8.8.8", "8.8.8.0/24"))),
+        (None, {"denyOut": ["8.8.8.8", "10.0.0.1/8", "8.8.8.8/32", "::ffff:9.9.9.9"]},
+         NetworkWish("internet", (), (), ("8.8.8.8", "10.0.0.0/8", "9.9.9.9"))),
+        (None, {"denyOut": ["8.8.8.0/24"], "allowOut": ["8.8.8.8"]},
+         NetworkWish("internet", (), ("8.8.8.8",), ("8.8.8.0/24",))),
+        (None, {"denyOut": [ALL], "allowOut": ["1.1.1.1", "2606:4700::1111", "2600::/12"]},
+         NetworkWish("internet", (), ("1.1.1.1", "[2606:4700::1111]", "[2600::/12]"), (ALL, "::/0"))),
+        (False, {"allowOut": [ALL]}, NetworkWish("internet", (), (ALL,), (ALL, "::/0"))),
+        (None, {"denyOut": ["::/0"], "allowOut": ["1.1.1.1", "Example.com"]},
+         NetworkWish("domains", ("example.com",), ("1.1.1.1",))),
         (True, {"allowPublicTraffic": True}, NetworkWish("internet")),
         # What is said of ports must not open a closed snapshot.
         (None, {"allowPublicTraffic": False}, NetworkWish(None)),
@@ -44,8 +54,9 @@ def test_what_fits_a_session(internet: bool | None, said: Any, expected: Network
 @pytest.mark.parametrize(
     ("internet", "said", "why"),
     [
-        (None, {"denyOut": ["8.8.8.8"]}, "cannot deny 8.8.8.8 alone"),
-        (False, {"allowOut": ["8.8.8.8"]}, "on all ports"),
+        (None, {"denyOut": ["8.8.8.8"], "allowOut": ["dns.google"]}, "only a gateway tells names apart"),
+        (False, {"allowOut": ["192.168.0.0/16"]}, "not on the internet"),
+        (None, {"allowOut": ["::ffff:10.0.0.1"]}, "not on the internet"),
         (None, {"allowOut": ["10.0.0.0/8"]}, "not on the internet"),
         (None, {"allowOut": ["127.0.0.1"]}, "not on the internet"),
         (None, {"rules": {"example.com": []}}, "cannot set rules"),
@@ -57,6 +68,19 @@ def test_what_fits_a_session(internet: bool | None, said: Any, expected: Network
 def test_what_fits_none_is_refused(internet: bool | None, said: Any, why: str) -> None:
     with pytest.raises(NotOffered, match=why):
         network_wish(internet, NetworkBody.model_validate(said))
+
+
+def test_a_wish_replaces_what_this_wire_can_say() -> None:
+    """Exceptions with a port are of whoever made the session on this machine, and stay."""
+    kept = {"allow": ["10.0.0.1:5432", "9.9.9.9", "[fd00::1]:443"], "deny": ["0.0.0.0/0"]}
+    wish = NetworkWish("internet", (), ("1.1.1.1",), ("8.8.8.8",))
+
+    assert wish.options(kept) == {
+        "domains": [],
+        "allow": ["10.0.0.1:5432", "[fd00::1]:443", "1.1.1.1"],
+        "deny": ["8.8.8.8"],
+    }
+    assert NetworkWish("none").closed.options({})["deny"] == [ALL, "::/0"]
 
 
 @pytest.mark.parametrize("place", ["999.1.1.1", "1.2.3.4/99", "not an address"])

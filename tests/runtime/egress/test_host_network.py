@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from holdfast.runtime.egress import host_network
-from holdfast.runtime.egress.host_network import Bridge, HostNetwork
+from holdfast.runtime.egress.host_network import Bridge, HostNetwork, Wishes
+from holdfast.runtime.sessions.network_exceptions import Allowed
 from holdfast.snapshots.checkpointer.egress.netrules import NetworkRules, Opening
 
 TRIE = """Main:
@@ -77,17 +78,15 @@ def test_all_that_is_found_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     (six,) = host_network.interfaces(IPV6)
     assert set(found.addresses) == {*host_network.local_addresses(TRIE), six.ip}
     assert set(found.networks) == {*host_network.connected(ROUTES), six.network}
-    rules = host_network.rules("internet", found, host_network.Bridge(), ())
+    rules = host_network.rules("internet", found, host_network.Bridge())
     for address in found.addresses:
         assert any(address in one for one in rules.refused if one.version == address.version)
     # Some machines have their address alone, in no network.
     alone = [ip_address("203.0.113.9"), ip_address("2001:db8:9::1")]
-    rules = host_network.rules("internet", host_network.HostNetwork(tuple(alone)), host_network.Bridge(), ())
+    rules = host_network.rules("internet", host_network.HostNetwork(tuple(alone)), host_network.Bridge())
     assert {ip_network(address) for address in alone} <= set(rules.refused)
     gateway = ip_address("203.0.113.10")
-    rules = host_network.rules(
-        "internet", host_network.HostNetwork(), host_network.Bridge((), (gateway,)), ()
-    )
+    rules = host_network.rules("internet", host_network.HostNetwork(), host_network.Bridge((), (gateway,)))
     assert ip_network(gateway) in rules.refused
 
 
@@ -126,7 +125,8 @@ def refused(rules: NetworkRules, address: str) -> bool:
         return any(found in network for network in networks)  # type: ignore[operator]
 
     whole = [one.network for one in rules.opened if one.port is None and one.network.version == found.version]
-    return not within(list(whole)) and within([one for one in rules.refused if one.version == found.version])
+    denied = within(list(rules.denied)) and not within(list(rules.allowed))
+    return not within(list(whole)) and (within(list(rules.refused)) or denied)
 
 
 @pytest.mark.parametrize(
@@ -141,20 +141,20 @@ def refused(rules: NetworkRules, address: str) -> bool:
 )
 def test_networks_closed_to_a_default_session(address: str) -> None:
     """Private, shared and link-local addresses, clouds, the host and its networks, in every notation."""
-    assert refused(host_network.rules("internet", MACHINE, BRIDGE, ()), address)
+    assert refused(host_network.rules("internet", MACHINE, BRIDGE), address)
     assert address in ("192.168.7.1",) or host_network.closed(address, MACHINE)
 
 
 @pytest.mark.parametrize("address", ["8.8.8.8", "198.51.100.17", "172.32.0.1", "2600::1", "64:ff9b::8.8.8.8"])
 def test_the_internet_is_open(address: str) -> None:
     """The neighbor of a network is not in it; an IPv4 address may be reached through NAT64."""
-    assert not refused(host_network.rules("internet", MACHINE, BRIDGE, ()), address)
+    assert not refused(host_network.rules("internet", MACHINE, BRIDGE), address)
     assert not host_network.closed(address, MACHINE)
 
 
 def test_resolvers_are_open_for_names_alone() -> None:
     """Wherever they are: where the metadata service answers names, everything else of it is still closed."""
-    rules = host_network.rules("internet", MACHINE, BRIDGE, ())
+    rules = host_network.rules("internet", MACHINE, BRIDGE)
 
     assert Opening(ip_network("10.0.0.53/32"), 53) in rules.opened
     assert [one.port for one in rules.opened if one.network == ip_network("169.254.169.254/32")] == [53]
@@ -163,12 +163,12 @@ def test_resolvers_are_open_for_names_alone() -> None:
 def test_a_users_exceptions_come_first() -> None:
     """Whatever they open."""
     chosen = Opening(ip_network("10.0.0.0/8"), 5432)
-    assert host_network.rules("internet", MACHINE, BRIDGE, [chosen]).opened[0] == chosen
+    assert host_network.rules("internet", MACHINE, BRIDGE, Wishes(opened=(chosen,))).opened[0] == chosen
 
 
 def test_an_open_session_reaches_the_host_and_no_other_session() -> None:
     """Nor the metadata of a cloud."""
-    rules = host_network.rules("open", MACHINE, BRIDGE, ())
+    rules = host_network.rules("open", MACHINE, BRIDGE)
 
     assert not any(refused(rules, one) for one in ("192.168.7.1", "198.51.100.7", "10.0.0.1", "2001:db8::1"))
     assert all(refused(rules, one) for one in ("192.168.7.9", "169.254.169.254", "168.63.129.16", "fe80::1"))
@@ -177,13 +177,56 @@ def test_an_open_session_reaches_the_host_and_no_other_session() -> None:
 def test_a_session_of_domains_only_reaches_openings_directly() -> None:
     """No address of the internet, and no resolver: a query would leak data."""
     chosen = Opening(ip_network("10.0.0.0/8"), 5432)
-    rules = host_network.rules("domains", MACHINE, BRIDGE, [chosen])
+    rules = host_network.rules("domains", MACHINE, BRIDGE, Wishes(opened=(chosen,)))
 
     assert all(refused(rules, one) for one in ("8.8.8.8", "10.0.0.53", "192.168.7.1", "2600::1", "192.0.2.1"))
     assert rules.opened == (chosen,)
-    assert refused(host_network.rules("internet", MACHINE, BRIDGE, ()), "192.0.2.1")
+    assert refused(host_network.rules("internet", MACHINE, BRIDGE), "192.0.2.1")
+
+
+DENIED = Wishes.of(["1.1.1.1", "[2606:4700::1111]"], ["0.0.0.0/0", "::/0"])
+
+
+def test_what_is_denied_is_refused_but_for_what_is_allowed() -> None:
+    """In every kind of network, and also by the addresses of IPv6 that lead to one of IPv4."""
+    for kind in ("internet", "open", "domains"):
+        rules = host_network.rules(kind, MACHINE, BRIDGE, DENIED)
+        assert not any(refused(rules, one) for one in ("1.1.1.1", "2606:4700::1111"))
+        assert all(refused(rules, one) for one in ("1.1.1.2", "2606:4700::1112", "10.0.0.53"))
+        assert rules.opened == ()
+    rules = host_network.rules("open", MACHINE, BRIDGE, Wishes.of((), ["8.8.8.8"]))
+    ways = ("8.8.8.8", "::ffff:8.8.8.8", "64:ff9b::808:808", "2002:808:808::1", "64:ff9b:1::1", "2001::1")
+    assert all(refused(rules, one) for one in ways)
+    near = ("8.8.8.9", "::ffff:8.8.8.9", "64:ff9b::808:809", "2002:808:809::1", "10.0.0.1", "2001:db8::1")
+    assert not any(refused(rules, one) for one in near)
+    assert not host_network.rules("internet", MACHINE, BRIDGE).denied
+
+
+def test_allowing_everything_opens_nothing_private() -> None:
+    """What has no port is no exception from what a kind of network refuses."""
+    plain = host_network.rules("internet", MACHINE, BRIDGE)
+    rules = host_network.rules("internet", MACHINE, BRIDGE, Wishes.of(["0.0.0.0/0", "[::/0]"], ["0.0.0.0/0"]))
+
+    assert (rules.refused, rules.opened) == (plain.refused, plain.opened)
+    assert all(refused(rules, one) for one in ("10.0.0.1", "169.254.169.254", "192.168.7.1", "fd00::1"))
+    assert not refused(rules, "8.8.8.8")
+
+
+def test_only_an_exception_by_its_address_beats_a_denial() -> None:
+    """Whoever answers for a name, the home and the machine's resolvers do not."""
+    home = (Allowed.parse("10.0.0.9:443"), Allowed.parse("172.16.0.9:443"), Allowed.parse("10.0.0.0/31:80"))
+    wishes = Wishes.of(
+        ["10.0.0.7:443", "db.test:5432"], ["10.0.0.0/8"], home, lambda _: ["10.0.0.8", "9.9.9.9"]
+    )
+    rules = host_network.rules("internet", MACHINE, BRIDGE, wishes)
+
+    found = [str(one) for one in rules.opened if one.port != 53]
+    assert found == ["10.0.0.7/32 443", "9.9.9.9/32 5432", "172.16.0.9/32 443"]
+    assert host_network.denied_resolvers(MACHINE, wishes) == [ip_address("10.0.0.53")]
+    asked = Wishes.of(["10.0.0.53:53"], ["10.0.0.0/8"])
+    assert host_network.denied_resolvers(MACHINE, asked) == []
 
 
 def test_only_the_host_may_connect_in() -> None:
     """By its address in the sessions' network."""
-    assert host_network.rules("internet", MACHINE, BRIDGE, ()).callers == (ip_address("192.168.7.1"),)
+    assert host_network.rules("internet", MACHINE, BRIDGE).callers == (ip_address("192.168.7.1"),)

@@ -26,6 +26,16 @@ def test_a_change_only_concerns_the_network() -> None:
     assert changed(GIVEN) == GIVEN
 
 
+def test_denials_are_added_and_lifted() -> None:
+    """Each once, in canonical form; they outlast a network that is taken away."""
+    found = changed(GIVEN, deny=["1.1.1.1/32", "10.0.0.1/8", "1.1.1.1"])
+
+    assert found == {**GIVEN, "deny": ["1.1.1.1", "10.0.0.0/8"]}
+    assert changed(found, no_deny=["1.1.1.1"], deny=["[fd00::1]"])["deny"] == ["10.0.0.0/8", "fd00::1"]
+    assert changed(found, network="none")["deny"] == found["deny"]
+    assert carried(found, GIVEN)["deny"] == found["deny"]
+
+
 def test_without_a_network_there_are_no_exceptions() -> None:
     """Existing ones are dropped; new ones are refused."""
     assert changed(GIVEN, network="none")["allow"] == []
@@ -40,6 +50,10 @@ def test_without_a_network_there_are_no_exceptions() -> None:
         ({"disallow": ["10.0.0.1:80"], "allow": ["10.0.0.1:80"]}, "at once"),
         ({"allow": ["nowhere"]}, "it is not HOST:PORT"),
         ({"network": "host"}, "network"),
+        ({"deny": ["example.org"]}, "neither an address nor a network"),
+        ({"no_deny": ["1.1.1.1"]}, "it is not one of this session"),
+        ({"deny": ["1.1.1.1"], "no_deny": ["1.1.1.1"]}, "it is not one of this session"),
+        ({"deny": [f"1.1.1.{last}" for last in range(101)]}, "deny"),
         ({"allow": [f"10.0.0.1:{port}" for port in range(1, 102)]}, "allow"),
     ],
 )
@@ -65,10 +79,13 @@ def test_the_display_has_a_line_for_each_entry() -> None:
         Refusal("fd00::1", "tcp", 443, 1, 0.0, now.timestamp() - 5),
         Refusal("10.0.0.7", "icmp", 0, 2, 0.0, now.timestamp() - 60),
     ]
-    reached = Reach("internet", ("10.0.0.1:80",), (), ("10.0.0.53",), tuple(refused))
+    reached = Reach(
+        "internet", ("10.0.0.1:80",), (), ("10.0.0.53",), tuple(refused), deny=("1.1.1.1", "::/0")
+    )
 
     assert network_lines(reached, now) == [
         "reaches   the internet, and nothing of the host or around it",
+        "denied    1.1.1.1, ::/0",
         "allowed   10.0.0.1:80",
         "names by  10.0.0.53",
         "refused   tcp [fd00::1]:443, 1 packet, last 5 s ago",

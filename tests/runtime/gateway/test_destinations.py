@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import socket
 from collections.abc import Coroutine
+from dataclasses import replace
 from ipaddress import ip_address, ip_network
 from typing import Any
 
 import pytest
 
 from holdfast.runtime.egress import host_network
+from holdfast.runtime.egress.host_network import Wishes
 from holdfast.runtime.gateway import destinations
 from holdfast.runtime.gateway.destinations import AT_ONCE, Lookups, NoAnswer
 from holdfast.runtime.gateway.names import Address, Domain
 from holdfast.runtime.gateway.session_rules import NetworkOpening, Secret, SecretHost, SessionRules, load
 
 RULES = host_network.rules(
-    "internet", host_network.HostNetwork((ip_address("198.51.100.7"),)), host_network.Bridge(), ()
+    "internet", host_network.HostNetwork((ip_address("198.51.100.7"),)), host_network.Bridge()
 )
 NARROW = SessionRules(
     "s",
@@ -77,6 +80,25 @@ def test_an_opening_is_reached_by_address_and_by_any_name() -> None:
         assert reached(wide, "db.internal", 80, address) == []
 
 
+def test_a_denied_address_is_not_reached_by_any_name() -> None:
+    """Nor by its forms of IPv6; what is allowed of it is, by a session of domains too, if it is public."""
+    denied = Wishes.of(["203.0.113.9"], ["203.0.113.0/24"])
+    rules = host_network.rules("internet", host_network.HostNetwork(), host_network.Bridge(), denied)
+    more = {"refused": rules.refused, "denied": rules.denied, "allowed": rules.allowed}
+    free, narrow = SessionRules("s", **more), replace(NARROW, **more)
+    closed = ("203.0.113.8", "64:ff9b::cb00:7108", "2002:cb00:7108::1", "::ffff:10.0.0.1", "10.0.0.1")
+    for address in closed:
+        for policy in (free, narrow):
+            assert reached(policy, "api.example.com", 443, address) == []
+            assert reached(policy, address, 443, address) == []
+    for policy in (free, narrow):
+        assert reached(policy, "api.example.com", 443, *closed, "203.0.113.9") == [PUBLIC]
+        assert reached(policy, "203.0.113.9", 22) == [PUBLIC]
+    assert [len(reached(one, "any.example", 443, "9.9.9.9")) for one in (free, narrow)] == [1, 0]
+    wide = replace(free, allowed=(ip_network("0.0.0.0/0"),))
+    assert not any(reached(wide, one, 80, one) for one in ("10.0.0.1", "127.0.0.1", "169.254.169.254"))
+
+
 @pytest.mark.parametrize(
     ("host", "port", "asked"),
     [("api.example.com", 443, True), ("db.internal", 5432, True), ("db.internal", 443, False),
@@ -112,7 +134,12 @@ def test_a_refusal_says_what_would_allow_it() -> None:
 
 def test_a_policy_survives_its_file() -> None:
     """And its value never appears in its text form."""
-    assert load(NARROW.dump()) == NARROW
+    denied = replace(NARROW, denied=(ip_network("1.1.1.1"),), allowed=(ip_network("::/0"),))
+    assert [load(each.dump()) for each in (NARROW, denied)] == [NARROW, denied]
+    earlier = {
+        name: value for name, value in json.loads(denied.dump()).items() if name not in ("denied", "allowed")
+    }
+    assert load(json.dumps(earlier)) == NARROW
     assert "value-of-it" not in repr(NARROW)
 
 

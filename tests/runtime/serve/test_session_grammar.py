@@ -17,7 +17,8 @@ READ_ONLY = {"read_only": True}
 ACCEPTED: dict[str, list[Any]] = {
     "image": ["python:3.12", "host:5000/a/b@sha256:" + "a" * 64],
     "network": ["internet", "none", "open", "default"],
-    "allow": [["10.0.0.1:80"], ("10.0.0.1:80", "[fd00::1]:443"), []],
+    "allow": [["10.0.0.1:80"], ("10.0.0.1:80", "[fd00::1]:443", "1.1.1.1"), []],
+    "deny": [["10.0.0.0/8"], ("1.1.1.1", "fd00::1"), []],
     "domains": [["example.org"], ("*.example.org",)],
     "memory": [1 << 30, "512m", "1.5g", "4GiB", "512mb", "1073741824", "4G"],
     "disk": [1 << 30, "1g", "2.5GiB"],
@@ -37,6 +38,7 @@ REFUSED: dict[str, list[Any]] = {
     "image": ["-x", ""],
     "network": ["wide"],
     "allow": [["nonsense"]],
+    "deny": [["nonsense"], ["1.1.1.1:80"]],
     "domains": [["a b"]],
     "memory": ["much", 5, "-1g", ""],
     "disk": ["x"],

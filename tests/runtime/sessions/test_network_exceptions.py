@@ -24,12 +24,49 @@ from holdfast.snapshots.checkpointer.egress.netrules import Opening
         ("[fd00::0001]:443", "[fd00::1]:443"),
         ("[fd00::/16]:443", "[fd00::/16]:443"),
         ("some_host:1", "some_host:1"),
+        ("1.1.1.1", "1.1.1.1"),
+        ("1.1.1.1/24", "1.1.1.0/24"),
+        ("[2606:4700::1111]", "[2606:4700::1111]"),
+        ("[2600::/12]", "[2600::/12]"),
+        ("[::ffff:1.1.1.1]", "1.1.1.1"),
     ],
 )
 def test_items_are_normalized(text: str, normal: str) -> None:
     """Equal ones are equal texts, and a text is read back unchanged."""
     assert str(Allowed.parse(text)) == normal
     assert Allowed.parse(normal) == Allowed.parse(text)
+
+
+def test_what_has_no_port_opens_nothing() -> None:
+    """It stays allowed of what is denied."""
+    found, unknown = network_exceptions.openings([Allowed.parse("10.0.0.0/8")], lambda _: ["1.1.1.1"])
+
+    assert (found, unknown) == ([], [])
+    assert Allowed.parse("10.0.0.0/8").undenied == ip_network("10.0.0.0/8")
+    assert Allowed.parse("10.0.0.0/8:80").undenied is None
+
+
+@pytest.mark.parametrize(
+    ("text", "normal"),
+    [
+        ("1.1.1.1", "1.1.1.1"),
+        (" 10.1.2.3/8", "10.0.0.0/8"),
+        ("[fd00::1]", "fd00::1"),
+        ("fd00::/8", "fd00::/8"),
+        ("::ffff:10.0.0.0/104", "10.0.0.0/8"),
+        ("::ffff:1.1.1.1", "1.1.1.1"),
+    ],
+)
+def test_denied_networks_are_normalized(text: str, normal: str) -> None:
+    """An IPv4-mapped one is of IPv4, as its packets are."""
+    assert network_exceptions.denied_texts([text, normal]) == (normal,)
+
+
+@pytest.mark.parametrize("text", ["", "host", "1.1.1.1:80", "[fd00::1]:80", "fe80::1%eth0", "10.0.0.0/33"])
+def test_only_addresses_and_networks_are_denied(text: str) -> None:
+    """Names change their addresses, and denials have no ports."""
+    with pytest.raises(InvalidArgument, match=r"^cannot deny .* neither an address nor a network"):
+        network_exceptions.denied(text)
 
 
 @pytest.mark.parametrize(
@@ -44,6 +81,10 @@ def test_items_are_normalized(text: str, normal: str) -> None:
         "host:http",
         "host:80:90",
         "fd00::1:443",
+        "fd00::1",
+        "[1.1.1.1]",
+        "[fe80::1%eth0]",
+        "1.1.1",
         "[host]:80",
         "[10.0.0.1]:80",
         "[fe80::1%eth0]:80",

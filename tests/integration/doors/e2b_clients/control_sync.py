@@ -168,7 +168,14 @@ try:
     made.append(few)
     few.update_network({"allow_out": ["example.com", "*.example.org"], "deny_out": ["0.0.0.0/0"]})
     check(few.is_running(), "domains")
-    refused(lambda: Sandbox.create(network={"deny_out": ["8.8.8.8"]}), "cannot deny 8.8.8.8 alone")
+    reach = "python3 -c \"import socket; socket.create_connection(('{}', 9), 1)\" 2>&1 | tail -1"
+    some = Sandbox.create(network={"deny_out": ["8.8.8.8"]}, timeout=600)
+    made.append(some)
+    check("ConnectionRefused" in some.commands.run(reach.format("8.8.8.8")).stdout, "an address denied")
+    check("ConnectionRefused" not in some.commands.run(reach.format("9.9.9.9")).stdout, "others not denied")
+    some.update_network({"deny_out": ["0.0.0.0/0"], "allow_out": ["8.8.8.8"]})
+    check("ConnectionRefused" not in some.commands.run(reach.format("8.8.8.8")).stdout, "one allowed")
+    check("ConnectionRefused" in some.commands.run(reach.format("9.9.9.9")).stdout, "all others denied")
 
     # What is refused.
     refused(lambda: Sandbox.create("no-such-template"), "cannot find the template")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from ipaddress import IPv4Address, ip_network
 from typing import Any
 
@@ -40,6 +41,18 @@ def test_every_frame_is_judged_by_the_addresses_of_its_link() -> None:
     ):
         assert line in text
     assert text.index("dport 53") < text.index("@refused4 drop") < text.index('accept comment "internet"')
+
+
+def test_what_is_denied_leaves_no_link() -> None:
+    """But for what is allowed of it, and only if it is not refused for other reasons."""
+    rules = replace(RULES, denied=(ip_network("0.0.0.0/0"),), allowed=(ip_network("1.1.1.1/32"),))
+    text = link_rules.text(rules, [LINK])
+
+    assert "set denied4 { type ipv4_addr; flags interval; elements = { 0.0.0.0/0 }; }" in text
+    assert "set allowed4 { type ipv4_addr; flags interval; elements = { 1.1.1.1/32 }; }" in text
+    judged = "ip daddr @denied4 ip daddr != @allowed4 drop"
+    assert text.index("@refused4 drop") < text.index(judged) < text.index('accept comment "internet"')
+    assert link_rules.wrong(listed(), rules, [LINK]) == "the link eth0 has not the rules that were given"
 
 
 def test_a_link_without_an_address_sends_nothing() -> None:

@@ -40,6 +40,17 @@ def listed(rules: NetworkRules) -> dict[str, Any]:
             {"metainfo": {"json_schema_version": 1}},
             {"set": {"name": "refused4", "elem": [{"prefix": {"addr": "10.0.0.0", "len": 8}}]}},
             {"set": {"name": "refused6", "elem": [{"prefix": {"addr": "fc00::", "len": 7}}]}},
+            *(
+                {
+                    "set": {
+                        "name": f"{name}{version}",
+                        "elem": [str(one[0]) for one in found if one.version == version],
+                    }
+                }
+                for name, found in (("denied", rules.denied), ("allowed", rules.allowed))
+                for version in (4, 6)
+                if rules.denied
+            ),
             *map(recorded, ("attempts4", "attempts6")),
             *map(chain, ("output", "input", "forward")),
             *(
@@ -60,6 +71,7 @@ def listed(rules: NetworkRules) -> dict[str, Any]:
             *opened,
             rule("output", "refused4", "goto"),
             rule("output", "refused6", "goto"),
+            *(rule("output", f"denied{version}", "goto") for version in (4, 6) if rules.denied),
             rule("output", "internet", "accept"),
             *(rule("input", name, "accept") for name in ("loopback", "replies", "neighbours")),
             *callers,
@@ -101,6 +113,41 @@ def test_the_order_is_that_of_the_verdicts() -> None:
     assert said.count("policy drop;") == 3
 
 
+DENYING = replace(
+    RULES,
+    denied=tuple(map(ip_network, ("8.8.8.8", "1.1.1.1", "2600::1"))),
+    allowed=(ip_network("1.1.1.1"),),
+)
+
+
+def test_what_is_denied_comes_after_what_is_refused() -> None:
+    """Thus what is allowed of it opens nothing else. Without any, there are no sets and rules for it."""
+    said = netrules.text(DENYING)
+    order = [
+        "ip6 daddr fd00::1/128 accept",
+        "ip6 daddr @refused6 goto refuse",
+        "ip daddr @denied4 ip daddr != @allowed4 goto refuse",
+        "ip6 daddr @denied6 ip6 daddr != @allowed6 goto refuse",
+        "meta nfproto { ipv4, ipv6 } accept",
+    ]
+
+    places = [said.index(text) for text in order]
+
+    assert places == sorted(places)
+    assert "set denied4 { type ipv4_addr; flags interval; elements = { 1.1.1.1/32, 8.8.8.8/32 }; }" in said
+    assert "set allowed6 { type ipv6_addr; flags interval;  }" in said
+    assert not {"denied", "allowed"} & set(netrules.text(RULES).split())
+
+
+def test_denials_that_are_not_in_force_are_noticed() -> None:
+    """A rule or an element that is missing, and an exception that was not given."""
+    assert netrules.wrong(listed(DENYING), DENYING) is None
+    assert netrules.wrong(listed(RULES), DENYING) == "set denied4 is not as it was given"
+    assert netrules.wrong(listed(DENYING), RULES) == "chain output has not the rules that were given"
+    wider = replace(DENYING, allowed=(*DENYING.allowed, ip_network("8.8.8.8")))
+    assert netrules.wrong(listed(wider), DENYING) == "set allowed4 is not as it was given"
+
+
 def test_an_empty_set_has_no_elements() -> None:
     """nft refuses an empty list."""
     assert "elements" not in netrules.text(NetworkRules())
@@ -108,7 +155,8 @@ def test_an_empty_set_has_no_elements() -> None:
 
 def test_rules_survive_the_socket() -> None:
     """What the host says is what the checkpointer understands."""
-    assert netrules.parsed(json.loads(json.dumps(RULES.as_dict()))) == RULES
+    for rules in (RULES, DENYING):
+        assert netrules.parsed(json.loads(json.dumps(rules.as_dict()))) == rules
 
 
 @pytest.mark.parametrize(
@@ -124,6 +172,8 @@ def test_rules_survive_the_socket() -> None:
         {"opened": [{"network": "10.0.0.1/32", "port": True}]},
         {"opened": [{"network": "10.0.0.1/32", "port": "53 accept"}]},
         {"opened": [{"network": "fe80::1%eth0", "port": 53}]},
+        {"denied": ["8.8.8.8/32; flush ruleset"]},
+        {"allowed": "0.0.0.0/0"},
         {"callers": ["host"]},
         {"callers": ['fe80::1%" accept comment "x']},
         {"more": []},

@@ -162,6 +162,8 @@ RULES: dict[str, Any] = {
     "opened": [{"network": "10.0.0.53/32", "port": 53}],
     "callers": ["172.18.0.1"],
     "gateway": {"network": "172.18.0.1/32", "port": 20001},
+    "denied": ["8.8.8.8/32"],
+    "allowed": ["::/0"],
 }
 
 
