@@ -145,7 +145,7 @@ def test_a_denied_address_is_not_reached_through_the_gateway(session: Session, w
     for place in places:
         assert "403" in web(session, place).split()[-2:]
     assert "at an address that this session may not reach" in web(session, places[2])
-    direct = "import socket; socket.create_connection((%r, %d), 5)" % (world.address, world.api.port)
+    direct = f"import socket; socket.create_connection(({world.address!r}, {world.api.port}), 5)"
     assert "ConnectionRefusedError" in said(session, f'python3 -c "{direct}" 2>&1')
 
     session.change_network(no_deny=[world.address], no_domains=[name])

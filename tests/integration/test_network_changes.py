@@ -164,8 +164,6 @@ def test_the_kind_of_network_changes_at_once(hf: Holdfast, cli: Any, host: Place
     assert (reaches(session, host), denied(session)) == (True, True)
     assert cli("network", "work", "--no-deny", ELSEWHERE, "--network", "internet").code == 0
     assert (reaches(session, host), denied(session)) == (False, False)
-    texts = [entry.text for entry in session.journal() if entry.kind == "network"]
-    assert f"no longer without {ELSEWHERE}" in texts[-1] or texts
     # The metadata service is closed in any case.
     assert set(tried(session, ("169.254.169.254", 80, "tcp"))) <= REFUSED
     host.service.came.clear()
