@@ -140,6 +140,8 @@ class SandboxIds:
 
 KEY, ACCESS, TRAFFIC = b"x-api-key", b"x-access-token", b"e2b-traffic-access-token"
 SANDBOX_ID, SANDBOX_PORT = b"e2b-sandbox-id", b"e2b-sandbox-port"
+ONCE = frozenset({b"host", b"authorization", KEY, ACCESS, TRAFFIC, SANDBOX_ID, SANDBOX_PORT})
+"""Headers that say who asks, and for which sandbox and port."""
 OWN = frozenset({49983, 49999})
 """The ports at which clients expect processes and files, and code: this server itself answers there."""
 _HOST = re.compile(rb"(\d{1,5})-([a-z0-9]{1,64})\.(.+)", re.DOTALL)
@@ -210,6 +212,7 @@ class Scopes:
 class SandboxDoor(ServedDoor):
     """The door of this wire, which has an application for each kind of credential."""
 
+    single = ONCE
     typed = frozenset({("POST", "/process.Process/StreamInput")})
     streamed = frozenset({("POST", "/files")}) | typed
 
@@ -336,6 +339,7 @@ class PortDoor(ServedDoor):
         (method, "") for method in ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
     )
     counted = False
+    single = ONCE
 
     def __init__(
         self, rules: Admission, traffic: App, callers: Callers, tokens: SandboxTokens, ids: SandboxIds

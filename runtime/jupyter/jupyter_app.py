@@ -238,6 +238,7 @@ logger = logging.getLogger("holdfast.serve")
 class GatewayDoor(TokenDoor):
     """The door of this wire, known by its paths; the server's token is in a header or the query."""
 
+    single = frozenset({b"authorization"})
     missing = (
         401,
         "unauthorized",

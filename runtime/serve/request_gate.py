@@ -41,6 +41,8 @@ class ServedDoor(ABC):
     """Methods and ends of paths whose bodies may have any size."""
     typed: Paths = frozenset()
     """Those whose bodies may take any time as well."""
+    single: frozenset[bytes]
+    """Headers that say who asks and for what: a request that has one of them several times is refused."""
     counted = True
     """Whether its requests count for the rate of the server."""
     tells_strangers_the_name = True
@@ -90,6 +92,7 @@ class TokenDoor(ServedDoor):
 class BearerDoor(TokenDoor):
     """A door whose clients send `Authorization: Bearer`, and read the refusals of our own API."""
 
+    single = frozenset({b"authorization"})
     tells_strangers_the_name = False
     missing = admission.NO_TOKEN
 
@@ -160,7 +163,7 @@ class RequestGate:
         meant = self._read(scope)
         taken = ((door, door.takes(meant)) for door in self._doors)
         door, own = next((door, own) for door, own in taken if own is not None)
-        found = await _opened(door, own)
+        found = await _opened(door, own, scope)
         if isinstance(found, tuple):
             await door.refuse(own, send, found)
             return
@@ -211,11 +214,22 @@ class RequestGate:
         logger.info(json.dumps(told))
 
 
-async def _opened(door: ServedDoor, scope: Scope) -> App | Refusal:
+async def _opened(door: ServedDoor, own: Scope, sent: Scope) -> App | Refusal:
+    """Return what a request opens. `sent` has the headers that came, `own` those that the door sees."""
+    twice = _repeated(door, sent)
     if door.tells_strangers_the_name:
-        return door.elsewhere(scope) or await door.opens(scope)
-    found = await door.opens(scope)
-    return found if isinstance(found, tuple) else door.elsewhere(scope) or found
+        return door.elsewhere(own) or twice or await door.opens(own)
+    found = twice or await door.opens(own)
+    return found if isinstance(found, tuple) else door.elsewhere(own) or found
+
+
+def _repeated(door: ServedDoor, scope: Scope) -> Refusal | None:
+    """Refuse several headers of which one counts: a program on the way may have read another of them."""
+    names = [name.lower() for name, _ in scope.get("headers", ())]
+    several = next((name for name in sorted(door.single) if names.count(name) > 1), None)
+    if several is None:
+        return None
+    return 401, "unauthorized", f"the request has the header {several.decode()} several times: send it once"
 
 
 def _too_many(seconds: float) -> Response:

@@ -176,6 +176,7 @@ class RuntimeDoor(TokenDoor):
     """The door of this wire, known by its paths; its clients send the server's token as a key."""
 
     streamed = frozenset({("POST", "/upload")})
+    single = frozenset({KEY})
     missing = 401, "unauthorized", "send the server's token as auth_token of the runtime (X-API-Key)"
 
     def takes(self, scope: Scope) -> Scope | None:

@@ -173,6 +173,43 @@ def test_each_credential_reaches_what_the_table_says(
     assert {each for each in opened if each[0] in names} - observed == set()
 
 
+@pytest.mark.parametrize("row", ROUTES)
+def test_a_header_that_counts_comes_once(row: str, tmp_path: Path, reached: list[Reached]) -> None:
+    """Of two, a program on the way may have read the other one; with whatever is right among them."""
+    tried = 0
+    tokens = (TOKEN, f"e2b_{TOKEN}", TOKENS.access(ONE), TOKENS.traffic(ONE))
+    single = [header for token in tokens for form in presented(token) if len(form) == 1 for header in form]
+
+    async def steps(doors: WalkedDoors) -> None:
+        nonlocal tried
+        for name in (name.strip() for name in ROUTES[row].strip().splitlines()):
+            method, path = name.split()[:2]
+            method = "POST" if method == "ANY" else method
+            path = "/v1/sessions" if path == "(port)" else re.sub(r"\{[^}]*\}", ONE, path)
+            for placed, right in ((placed, right) for placed in placements(ONE)[1::2] for right in single):
+                reached.clear()
+                await doors.ask(method, path, [*placed, right])
+                if not reached:
+                    continue
+                of_sandbox = any(sandbox is not None for _, sandbox in reached)
+                wrong = (right[0], right[1][:-4] + b"0000")
+                sent = [[right, wrong], [wrong, right], [right, right]]
+                # Doors that know no sandboxes do not look at the headers that name one.
+                sent += [
+                    [(key, value.replace(ONE.encode(), TWO.encode())), right]
+                    for key, value in placed
+                    if of_sandbox
+                ]
+                for headers in sent:
+                    reached.clear()
+                    answer = await doors.ask(method, path, [*placed, *headers])
+                    assert (reached, answer.status in (401, 403, 421)) == ([], True), (name, headers)
+                    tried += 1
+
+    run(tmp_path, steps)
+    assert tried or not any(table()[row].values())
+
+
 def test_the_attack_on_the_control_plane_that_once_succeeded(tmp_path: Path, reached: list[Reached]) -> None:
     """A path of the control plane with the id and a token of a sandbox, and without a key."""
 

@@ -13,6 +13,8 @@ from holdfast.runtime.serve.request_gate import RequestGate, ServedDoor, ServerM
 class OpenDoor(ServedDoor):
     """A door that takes and lets in whatever comes."""
 
+    single = frozenset()
+
     def __init__(self, app: App) -> None:
         super().__init__(Admission("", None))
         self._app = app
