@@ -36,6 +36,7 @@ from holdfast.runtime.guest.pulse.deaths import Notice, ProcessEnd
 from holdfast.runtime.guest.pulse.origins import Origins
 from holdfast.runtime.guest.pulse.process_lineage import Origin, short
 from holdfast.runtime.guest.pulse.state import State
+from holdfast.runtime.guest.wire.protocol import Frame
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -526,11 +527,11 @@ class RunningKernel:
         else:
             record.running |= kind != "status"  # `execute_input` is the first
             self.journal.wake()
+            record.cell.raised |= kind == "error"
             for event in events_of(kind, content):
-                self.journal.add(record, event)
+                self._show(record, event)
                 if event.event == "input_request":
                     self._observing.asked(record.cell.id, event.head, self.pid)
-                self._cell_journal.heard(record.cell, event)
             return
         if record.cell.settled and record is self._current:
             self._release(record)
@@ -538,8 +539,11 @@ class RunningKernel:
     def _say(self, record: CellRecord, text: str) -> None:
         """Add a remark to the errors that a cell shows."""
         for event in events_of("stream", {"name": "stderr", "text": text}):
-            self.journal.add(record, event)
-            self._cell_journal.heard(record.cell, event)
+            self._show(record, event)
+
+    def _show(self, record: CellRecord, event: Frame) -> None:
+        self.journal.add(record, event)
+        self._cell_journal.heard(record.cell, event)
 
     def _give_up(self, record: CellRecord) -> None:
         """End a cell whose kernel is idle and has not replied: an interrupt can hit it while it does."""
@@ -567,6 +571,8 @@ class RunningKernel:
             self._release(self._current)
 
     def _release(self, record: CellRecord) -> None:
+        for event in record.cell.unshown():
+            self._show(record, event)
         if self._current is record:
             self._current = self._executing = self._cell = None
             if self._front_cells:

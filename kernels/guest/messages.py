@@ -16,6 +16,7 @@ from holdfast.runtime.guest.wire.protocol import MAX_PAYLOAD, Frame
 STREAM_CHUNK = 1 << 20
 LONGEST = 1_000_000
 """Characters of the name or the message of an error: the host takes no more of a text."""
+_NO_MORE = "[the kernel says no more; often it cannot parse the code]"
 _RICH = ("display_data", "execute_result", "update_display_data")
 
 
@@ -74,6 +75,8 @@ class Cell:
     refusal: str = ""
     interrupted: bool = False
     timed_out: bool = False
+    raised: bool = False
+    _failure: dict[str, Any] | None = field(default=None, repr=False)
     _reply: CellStatus | None = field(default=None, repr=False)
     _idle: bool = False
 
@@ -92,12 +95,28 @@ class Cell:
         count = content.get("execution_count")
         self.execution_count = count if isinstance(count, int) else None
         self._reply = self._outcome(content)
+        if content.get("status") == "error" and not self.raised:
+            self._failure = {name: content.get(name) for name in ("ename", "evalue", "traceback")}
         self._settle()
 
     def idle(self) -> None:
         """Note that the kernel is idle after it."""
         self._idle = True
         self._settle()
+
+    def unshown(self) -> Iterator[Frame]:
+        """Yield the error of a cell that has settled, if the kernel names it in its reply alone.
+
+        Deno's does so for code that it cannot parse. `raised` says whether it has shown one.
+        """
+        failure, self._failure = self._failure, None
+        if self.status is not CellStatus.ERROR or self.raised or failure is None:
+            return
+        self.raised = True
+        if not failure["traceback"]:
+            line = f"{_cut(_text(failure['ename']))}: {_cut(_text(failure['evalue']))}"
+            failure["traceback"] = [line, _NO_MORE]
+        yield from events_of("error", failure)
 
     def end(self, status: CellStatus) -> None:
         """End it from outside. The first outcome stays."""

@@ -78,6 +78,35 @@ def test_errors_carry_their_traceback() -> None:
     assert json.loads(frame.payload) == {"ename": "E", "evalue": "v", "traceback": ["a", "b"]}
 
 
+UNPARSED: dict[str, Any] = {
+    "status": "error",
+    "execution_count": 6,
+    "ename": "Error",
+    "evalue": "Execution failed",
+    "traceback": [],
+}
+"""What Deno's kernel replies to `for (`; it sends no `error` with it."""
+
+
+def test_an_error_of_the_reply_alone_is_shown() -> None:
+    """Once; and not if the kernel has shown it, or the cell has another outcome."""
+    cell = Cell("c")
+    assert finished(cell, UNPARSED) is CellStatus.ERROR
+    (frame,) = cell.unshown()
+    told = json.loads(frame.payload)
+    assert (frame.event, told["ename"], told["evalue"]) == ("error_output", "Error", "Execution failed")
+    assert told["traceback"][0] == "Error: Execution failed"
+    assert list(cell.unshown()) == []
+    shown, late, fine = Cell("c", raised=True), Cell("c"), Cell("c")
+    late.end(CellStatus.TIMEOUT)
+    for cell, reply in ((shown, UNPARSED), (late, UNPARSED), (fine, OK)):
+        finished(cell, reply)
+        assert list(cell.unshown()) == []
+    odd = Cell("c")
+    finished(odd, {"status": "error", "ename": 3, "traceback": "x"})
+    assert [frame.event for frame in odd.unshown()] == ["error_output"]
+
+
 def test_the_message_of_an_error_has_a_limit() -> None:
     """The host takes a million characters of a text; an error whose message has more is one nevertheless."""
     for length, cut in ((1_000_000, False), (1_000_001, True), (MAX_PAYLOAD, True)):
