@@ -168,6 +168,7 @@ class RemoteHoldfast:
         *,
         network: str | None = None,
         allow: Sequence[str] = (),
+        deny: Sequence[str] = (),
         eager: bool = False,
     ) -> list[RemoteSession]:
         """Fork the session or snapshot that `ref` refers to."""
@@ -179,4 +180,4 @@ class RemoteHoldfast:
             except SnapshotNotFound:
                 text = str(missing).replace("session", "session or snapshot", 1)
                 raise SessionNotFound(text, hint=missing.hint) from None
-        return source.fork(n, name, network=network, allow=allow, eager=eager)
+        return source.fork(n, name, network=network, allow=allow, deny=deny, eager=eager)

@@ -144,6 +144,8 @@ class RemoteNetwork:
         *,
         allow: Sequence[str] = (),
         disallow: Sequence[str] = (),
+        deny: Sequence[str] = (),
+        no_deny: Sequence[str] = (),
         domains: Sequence[str] = (),
         no_domains: Sequence[str] = (),
     ) -> Self:
@@ -152,6 +154,8 @@ class RemoteNetwork:
             network=network,
             allow=list(allow),
             disallow=list(disallow),
+            deny=list(deny) or None,  # servers of earlier versions know neither
+            no_deny=list(no_deny) or None,
             domains=list(domains),
             no_domains=list(no_domains),
         )

@@ -283,10 +283,11 @@ class RemoteSession(RemoteNetwork, RemoteShell):
         *,
         network: str | None = None,
         allow: Sequence[str] = (),
+        deny: Sequence[str] = (),
         eager: bool = False,
     ) -> list[RemoteSession]:
         """Make n sessions that continue from this instant; this one also continues. All of them or none."""
-        body = given(n=n, name=name, network=network, allow=list(allow), eager=eager)
+        body = given(n=n, name=name, network=network, allow=list(allow), deny=list(deny) or None, eager=eager)
         told = client_values.tables(self._tell("POST", "fork", body=body))
         return [RemoteSession(self._transport, each) for each in told]
 

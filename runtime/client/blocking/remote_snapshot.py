@@ -131,12 +131,15 @@ class RemoteSnapshot:
         rung: Name | None = None,
         network: str | None = None,
         allow: Sequence[str] = (),
+        deny: Sequence[str] = (),
         keep_id: bool = False,
     ) -> RemoteSession:
         """Make a session that continues from here; `keep_id`: the snapshot's own, not a copy."""
         from holdfast.runtime.client.blocking.remote_session import RemoteSession
 
-        body = given(name=name, rung=rung, network=network, allow=list(allow), keep_id=keep_id)
+        body = given(
+            name=name, rung=rung, network=network, allow=list(allow), deny=list(deny) or None, keep_id=keep_id
+        )
         return RemoteSession(self._transport, self._ask("POST", "restore", body=body))
 
     def fork(
@@ -147,12 +150,21 @@ class RemoteSnapshot:
         rung: Name | None = None,
         network: str | None = None,
         allow: Sequence[str] = (),
+        deny: Sequence[str] = (),
         eager: bool = False,
     ) -> list[RemoteSession]:
         """Make n sessions that continue from here. All of them or none."""
         from holdfast.runtime.client.blocking.remote_session import RemoteSession
 
-        body = given(n=n, name=name, rung=rung, network=network, allow=list(allow), eager=eager)
+        body = given(
+            n=n,
+            name=name,
+            rung=rung,
+            network=network,
+            allow=list(allow),
+            deny=list(deny) or None,
+            eager=eager,
+        )
         told = client_values.tables(self._ask("POST", "fork", body=body))
         return [RemoteSession(self._transport, each) for each in told]
 
