@@ -173,11 +173,17 @@ class Closing:
 
     def _wishes(self, options: SessionOptions) -> host_network.Wishes:
         known = home_network.read(self.home).every
-        names = [item.host for item in (*map(Allowed.parse, options.allow), *known) if item.is_name]
+        own = [item for item in map(Allowed.parse, options.allow) if item.is_name]
+        names = [item.host for item in (*own, *known) if item.is_name]
         lookup = host_network.lookup_of(names, _NAMES_SECONDS if options.allow else home_network.GLANCE)
         found = host_network.Wishes.of(options.allow, options.deny, known, lookup)
         for name in found.unknown:
             self.progress(f"network: no address is known for {name}; it stays closed")
+        for item in own:
+            for one in item.openings(lookup) if options.deny else ():
+                if found.is_denied(one.network):
+                    address = Allowed(str(one.network.network_address), item.port)
+                    self.progress(f"network: {item} is at {address}, which is denied; it stays closed")
         return found
 
     def _rules(self, options: SessionOptions, state: ContainerState) -> NetworkRules:
