@@ -112,7 +112,7 @@ class Wishes:
     Attributes:
         opened: what a person opened by its address: it counts whatever it is.
         others: addresses of names, and what the home opens: they count where nothing is denied.
-        denied: networks that are closed, wherever they are.
+        denied: networks that are closed, wherever they are, with all addresses of IPv6 that lead there.
         allowed: networks that are not denied; they may be closed for other reasons.
         unknown: names that have no address.
     """
@@ -138,8 +138,8 @@ class Wishes:
         return cls(
             tuple(opened),
             tuple(others),
-            tuple(map(network_exceptions.denied, deny)),
-            tuple(whole for one in own if (whole := one.undenied) is not None),
+            _with_embedded(map(network_exceptions.denied, deny)),
+            _with_translated(whole for one in own if (whole := one.undenied) is not None),
             tuple(unknown),
         )
 
@@ -174,8 +174,8 @@ def rules(kind: str, machine: HostNetwork, bridge: Bridge, wishes: Wishes = Wish
         _with_translated(refused),
         tuple(dict.fromkeys(explicit)),
         bridge.gateways,
-        denied=_with_embedded(denied),
-        allowed=_with_translated(wishes.allowed),
+        denied=denied,
+        allowed=wishes.allowed,
     )
 
 

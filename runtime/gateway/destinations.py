@@ -78,6 +78,11 @@ def refusal(policy: SessionRules, host: str, port: int) -> str:
     address = parsed_address(host)
     if address is not None and _within(address, _NEVER):
         return f"holdfast: {place} is the gateway's machine, a metadata service or unassigned: never allowed"
+    if named(policy, host, port) and policy.denied:  # no exception for the name would help
+        return (
+            f"holdfast: {place} is at an address that this session may not reach; "
+            f"`holdfast network {session}` shows what is denied"
+        )
     if named(policy, host, port):
         return (
             f"holdfast: {place} is at an address that this session may not reach; "

@@ -223,6 +223,9 @@ def test_only_an_exception_by_its_address_beats_a_denial() -> None:
     found = [str(one) for one in rules.opened if one.port != 53]
     assert found == ["10.0.0.7/32 443", "9.9.9.9/32 5432", "172.16.0.9/32 443"]
     assert host_network.denied_resolvers(MACHINE, wishes) == [ip_address("10.0.0.53")]
+    embedded = Wishes.of(["evil.test:80"], ["8.8.8.8"], (), lambda _: ["64:ff9b::808:808", "2002:808:808::1"])
+    opened = host_network.rules("internet", MACHINE, BRIDGE, embedded).opened
+    assert {one.port for one in opened} == {53}
     asked = Wishes.of(["10.0.0.53:53"], ["10.0.0.0/8"])
     assert host_network.denied_resolvers(MACHINE, asked) == []
 
