@@ -16,7 +16,7 @@ from holdfast.runtime.guest.wire.protocol import MAX_PAYLOAD, Frame
 STREAM_CHUNK = 1 << 20
 LONGEST = 1_000_000
 """Characters of the name or the message of an error: the host takes no more of a text."""
-_NO_MORE = "[the kernel says no more; often it cannot parse the code]"
+_NO_MORE = "[without a reason from the kernel; often it cannot parse the code]"
 _RICH = ("display_data", "execute_result", "update_display_data")
 
 

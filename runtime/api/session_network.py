@@ -45,7 +45,7 @@ class SessionNetwork:
     def allow(self, *places: str) -> Session:
         """Let the session reach HOST:PORT as well: at once if it runs, else when it is resumed.
 
-        An address or a network without a port is no longer denied; nothing private is opened by it. A name
+        An address or a network without a port is exempt from denials; that opens nothing private. A name
         stands for the addresses it has now, also in earlier exceptions.
 
         Raises:
@@ -76,8 +76,7 @@ class SessionNetwork:
     ) -> Session:
         """Change the network rules in one step. `network` is `internet` or `open`.
 
-        `deny` are addresses and networks that the session no longer reaches, except for what is allowed;
-        `no_deny` lifts some of them.
+        `deny` closes addresses and networks, except for allowed ones; `no_deny` lifts denials.
 
         Raises:
             InvalidArgument, NetworkNotClosed, SessionBusy, StoreError, EngineError: nothing was changed.

@@ -88,7 +88,7 @@ ALLOW = option(
 DENY = option(
     "--deny",
     metavar="ADDRESS|NETWORK",
-    help="Deny this address or network, except what is allowed of it. Repeatable.",
+    help="Deny this address or network, except for its allowed part. Repeatable.",
 )
 REASON = option("--reason", metavar="TEXT", help="Why, for the journal.")
 RAW = option("--raw", help="Pass the session's output to your terminal unfiltered.")

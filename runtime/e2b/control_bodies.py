@@ -1,7 +1,7 @@
 """Bodies of the control plane: requests, what sessions cannot honor of them, and sandboxes as answers.  Pure.
 
-What is allowed takes precedence over what is denied. Sessions cannot have all that the wire can say; such a
-request is refused: a network is never wider or narrower than the client asked for. A page of
+Allowed destinations take precedence over denied ones. A request that a session cannot honor is refused: a
+network is never wider or narrower than the client asked for. A page of
 a list ends with a token, the time and the id of its last row: rows that come or go between two pages
 neither hide nor repeat others.
 """
@@ -62,7 +62,7 @@ class NetworkUpdate(NetworkBody):
 class NetworkWish:
     """The network of a session; None if the client did not choose one.
 
-    `allow` and `deny` are those of a session that a client gave it: all of them, in place of earlier ones.
+    `allow` and `deny` replace all that clients gave the session before.
     """
 
     network: Literal["internet", "none", "domains"] | None = None
@@ -72,13 +72,13 @@ class NetworkWish:
 
     @property
     def closed(self) -> NetworkWish:
-        """The same of a session that keeps its interface: nothing is a network whose addresses are denied."""
+        """The same for a session that keeps its interface: `none` becomes a denial of all addresses."""
         return NetworkWish("internet", deny=_EVERYTHING) if self.network == "none" else self
 
     def options(self, kept: Mapping[str, Any]) -> dict[str, Any]:
         """Return the options for a session with the options `kept`, of which exceptions with a port stay.
 
-        This wire cannot say these: they are of whoever made the session on this machine.
+        This wire cannot express these: they come from the person who made the session on this machine.
         """
         said = {"domains": list(self.domains), "allow": list(self.allow), "deny": list(self.deny)}
         own = [text for text in kept.get("allow", ()) if Allowed.parse(text).port is not None]
@@ -142,7 +142,7 @@ def _undenied(network: Network) -> str:
 
 
 def _network(place: str) -> Network | None:
-    """Return a network, or None for what can be the name of a host."""
+    """Return a network, or None for a possible name of a host."""
     try:
         return network_exceptions.denied(place)
     except InvalidArgument:
@@ -349,7 +349,7 @@ def sandbox_detailed(row: SessionRow, tokens: SandboxTokens, domain: str, disk: 
 
 
 def _said_network(options: Mapping[str, Any]) -> tuple[list[str], list[str]]:
-    """Return what a session is allowed and denied, as this wire says it."""
+    """Return the allowed and the denied destinations of a session in the words of this wire."""
     undenied = [one.undenied for one in map(Allowed.parse, options.get("allow", ()))]
     allowed = [
         *options.get("domains", ()),

@@ -141,7 +141,7 @@ class SandboxIds:
 KEY, ACCESS, TRAFFIC = b"x-api-key", b"x-access-token", b"e2b-traffic-access-token"
 SANDBOX_ID, SANDBOX_PORT = b"e2b-sandbox-id", b"e2b-sandbox-port"
 ONCE = frozenset({b"host", b"authorization", KEY, ACCESS, TRAFFIC, SANDBOX_ID, SANDBOX_PORT})
-"""Headers that say who asks, and for which sandbox and port."""
+"""Headers of credentials, and of the sandbox and port that a request is for."""
 OWN = frozenset({49983, 49999})
 """The ports at which clients expect processes and files, and code: this server itself answers there."""
 _HOST = re.compile(rb"(\d{1,5})-([a-z0-9]{1,64})\.(.+)", re.DOTALL)

@@ -141,7 +141,7 @@ class Closing:
         return refused
 
     def check_names(self, options: SessionOptions) -> None:
-        """Check that every name that is to be opened has an address, and what has no port can be reached.
+        """Check that names to be opened have addresses, and that places without a port can be reached.
 
         Raises:
             InvalidArgument: one has none, or is private.
@@ -160,8 +160,8 @@ class Closing:
         for item in items:
             if item.undenied is not None and host_network.closed(item.host, machine):
                 raise InvalidArgument(
-                    f"cannot allow {item}: it is not on the internet, and has no port",
-                    hint=f"what is private is opened with one: --allow {item}:443",
+                    f"cannot allow {item}: it is not on the internet, and lacks a port",
+                    hint=f"a private place is opened with one: --allow {item}:443",
                 )
 
     def _add_addresses(self, state: ContainerState, but: Collection[str] = ()) -> None:
@@ -192,7 +192,7 @@ class Closing:
         wishes = self._wishes(options)
         for one in host_network.denied_resolvers(machine, wishes) if options.network != "domains" else ():
             self.progress(
-                f"network: the resolver {one} is denied, and answers no names; "
+                f"network: the resolver {one} is denied, so that names stay unknown; "
                 f"--allow {Allowed(str(one), host_network.DNS)} opens it"
             )
         rules = host_network.rules(options.network, machine, _bridge(state), wishes)

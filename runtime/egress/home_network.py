@@ -145,7 +145,7 @@ def _items(config: object, key: str) -> tuple[Allowed, ...]:
         raise ValueError(f"{key} is not a list of texts")
     items = tuple(Allowed.parse(item) for item in found)
     if without := next((item for item in items if item.port is None), None):
-        raise ValueError(f"{without} of {key} has no port")
+        raise ValueError(f"{without} of {key} lacks a port")
     return items
 
 

@@ -107,14 +107,14 @@ class Bridge:
 
 @dataclass(frozen=True, slots=True)
 class Wishes:
-    """What the options of a session and its home open and close.
+    """Destinations that the options of a session and its home open and close.
 
     Attributes:
-        opened: what a person opened by its address: it counts whatever it is.
-        others: addresses of names, and what the home opens: they count where nothing is denied.
-        denied: networks that are closed, wherever they are, with all addresses of IPv6 that lead there.
-        allowed: networks that are not denied; they may be closed for other reasons.
-        unknown: names that have no address.
+        opened: places that a person opened by address: they are reached wherever they are.
+        others: addresses of names, and places that the home opens: they are reached unless denied.
+        denied: closed networks, with all addresses of IPv6 that lead there.
+        allowed: networks that are exempt from `denied`, and from nothing else.
+        unknown: names without an address.
     """
 
     opened: tuple[Opening, ...] = ()
@@ -203,7 +203,7 @@ def _covers(outer: Network, inner: Network) -> bool:
 
 
 def _with_translated(networks: Iterable[Network]) -> tuple[Network, ...]:
-    """Return networks without overlaps, and those of IPv4 as they are reached through NAT64 as well."""
+    """Return networks without overlaps, with the NAT64 addresses of the IPv4 ones."""
     networks = list(networks)
     older = list(collapse_addresses(one for one in networks if isinstance(one, IPv4Network)))
     newer = [one for one in networks if isinstance(one, IPv6Network)]
@@ -211,9 +211,9 @@ def _with_translated(networks: Iterable[Network]) -> tuple[Network, ...]:
 
 
 def _with_embedded(networks: Iterable[Network]) -> tuple[Network, ...]:
-    """Return networks and every IPv6 network through which those of IPv4 could be reached.
+    """Return networks and every IPv6 network that could lead to the IPv4 ones.
 
-    Where an embedded address has no fixed place, the whole network is one of them.
+    Where the place of an embedded address is not fixed, the whole network is among them.
     """
     found = _with_translated(networks)
     older = [one for one in found if isinstance(one, IPv4Network)]

@@ -41,7 +41,7 @@ class Reach:
 
     Attributes:
         network: `internet`, `none`, `open` or `domains`.
-        allow: exceptions of the session, HOST:PORT; without a port what stays allowed of `deny`.
+        allow: exceptions of the session, HOST:PORT; without a port, exempt from `deny`.
         deny: addresses and networks that it does not reach.
         domains: names it reaches through the gateway.
         secrets: variables for which the gateway inserts values, and the hosts that receive them.
@@ -250,7 +250,7 @@ def change(
 def _difference(
     before: Mapping[str, Any], after: Mapping[str, Any], *names: str
 ) -> tuple[list[str], list[str]]:
-    """Return the items of these options that were added, and those that were removed."""
+    """Return the added and the removed items of these options."""
     old, new = ([item for name in names for item in of.get(name, [])] for of in (before, after))
     return [item for item in new if item not in old], [item for item in old if item not in new]
 

@@ -81,7 +81,7 @@ def refusal(policy: SessionRules, host: str, port: int) -> str:
     if named(policy, host, port) and policy.denied:  # no exception for the name would help
         return (
             f"holdfast: {place} is at an address that this session may not reach; "
-            f"`holdfast network {session}` shows what is denied"
+            f"`holdfast network {session}` shows its denied addresses"
         )
     if named(policy, host, port):
         return (

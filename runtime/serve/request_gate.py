@@ -42,7 +42,7 @@ class ServedDoor(ABC):
     typed: Paths = frozenset()
     """Those whose bodies may take any time as well."""
     single: frozenset[bytes]
-    """Headers that say who asks and for what: a request that has one of them several times is refused."""
+    """Headers of credentials: a request that repeats one of them is refused."""
     counted = True
     """Whether its requests count for the rate of the server."""
     tells_strangers_the_name = True
@@ -215,7 +215,7 @@ class RequestGate:
 
 
 async def _opened(door: ServedDoor, own: Scope, sent: Scope) -> App | Refusal:
-    """Return what a request opens. `sent` has the headers that came, `own` those that the door sees."""
+    """Return the application, or the refusal. `sent` has the original headers, `own` the door's view."""
     twice = _repeated(door, sent)
     if door.tells_strangers_the_name:
         return door.elsewhere(own) or twice or await door.opens(own)

@@ -1,10 +1,10 @@
-"""What a session may reach, or not, besides what its kind of network says. Pure.
+"""Destinations that a session reaches, or does not, in addition to its kind of network. Pure.
 
 `Allowed` is HOST:PORT, where HOST is an address, a network or a name: it is reached wherever it is. An
-address or a network without a port is what stays allowed of denied networks, and opens nothing private.
+address or a network without a port is exempt from denials, and opens nothing private.
 `denied` reads addresses and networks that are closed. Names are resolved when the rules are made, by a
-function that the caller passes. Whoever answers for a name chooses its addresses, so that a name opens
-nothing that is denied.
+function that the caller passes. The owner of a name chooses its addresses, so that a name opens no denied
+address.
 """
 
 from __future__ import annotations
@@ -69,11 +69,11 @@ class Allowed:
 
     @property
     def undenied(self) -> Network | None:
-        """The network that stays allowed of denied ones; None if it has a port."""
+        """The network that is exempt from denials; None if it has a port."""
         return _network(self.host) if self.port is None else None
 
     def openings(self, lookup: Lookup) -> list[Opening]:
-        """Return the addresses and ports it opens; none without a port, or if its name has no address."""
+        """Return the addresses and ports it opens: an empty list without a port, or for an unknown name."""
         if self.port is None:
             return []
         network = _network(self.host)
@@ -110,7 +110,7 @@ def denied(text: str) -> Network:
 
 
 def denied_texts(places: Iterable[str | Network]) -> tuple[str, ...]:
-    """Return what `denied` reads, and networks, in one form, each once. Raises as `denied` does."""
+    """Return places and networks in one form, each once. Raises as `denied` does."""
     networks = (denied(place) if isinstance(place, str) else place for place in places)
     return tuple(dict.fromkeys(map(network_text, networks)))
 

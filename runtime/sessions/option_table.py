@@ -65,7 +65,7 @@ OPTIONS = (
     ),
     SessionOption(
         "deny",
-        "Deny this address or network, except what is allowed of it. Repeatable.",
+        "Deny this address or network, except for its allowed part. Repeatable.",
         kind="texts",
         metavar="ADDRESS|NETWORK",
         exported=True,

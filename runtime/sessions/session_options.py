@@ -139,10 +139,9 @@ class SessionOptions(BaseModel):
 
     network is what it can reach: `internet` (nothing else), `none`, or `open` (also the networks around the
     host); `default`, of earlier versions, means `internet`. With `domains` it reaches those names and nothing
-    else, through the gateway. allow lists exceptions, HOST:PORT. deny lists addresses and networks that are
-    closed, but for those in allow; an address or network in allow without a port is one that stays open
-    of them. secrets are variables with placeholders; the
-    gateway puts the values into requests to their hosts.
+    else, through the gateway. allow lists exceptions, HOST:PORT. deny lists closed addresses and networks; an
+    address or network in allow without a port is exempt from them. secrets are variables with placeholders;
+    the gateway puts the values into requests to their hosts.
 
     kernel is the Jupyter kernel that cells run in, by the name of its spec in the image: Python's by default.
     python is the interpreter of Python kernels, a path in the session.

@@ -43,7 +43,7 @@ def test_a_name_at_a_denied_address_is_named(closing: Closing, said: list[str]) 
 @pytest.mark.parametrize("place", ["10.0.0.5", "192.168.0.0/16", "[fd00::1]", "169.254.169.254"])
 def test_what_is_private_is_not_allowed_without_a_port(closing: Closing, place: str) -> None:
     """Else it would be an option without an effect; in an open network it has one."""
-    with pytest.raises(InvalidArgument, match=r"is not on the internet, and has no port"):
+    with pytest.raises(InvalidArgument, match=r"is not on the internet, and lacks a port"):
         closing.check_names(SessionOptions.parse(allow=[place]))
     closing.check_names(SessionOptions.parse(allow=[place], network="open"))
     closing.check_names(SessionOptions.parse(allow=["1.1.1.1", "0.0.0.0/0", f"{place}:80"]))
@@ -52,5 +52,5 @@ def test_what_is_private_is_not_allowed_without_a_port(closing: Closing, place: 
 @pytest.mark.parametrize("key", ["allow", "close"])
 def test_the_home_opens_nothing_without_a_port(closing: Closing, key: str) -> None:
     (closing.home.root / home_network.NAME).write_text(f'{{"{key}": ["1.1.1.1"]}}')
-    with pytest.raises(StoreError, match=r"1\.1\.1\.1 of .* has no port"):
+    with pytest.raises(StoreError, match=r"1\.1\.1\.1 of .* lacks a port"):
         home_network.read(closing.home)

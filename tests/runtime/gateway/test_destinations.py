@@ -95,7 +95,7 @@ def test_a_denied_address_is_not_reached_by_any_name() -> None:
         assert reached(policy, "api.example.com", 443, *closed, "203.0.113.9") == [PUBLIC]
         assert reached(policy, "203.0.113.9", 22) == [PUBLIC]
     assert [len(reached(one, "any.example", 443, "9.9.9.9")) for one in (free, narrow)] == [1, 0]
-    assert "shows what is denied" in destinations.refusal(narrow, "api.example.com", 443)
+    assert "shows its denied addresses" in destinations.refusal(narrow, "api.example.com", 443)
     wide = replace(free, allowed=(ip_network("0.0.0.0/0"),))
     assert not any(reached(wide, one, 80, one) for one in ("10.0.0.1", "127.0.0.1", "169.254.169.254"))
 
