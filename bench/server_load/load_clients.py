@@ -171,9 +171,13 @@ class _InShell(LoadClient):
         await super().prepare()
         await self.repeated(lambda: self.session.shells.open(self.name))
 
-    def command(self, name: str, numbers: str) -> str:
-        """Return a command that appends its name to the file, and prints it with numbers."""
-        return f"echo {name} >> {self.file}; for i in $(seq {LINES}); do echo {name} $i; {numbers}done"
+    async def finish(self) -> None:
+        """Close it."""
+        await self.repeated(lambda: self.session.shells.close(self.name, force=True))
+
+    def command(self, name: str, pause: str) -> str:
+        """Return a command that appends its name to the file, and prints it with numbers and pauses."""
+        return f"echo {name} >> {self.file}; for i in $(seq {LINES}); do echo {name} $i; {pause}done"
 
     def whole(self, name: str) -> str:
         """Return what that prints."""
@@ -193,8 +197,9 @@ class Poster(_InShell):
         self._http = httpx.AsyncClient(base_url=self._url, headers=headers, timeout=timeout, trust_env=False)
 
     async def finish(self) -> None:
-        """Close it."""
+        """Close that, and the shell."""
         await self._http.aclose()
+        await super().finish()
 
     async def act(self, name: str, *, keyed: bool) -> str:
         """Run one."""
