@@ -338,9 +338,10 @@ class JobStarter(LoadClient):
     """Starts jobs, which make events, and waits for their end."""
 
     kind = "job"
+    keys = False
 
     async def act(self, name: str, *, keyed: bool) -> str:
-        """Start one; none has a key, but what it did is known once it has begun."""
+        """Start one; if the connection is lost before it has an id, nobody can know whether it began."""
         try:
             job = await self.session.detach(f"echo {name} >> {self.file}; echo {name}")
         except ServerUnavailable as error:

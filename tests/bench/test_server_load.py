@@ -74,6 +74,7 @@ def test_clients_are_mixed() -> None:
     """Each kind is among the first seven; of twenty there are as many as the mix says."""
     assert len(set(kinds(len(MIX)))) == len(MIX)
     assert Counter(kinds(20)) == dict(MIX)
+    assert {kind.kind for kind, _ in MIX if kind.keys} == {"post", "stream", "cell"}, "others take no key"
     assert Counter(kinds(200)) == {kind: 10 * count for kind, count in MIX}
 
 
