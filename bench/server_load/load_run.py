@@ -73,7 +73,7 @@ async def run(
     server: LoadedServer, names: Sequence[str], load: Load, folder: Path, tell: Callable[[str], None]
 ) -> Found:
     """Put load on a server. `folder` gets the figures of /health."""
-    found = Found(outages=server.outages, samples=server.samples)
+    found = Found(outages=server.outages)
     turns = Turns(load.pace)
     clients = [
         kind(number, server.url, server.token, names[number % len(names)], turns, found.acts)
@@ -89,6 +89,7 @@ async def run(
             turns.acting.set()
             await _killed(server, load, tell, living)
         found.health = health(answers, server.outages)
+        found.samples = list(server.samples)  # those under load
         if not await turns.rest(REST_SECONDS):
             tell(f"{turns.busy} clients do not end what they are at")
         if load.idle:

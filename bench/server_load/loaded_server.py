@@ -43,6 +43,7 @@ class LoadedServer:
         self._log = home / "server-load.log"
         self._process: subprocess.Popen[bytes] | None = None
         self.url = self.token = ""
+        self._life = 0
         self.outages: list[Outage] = []
         self.samples: list[Sample] = []
 
@@ -78,6 +79,7 @@ class LoadedServer:
         self._process.kill()
         await asyncio.to_thread(self._process.wait)
         self._closed()
+        self._life += 1
         await asyncio.to_thread(self.start)
         self.outages.append(Outage(killed, time.monotonic()))
 
@@ -111,10 +113,11 @@ class LoadedServer:
             await asyncio.sleep(every)
 
     def _sample(self) -> Sample:
+        life = self._life
         threads = sum(1 for _ in (self.folder / "task").iterdir())
         descriptors = sum(1 for _ in (self.folder / "fd").iterdir())
         memory, spent = usage.memory_of(self.folder), self.spent()
-        return Sample(time.monotonic(), len(self.outages), memory, threads, descriptors, spent)
+        return Sample(time.monotonic(), life, memory, threads, descriptors, spent)
 
     def _closed(self) -> None:
         assert self._process is not None
