@@ -1,4 +1,4 @@
-"""What sessions use, as the kernel counts it for their processes."""
+"""What processes use, those of sessions among them, as the kernel counts it."""
 
 from __future__ import annotations
 
@@ -38,15 +38,40 @@ def held(sessions: Iterable[Session]) -> int:
     total = 0
     for process in processes(sessions):
         with suppress(FileNotFoundError, ProcessLookupError, IndexError):
-            total += int(_PSS.findall((process / "smaps_rollup").read_text())[0]) << 10
+            total += memory_of(process)
     return total
+
+
+def memory_of(process: Path) -> int:
+    """Return the bytes that a process holds, its share of shared pages included.
+
+    Args:
+        process: its folder in /proc.
+
+    Raises:
+        PermissionError: this process may not examine it.
+        FileNotFoundError, ProcessLookupError, IndexError: it has ended.
+    """
+    return int(_PSS.findall((process / "smaps_rollup").read_text())[0]) << 10
 
 
 def spent(sessions: Iterable[Session]) -> float:
     """Return the seconds of processor time that the processes of sessions have had (proc_pid_stat(5))."""
-    total = 0
+    total = 0.0
     for process in processes(sessions):
         with suppress(FileNotFoundError, ProcessLookupError):
-            fields = (process / "stat").read_text().rpartition(")")[2].split()
-            total += int(fields[11]) + int(fields[12])
-    return total / _TICKS
+            total += spent_by(process)
+    return total
+
+
+def spent_by(process: Path) -> float:
+    """Return the seconds of processor time that one process has had.
+
+    Args:
+        process: its folder in /proc.
+
+    Raises:
+        FileNotFoundError, ProcessLookupError: it has ended.
+    """
+    fields = (process / "stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / _TICKS

@@ -13,7 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from holdfast.errors import GuestDisconnected, SessionDead, SessionError, SessionPaused
-from holdfast.runtime.egress import attempt_log
+from holdfast.runtime.egress import attempt_log, refusal_watch
 from holdfast.runtime.guest.wire.protocol import Frame
 from holdfast.runtime.guest_rpc import reconnect, wire_fields
 from holdfast.runtime.guest_rpc.event import LATEST, Event, parse
@@ -48,10 +48,6 @@ NOTABLE = (
 """Kinds that are reported unless others are requested."""
 # Before reconnecting: a session that only hangs up must not keep us busy.
 PAUSE = 0.005
-REFUSALS_SECONDS = 2.0
-"""Seconds between two checks for refusals, while events are followed."""
-REFUSALS_LATEST = 300.0
-"""The same while they cannot be read."""
 LASTING = 1.0
 """Seconds after which a connection without traffic is one of a session in which nothing happens."""
 
@@ -82,7 +78,7 @@ def read(
         opened = time.monotonic()
         try:
             row = line.row
-            refusals.look(row)
+            refusals.look(row, fresh=not follow)
             if timelines.rewound_at(row) > began:  # it went back: numbers start again there
                 began, after = time.time(), min(after, timelines.resumes_after(row))
             args = {"after_seq": after, "follow": follow, "kinds": wanted}
@@ -139,24 +135,21 @@ class _Refusals:
         self._wanted = wanted
         self._yielded = 0
         self._pending: list[EntryRow] = []
-        self._pause = REFUSALS_SECONDS
-        self._next = 0.0
+        self._watch = refusal_watch.watch_of(context, session_id)
+        self._read = 0
 
-    @property
-    def due(self) -> bool:
-        """True if it is time to check again."""
-        return self._wanted and time.monotonic() >= self._next
+    def are_due(self) -> bool:
+        """Return whether there may be some that are not known."""
+        return self._wanted and self._watch.is_due(self._read)
 
-    def look(self, row: SessionRow) -> None:
-        """Journal what the rules recorded. If they cannot be read, check less often."""
-        if not self.due:
+    def look(self, row: SessionRow, *, fresh: bool = False) -> None:
+        """Have the host journal what the rules recorded; `fresh`: also if they were read just now."""
+        if not self._wanted or not (fresh or self.are_due()):
             return
         # 0.2 s that other commands need not spend
         from holdfast.runtime.store.journal_entries import EntryFilter
 
-        seen = attempt_log.glance(self._context, row)
-        self._pause = REFUSALS_SECONDS if seen else min(self._pause * 2, REFUSALS_LATEST)
-        self._next = time.monotonic() + self._pause
+        self._read = self._watch.read(self._context, row, fresh=fresh)
         kept = EntryFilter(after=self._after, kinds=[attempt_log.KIND])
         found = self._context.store.entries.stream([self._session], kept)
         self._pending = [entry for entry in found if entry.host and entry.id > self._yielded]
@@ -173,8 +166,8 @@ def _events(
     connection: Connection, line: SessionChannel, refusals: _Refusals, *, follow: bool
 ) -> Iterator[Event | None]:
     """Yield events in order, with refusals in between; None for anything else the guest sends."""
-    for frame in _frames(connection, follow=follow):
-        if follow and refusals.due:
+    for frame in _frames(connection, refusals, follow=follow):
+        if follow and refusals.are_due():
             refusals.look(line.row)
             yield from refusals.new()
         if frame is None:
@@ -188,10 +181,10 @@ def _events(
             yield event
 
 
-def _frames(connection: Connection, *, follow: bool) -> Iterator[Frame | None]:
-    """Yield what the guest sends; None now and then while it sends nothing."""
+def _frames(connection: Connection, refusals: _Refusals, *, follow: bool) -> Iterator[Frame | None]:
+    """Yield what the guest sends; None when there is something else to do while it sends nothing."""
     if follow:
-        connection.socket.settimeout(REFUSALS_SECONDS)
+        connection.is_wanted_elsewhere = refusals.are_due
     while True:
         try:
             yield from connection.events(bounded=not follow)

@@ -106,6 +106,8 @@ class Connection:
         """Take over a connected socket. `judge` is asked about silence: see `Silence`."""
         self.socket = sock
         self.silence = Silence(judge)
+        self.is_wanted_elsewhere: Callable[[], bool] | None = None
+        """Asked every second while nothing comes: true ends the wait as if its time were over."""
         self._reader = protocol.FrameReader()
         self._waited = 0.0
         self._received = 0
@@ -170,6 +172,12 @@ class Connection:
             if arrival.poll(left * 1000):
                 return
             if until is not None and time.monotonic() >= until:
+                raise TimeoutError
+            if (
+                self.is_wanted_elsewhere is not None
+                and not self._reader.pending
+                and self.is_wanted_elsewhere()
+            ):
                 raise TimeoutError
             self.silence.look()
 

@@ -13,6 +13,10 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
+from bench.server_load import load_run
+from bench.server_load.load_clients import MIX
+from bench.server_load.load_run import Load
+from bench.server_load.loaded_server import served
 from tests.integration.conftest import Cli
 from tests.integration.served import Over, Served, serving
 
@@ -347,6 +351,17 @@ def test_a_server_that_is_replaced_is_not_seen(
         client.session("shared")
     assert raised.value.hint
     client.close()
+
+
+def test_a_server_that_is_killed_loses_and_doubles_nothing(
+    shared: Session, shared_home: Home, tmp_path: Path
+) -> None:
+    """For clients of each kind; `python -m bench.server_load` has many of them, for longer."""
+    load = Load(clients=len(MIX), seconds=8, kills=1, pace=0.5)
+    with served(shared_home.root) as server:
+        found = asyncio.run(load_run.run(server, [shared.name], load, tmp_path, lambda _: None))
+    assert (found.compared.faults, found.errors, len(found.outages)) == ([], [], 1)
+    assert {act.kind for act in found.acts if act.outcome == "done"} == {kind.kind for kind, _ in MIX}
 
 
 def test_errors(server: Served, session: RemoteSession) -> None:

@@ -55,6 +55,7 @@ def controller(container: Any, *refused: EntryRow, **row: Any) -> Any:
     found = SimpleNamespace(id="s", name="work", container_id="c", **row)
     entries = SimpleNamespace(stream=lambda _ids, _wanted: iter(refused))
     return SimpleNamespace(
+        home=SimpleNamespace(digest="d"),
         store=SimpleNamespace(find_session=lambda _id, removed: found, entries=entries),
         engine=SimpleNamespace(inspect=lambda _: container),
     )

@@ -10,6 +10,8 @@ import time
 import pytest
 
 from holdfast.errors import GuestDisconnected
+from holdfast.runtime.guest.wire import protocol
+from holdfast.runtime.guest.wire.protocol import Frame
 from holdfast.runtime.guest_rpc.guest_client import Connection
 
 
@@ -45,3 +47,28 @@ def test_what_comes_late_is_received() -> None:
     with client, pytest.raises(GuestDisconnected, match="closed the connection"):
         Connection(client).receive()
     timer.join()
+
+
+def test_one_that_is_wanted_elsewhere_waits_no_longer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Unless a frame has begun: its rest is awaited first, and none of it is lost."""
+    monkeypatch.setattr("holdfast.runtime.guest_rpc.guest_client.LOOK_UP", 0.01)
+    frame = protocol.encode(Frame({"v": protocol.VERSION, "event": "entry"}, b"payload"))
+    asked = threading.Event()
+
+    def is_wanted() -> bool:
+        asked.set()
+        return True
+
+    client, server = socket.socketpair()
+    with client, server, Connection(client) as connection:
+        connection.is_wanted_elsewhere = is_wanted
+        with pytest.raises(GuestDisconnected) as ended:
+            connection.receive()
+        assert isinstance(ended.value.__cause__, TimeoutError)
+        server.sendall(frame[:-3])
+        assert connection.receive() == []
+        rest = threading.Timer(0.2, server.sendall, (frame[-3:],))
+        rest.start()
+        assert [each.payload for each in connection.receive()] == [b"payload"]
+        rest.join()
+    assert asked.is_set()

@@ -1,0 +1,128 @@
+"""Whether a session may have been refused something since its rules were last read.
+
+To read the rules takes a process of the checkpointer and a question to the engine, and all who follow the
+events of a session want to know what they say. So those of one process share what was read; and while the
+session's network has sent nothing since then, nothing can have been refused. Linux counts that for each
+network (proc_pid_net(5)): a session can only make its count grow.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+from weakref import WeakValueDictionary
+
+from holdfast.runtime.egress import attempt_log
+
+if TYPE_CHECKING:
+    from holdfast.runtime.operations.context import Context
+    from holdfast.runtime.store.rows import SessionRow
+
+SECONDS = 2.0
+"""Seconds between two readings of the rules of a session that sends, or two looks at what it has sent."""
+LATEST = 300.0
+"""The same while they cannot be read."""
+LONGEST = 60.0
+"""Seconds for which a count that does not grow is believed."""
+
+
+class RefusalWatch:
+    """The rules of one session, read for any number of threads."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._container = ""
+        self._pid = 0
+        self._sent: tuple[int, int] | None = None
+        self._next = self._until = 0.0
+        self._pause = SECONDS
+        self.readings = 0
+        """How often the rules were read."""
+
+    def is_due(self, seen: int) -> bool:
+        """Return whether there may be refusals that one who knows of `seen` readings has not heard of."""
+        if self.readings != seen:
+            return True
+        now = time.monotonic()
+        if now < self._next:
+            return False
+        if self._is_quiet(now):
+            self._next = now + SECONDS
+            return False
+        return True
+
+    def read(self, context: Context, row: SessionRow, *, fresh: bool = False) -> int:
+        """Have the host journal what the rules recorded; return the number of readings.
+
+        What another thread has just read is not read again, unless it is wanted `fresh` and the session sent
+        something meanwhile. If they cannot be read, they are read less often.
+        """
+        with self._lock:
+            now = time.monotonic()
+            same = row.container_id == self._container
+            if same and (self._is_quiet(now) or (now < self._next and not fresh)):
+                return self.readings
+            self._find(context, row)
+            self._sent = sent(self._pid)  # before the rules are read: what is sent meanwhile counts
+            was_read = attempt_log.glance(context, row)
+            self._pause = SECONDS if was_read else min(self._pause * 2, LATEST)
+            now = time.monotonic()
+            self._next, self._until = now + self._pause, now + LONGEST if was_read else 0.0
+            self.readings += 1
+            return self.readings
+
+    def _is_quiet(self, now: float) -> bool:
+        """Return whether nothing was sent since the rules were read."""
+        return now < self._until and self._sent is not None and sent(self._pid) == self._sent
+
+    def _find(self, context: Context, row: SessionRow) -> None:
+        """Find the session's first process on this machine; without it the rules are read each time."""
+        self._container, self._pid = row.container_id or "", 0
+        state = context.engine.inspect(self._container) if self._container else None
+        if state is not None and state.running and _is_of(state.pid, self._container):
+            self._pid = state.pid
+
+
+_watches: WeakValueDictionary[tuple[str, str], RefusalWatch] = WeakValueDictionary()
+_watches_lock = threading.Lock()
+
+
+def watch_of(context: Context, session_id: str) -> RefusalWatch:
+    """Return the watch of a session, which this process has as long as someone holds it."""
+    with _watches_lock:
+        return _watches.setdefault((context.home.digest, session_id), RefusalWatch())
+
+
+def sent(pid: int) -> tuple[int, int] | None:
+    """Return how many packets of IPv4 and IPv6 the network of a process was given to send.
+
+    None if that is not known: there is no such process, or its kernel does not tell.
+    """
+    if not pid:
+        return None
+    with suppress(OSError, ValueError, LookupError):
+        folder = Path("/proc", str(pid), "net")
+        names, counts = (
+            line.split() for line in (folder / "snmp").read_bytes().splitlines()[:2] if line[:3] == b"Ip:"
+        )
+        return int(counts[names.index(b"OutRequests")]), _sent_by_six(folder / "snmp6")
+    return None
+
+
+def _sent_by_six(file: Path) -> int:
+    """Return the count of IPv6, which a kernel may lack."""
+    try:
+        lines = file.read_bytes().splitlines()
+    except FileNotFoundError:
+        return 0
+    return next(int(line.split()[1]) for line in lines if line.startswith(b"Ip6OutRequests"))
+
+
+def _is_of(pid: int, container: str) -> bool:
+    """Return whether a process of this machine is one of a container: the engine may be another machine's."""
+    with suppress(OSError):
+        return container in Path("/proc", str(pid), "cgroup").read_text()
+    return False
