@@ -79,7 +79,8 @@ def test_what_fails_is_known(server: Served, name: str, tmp_path: Path) -> None:
         if suite.tests:
             # `python -m pytest` would take the client of the checkout for the installed one.
             command = [SUITES / "e2b-suites" / "bin" / "pytest", "-q", "-n", "2", "--timeout", "150"]
-            command += ["-p", "no:cacheprovider", f"--junitxml={report}", *suite.tests]
+            command += ["-p", "no:cacheprovider", "-plocalhost_names", f"--junitxml={report}", *suite.tests]
+            own |= {"PYTHONPATH": str(HERE)}
         else:
             command = [SUITES / "bin" / "node", "node_modules/vitest/vitest.mjs", "run"]
             command += ["--config", HERE / "vitest.config.mjs"]
