@@ -1,7 +1,7 @@
 """A program written for E2B, unchanged, on a machine of your own: files, commands, code, and copies.
 
     holdfast image build data
-    holdfast serve &
+    holdfast serve    # in another terminal, until it says `serving …`
     export E2B_API_URL=http://127.0.0.1:8420 E2B_SANDBOX_URL=http://127.0.0.1:8420
     export E2B_API_KEY=e2b_$(cat ~/.local/state/holdfast/server-token)
     python examples/e2b_migration.py

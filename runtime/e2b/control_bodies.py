@@ -358,7 +358,7 @@ def _said_network(options: Mapping[str, Any]) -> tuple[list[str], list[str]]:
     if options.get("network", "internet") in ("domains", "none"):
         return allowed, ["0.0.0.0/0"]
     denied = list(options.get("deny", ()))
-    # Everything is said once, for both versions.
+    # A denial of everything is listed once, for both versions.
     return allowed, [place for place in denied if place != "::/0" or "0.0.0.0/0" not in denied]
 
 

@@ -87,7 +87,7 @@ class SessionRules:
 
     `opened_names` are names and ports whose addresses are among the openings; `names` have addresses from the
     home instead of those that a resolver returns. `denied` are networks that are refused as well, but for
-    `allowed`; a session of domains reaches the latter, too.
+    `allowed`; a session of domains also reaches `allowed`.
     """
 
     session: str

@@ -409,13 +409,14 @@ def test_addresses_are_denied_and_what_is_allowed_of_them_is_not(
     session.change_network(allow=["10.0.0.1:9"], disallow=["0.0.0.0/0"])
     taken = wire.call("POST", f"{path}/snapshots", {}, 201)["snapshotID"]
     try:
-        for more, places in (
+        again: list[tuple[dict[str, Any], list[str]]] = [
             ({}, ["10.0.0.1"]),
             ({"network": {"denyOut": ["9.9.9.9"]}}, ["1.1.1.1", "8.8.8.8", "10.0.0.1"]),
-        ):
-            again = wire.new(templateID=taken, **more)["sandboxID"]
-            assert reached(again) == places
-            assert shared_hf.session(again).network().allow == ("10.0.0.1:9",)
+        ]
+        for more, places in again:
+            copied = wire.new(templateID=taken, **more)["sandboxID"]
+            assert reached(copied) == places
+            assert shared_hf.session(copied).network().allow == ("10.0.0.1:9",)
     finally:
         wire.call("DELETE", f"/templates/{taken}", status=204)
 

@@ -84,7 +84,7 @@ def test_a_denied_address_is_not_reached_by_any_name() -> None:
     """Nor by its forms of IPv6; what is allowed of it is, by a session of domains too, if it is public."""
     denied = Wishes.of(["203.0.113.9"], ["203.0.113.0/24"])
     rules = host_network.rules("internet", host_network.HostNetwork(), host_network.Bridge(), denied)
-    more = {"refused": rules.refused, "denied": rules.denied, "allowed": rules.allowed}
+    more: dict[str, Any] = {"refused": rules.refused, "denied": rules.denied, "allowed": rules.allowed}
     free, narrow = SessionRules("s", **more), replace(NARROW, **more)
     closed = ("203.0.113.8", "64:ff9b::cb00:7108", "2002:cb00:7108::1", "::ffff:10.0.0.1", "10.0.0.1")
     for address in closed:
