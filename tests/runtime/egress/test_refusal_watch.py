@@ -6,7 +6,6 @@ import os
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -39,7 +38,7 @@ class Rules:
 
 
 @pytest.fixture
-def rules(monkeypatch: pytest.MonkeyPatch) -> Iterator[Rules]:
+def rules(monkeypatch: pytest.MonkeyPatch) -> Rules:
     made = Rules()
     monkeypatch.setattr("holdfast.runtime.egress.attempt_log.glance", made.read)
     monkeypatch.setattr("holdfast.runtime.egress.refusal_watch.sent", lambda pid: made.sent if pid else None)
