@@ -32,6 +32,9 @@ def early(
     ),
     reason: str | None = option("--reason", metavar="TEXT", help="Why, for the journal."),
     quiet: bool = option("--quiet", "-q", help="Do not show on the terminal what is under way."),
+    verbose: bool = option(
+        "--verbose", "-v", help="Show each request to the engine and to sessions, and its seconds."
+    ),
     version: bool = option("--version", help="Show the version."),
     help_all: bool = option("--help-all"),
     install_completion: bool = option(
@@ -89,6 +92,10 @@ def _understood(given: Sequence[str], *, as_json: bool) -> Call:
     values = leading.values()
     EarlyOptions.json, EarlyOptions.actor = values["json"], values["as_"]
     EarlyOptions.reason, EarlyOptions.quiet = values["reason"], values["quiet"]
+    if values["verbose"]:
+        from holdfast.runtime.cli import asked_lines
+
+        asked_lines.show()
     if leading.wants_help or not given:
         return lambda: _help("", is_asked=leading.wants_help)
     if any(values[name] for name in ("version", "help_all", "install_completion", "show_completion")):

@@ -61,7 +61,7 @@ def run() -> int:
         if sys.argv[1:] == ["--version"]:  # asked for most, and answered before anything else is loaded
             sys.stdout.write(f"{VERSION}\n")
         else:
-            code = _called(sys.argv[1:])
+            code = _reported(sys.argv[1:])
         sys.stdout.flush()
     except OSError as error:
         from holdfast.runtime.cli import reporting
@@ -69,6 +69,26 @@ def run() -> int:
         failed = reporting.unwritten(error)
         return code if isinstance(error, BrokenPipeError) else code or failed
     return code
+
+
+def _reported(given: list[str]) -> int:
+    """Return the exit code of a command line; keep the traceback of an error that no one expected."""
+    try:
+        return _called(given)
+    except OSError as error:
+        from holdfast.runtime.cli import reporting
+
+        if reporting.is_of_output(error):
+            raise
+        return _logged(error, given)
+    except Exception as error:  # noqa: BLE001 - the last place that sees it
+        return _logged(error, given)
+
+
+def _logged(error: Exception, given: list[str]) -> int:
+    from holdfast.runtime.cli import error_log, reporting
+
+    return error_log.report(error, given, as_json=reporting.wants_json(given))
 
 
 def _called(given: list[str]) -> int:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import select
+import sys
 import time
 from collections.abc import Iterator
 
@@ -121,6 +122,7 @@ class Connection:
             data = protocol.encode(Frame(head, payload))
         except protocol.FrameError as error:
             raise InvalidArgument(f"cannot send to the session: {error}") from error
+        sys.audit("holdfast.asks", id(self), "session", head.get("op"))
         try:
             self.socket.sendall(data)
         except OSError as error:
@@ -225,6 +227,7 @@ class Connection:
         """Send a request and return the first event of the reply."""
         self.send(protocol.request(op, args), payload)
         for frame in self.events():
+            sys.audit("holdfast.answered", id(self))
             return frame
         raise ProtocolError("cannot understand the session: it did not answer")
 
@@ -254,6 +257,7 @@ class Connection:
     def close(self) -> None:
         """Hang up."""
         self.socket.close()
+        sys.audit("holdfast.answered", id(self))
 
     def __enter__(self) -> Connection:
         return self

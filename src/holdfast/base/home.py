@@ -42,6 +42,7 @@ class Home:
     gateway/             rules of sessions with secrets or domains: policies, values of secrets, the authority
     ballast              room that is released when the disk is full, so that things can be removed
     locks/               lock files
+    errors.log           tracebacks of unexpected errors, without secrets
     """
 
     def __init__(self, root: Path | str) -> None:
