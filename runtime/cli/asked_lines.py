@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import sys
 import threading
 import time
@@ -18,6 +19,8 @@ from collections.abc import Callable
 from holdfast.runtime.cli import printing
 
 ASKS, ANSWERED = "holdfast.asks", "holdfast.answered"
+_ID = re.compile(r"\b([0-9a-f]{12})[0-9a-f]{52}\b")
+"""The id of a container or an image, of which the first digits suffice."""
 STARTS = "subprocess.Popen"
 """The audit event of Python's own for a program that is started."""
 
@@ -29,6 +32,8 @@ class AskedLines:
         self._write = write
         self._began = time.monotonic()
         self._under_way: dict[int, tuple[str, float]] = {}
+        self._last = ""
+        self._repeats = 0
         self._lock = threading.Lock()
 
     def watch(self, event: str, arguments: tuple[object, ...]) -> None:
@@ -41,14 +46,25 @@ class AskedLines:
         elif event == ASKS:
             number, part, request = arguments
             if isinstance(number, int) and request is not None:
-                with self._lock:
-                    self._under_way[number] = f"{part}: {request}", now
-                self._say(now, f"asks {part}: {request}")
+                self._begin(now, number, _ID.sub(r"\1", f"{part}: {request}"))
         elif isinstance(number := arguments[0], int):
             with self._lock:
                 found = self._under_way.pop(number, None)
             if found is not None:
                 self._say(now, f"{found[0]} took {now - found[1]:.3f} s")
+
+    def _begin(self, now: float, number: int, text: str) -> None:
+        """Write that a request begins, unless it repeats the last one, as a wait for something does."""
+        with self._lock:
+            repeats = self._repeats
+            self._repeats = repeats + 1 if text == self._last else 0
+            if self._repeats:
+                return
+            self._last = text
+            self._under_way[number] = text, now
+        if repeats:
+            self._say(now, f"the same {repeats} times more")
+        self._say(now, f"asks {text}")
 
     def _say(self, now: float, text: str) -> None:
         with contextlib.suppress(OSError, ValueError):  # its reader is gone, or the stream is closed

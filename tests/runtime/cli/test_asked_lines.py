@@ -77,6 +77,23 @@ def test_a_request_to_the_engine_is_shown_without_its_query(lines: list[str], en
     assert SECRET not in str(lines)
 
 
+def test_repeats_are_counted_and_ids_are_cut() -> None:
+    """A wait asks the same a hundred times, and an id has 64 digits."""
+    written: list[str] = []
+    lines = AskedLines(written.append)
+    for number, request in enumerate([f"GET /containers/{'ab' * 32}/json"] * 5 + ["GET /info"]):
+        lines.watch("holdfast.asks", (number, "engine", request))
+        lines.watch("holdfast.answered", (number,))
+
+    assert [line.split("s  ", 1)[1].partition(" took")[0] for line in written] == [
+        "asks engine: GET /containers/abababababab/json",
+        "engine: GET /containers/abababababab/json",
+        "the same 4 times more",
+        "asks engine: GET /info",
+        "engine: GET /info",
+    ]
+
+
 @pytest.mark.parametrize("executable", [None, "/usr/bin/docker", Path("/usr/bin/docker"), b"/usr/bin/docker"])
 def test_a_program_is_shown_without_its_arguments(executable: object) -> None:
     written: list[str] = []
