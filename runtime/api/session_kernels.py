@@ -49,7 +49,8 @@ class SessionKernel:
             on_input: called for a line when the code reads input: (prompt, is it a password) -> line. If
                 it raises EOFError, the code is interrupted. Without it the result says what the code is
                 `waiting` for; `answer` continues it.
-            key, reason: as for `exec`.
+            key: as for `exec`.
+            reason: as for `exec`.
             patience: seconds after which the result says that it still runs, or a `Patience`. They count
                 from when the session takes it, before which others may have the kernel. `join` follows it
                 further.

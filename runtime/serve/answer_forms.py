@@ -116,12 +116,12 @@ _REASONS = {
     409: "The session or snapshot is in a state in which that is not possible.",
     413: "The body is too large.",
     415: "The body is not JSON.",
-    421: "The server has another name.",
-    422: "The request has another form.",
+    421: "The request is for a different host.",
+    422: "The request does not have the documented form.",
     429: "There are too many requests.",
     500: "The server failed; the line in its log has the request's id.",
     502: "The session does not answer, or not as it should.",
-    503: "The server does as much at once as it may, or no engine answers.",
+    503: "The server has reached a limit of its own, or no engine answers.",
     507: "The snapshots would exceed their quota.",
 }
 ERRORS: dict[int | str, dict[str, Any]] = {
