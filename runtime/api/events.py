@@ -189,7 +189,7 @@ def _events(
 
 
 def _frames(connection: Connection, *, follow: bool) -> Iterator[Frame | None]:
-    """Yield what the guest sends; None now and then while it sends nothing."""
+    """Yield the guest's messages; None now and then while it is silent."""
     if follow:
         connection.socket.settimeout(REFUSALS_SECONDS)
     while True:

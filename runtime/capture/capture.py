@@ -270,7 +270,7 @@ class Taking:
                 return freeze_protocol.run(link, lambda: self._check_paused(prepared), commit, settle)
         except LinkLost as error:
             raise CaptureFailed(
-                f"cannot snapshot session {self.session.name}: the checkpointer ended meanwhile",
+                f"cannot snapshot session {self.session.name}: the checkpointer ended during the capture",
                 hint="the session continues; try again",
             ) from error
 

@@ -38,7 +38,7 @@ def early(
     version: bool = option("--version", help="Show the version."),
     help_all: bool = option("--help-all"),
     install_completion: bool = option(
-        "--install-completion", help="Install completion for the current shell, or the one that follows."
+        "--install-completion", help="Install completion for the current shell, or for the shell named next."
     ),
     show_completion: bool = option("--show-completion", help="Show the script of a shell."),
 ) -> int:
@@ -67,7 +67,7 @@ def call(given: Sequence[str]) -> int:
 
 
 def prepared(given: Sequence[str]) -> Call:
-    """Return what runs a command line, with all that it needs loaded."""
+    """Return the function that runs a command line, with all that it needs loaded."""
     if COMPLETION in os.environ:
         return _complete
     words, notes = guesses.translated(given)
@@ -83,7 +83,7 @@ def prepared(given: Sequence[str]) -> Call:
 
 
 def _understood(given: Sequence[str], *, as_json: bool) -> Call:
-    """Return what carries a command line out.
+    """Return the function that carries a command line out.
 
     Raises:
         Misuse: it cannot be understood.
@@ -159,7 +159,7 @@ def _columns(to: TextIO) -> int:
 
 
 def _misused(error: Misuse, *, as_json: bool) -> int:
-    """Report a command line that cannot be understood, with what helps."""
+    """Report a command line that cannot be understood, with a hint."""
     verb = error.path
     hint = f"`holdfast {verb}{' ' * bool(verb)}--help`"
     if error.unknown and verb in ("exec", "run", "retry", "bisect"):

@@ -101,7 +101,7 @@ def _called(given: list[str]) -> int:
 
 
 def _loaded(given: list[str]) -> Callable[[], int]:
-    """Return what runs a command line, with all that it needs to be understood."""
+    """Return the function that runs a command line, with all that parsing it needs."""
     from holdfast.engine import usual_place
     from holdfast.runtime.cli import command_line
 
@@ -110,7 +110,7 @@ def _loaded(given: list[str]) -> Callable[[], int]:
 
 
 def _elsewhere(given: list[str]) -> Callable[[], int] | None:
-    """Return what runs a command line of any verb on another machine; None if the engine is on this one."""
+    """Return the function that runs a command line on the engine's machine; None if that is this one."""
     from holdfast.engine import engine_place
     from holdfast.errors import HoldfastError
     from holdfast.runtime.cli import caller, printing, reporting

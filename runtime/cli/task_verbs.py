@@ -275,7 +275,7 @@ def block(
     suspend: bool = option("--suspend", help="Suspend the session until `unblock`."),
     json: bool = JSON,
 ) -> None:
-    """Record what blocks the work, and show the report for the one who can unblock it."""
+    """Record the obstacle that blocks the work, and show the report for the person who can remove it."""
     from holdfast.runtime.task import block_report
 
     opened = controller().session(session)
@@ -325,7 +325,7 @@ def import_(
 
 @examples("task resume work")
 def resume(session: str = SESSION_REF, json: bool = JSON) -> None:
-    """Bring the session back if it is suspended or dead; show the record, and what has changed since."""
+    """Bring the session back if it is suspended or dead; show the record, and the changes since then."""
     from dataclasses import asdict
 
     from holdfast.runtime.task import task_form

@@ -89,7 +89,7 @@ ERRORS: dict[str, type[HoldfastError]] = {
 
 NEW_SUPERVISOR = "everything else works as before; a session that this version makes can do it"
 HINTS = {
-    "unknown_job": "`holdfast jobs S` lists those that are known",
+    "unknown_job": "`holdfast jobs S` lists the known jobs",
     "unknown_op": f"an older version of Holdfast made the session; {NEW_SUPERVISOR}",
     "in_use": "`--force` closes it nevertheless",
     "unknown_shell": "`holdfast shells S` lists them, `shells S open NAME` opens one",

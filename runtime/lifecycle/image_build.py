@@ -88,7 +88,7 @@ class ImageBuild:
 
     Attributes:
         folder: the context of the build; its .dockerignore is heeded.
-        file: the Dockerfile; by default that of the folder.
+        file: the Dockerfile; by default `Dockerfile` in the folder.
         arguments: values of ARG that the project has, by name.
         target: the stage to build; by default the last one.
         private: values of ARG that the caller gives; they win, and are on no command line.
@@ -122,7 +122,7 @@ class ImageBuild:
         shown = plain(str(folder), 200)
         if not os.path.isdir(context):  # noqa: PTH112 - false for a name that is too long, too
             there = os.path.lexists(context)
-            why = "it is no folder" if there else "there is no such folder"
+            why = "it is not a folder" if there else "the folder does not exist"
             raise ImageError(f"cannot build {shown}: {why}")
         dockerfile = context / USUAL_FILE if file is None else Path(file).expanduser().absolute()
         if not os.path.isfile(dockerfile):  # noqa: PTH113 - likewise

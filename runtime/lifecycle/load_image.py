@@ -198,7 +198,7 @@ class StoredArchive(ImagePlace):
         try:
             self._archive.remember()
         except tarfile.TarError as error:
-            raise ImageError(f"it is no archive of an image: {error}") from error
+            raise ImageError(f"it is not an archive of an image: {error}") from error
 
     def open(self, name: str) -> IO[bytes] | None:
         """Open a member, or what it is a link to within the archive."""
@@ -261,7 +261,7 @@ def find_image(place: ImagePlace, platform: str) -> StoredImage:
             raise ImageError(f"it holds {len(entries)} images, and one is needed")
         name, layers = entries[0].get("Config"), entries[0].get("Layers")
         if not isinstance(name, str) or not isinstance(layers, list) or not _are_texts(layers):
-            raise ImageError("its manifest.json has another form")
+            raise ImageError("its manifest.json has an unexpected form")
         return _stored(place.document(name), tuple(layers))
     if (listed := place.document("index.json")) is None:
         raise ImageError("it is neither what `docker save` writes nor an OCI layout")
@@ -283,10 +283,10 @@ def _manifests(place: ImagePlace, index: dict[str, Any], depth: int) -> Iterator
     """Yield what an index says of images, and those that it names."""
     listed = index.get("manifests")
     if not isinstance(listed, list) or depth > DEEPEST:
-        raise ImageError("its index has another form")
+        raise ImageError("its index has an unexpected form")
     for each in listed:
         if not isinstance(each, dict):
-            raise ImageError("its index has another form")
+            raise ImageError("its index has an unexpected form")
         if each.get("mediaType") in _INDEXES:
             yield from _manifests(place, _parsed(_blob(place, each), dict, "an index"), depth + 1)
         elif not _is_remark(each):
@@ -303,7 +303,7 @@ def _of_manifest(place: ImagePlace, descriptor: dict[str, Any]) -> StoredImage:
     manifest = _parsed(_blob(place, descriptor), dict, "a manifest")
     layers = manifest.get("layers")
     if not isinstance(layers, list):
-        raise ImageError("a manifest in it has another form")
+        raise ImageError("a manifest in it has an unexpected form")
     return _stored(_blob(place, manifest.get("config")), tuple(_name(each) for each in layers))
 
 
@@ -314,7 +314,7 @@ def _stored(config: bytes | None, layers: tuple[str, ...]) -> StoredImage:
     rootfs = about.get("rootfs")
     listed = (rootfs.get("diff_ids") or []) if isinstance(rootfs, dict) else []
     if not isinstance(listed, list) or not _are_texts(listed):
-        raise ImageError("its config has another form")
+        raise ImageError("its config has an unexpected form")
     if len(listed) != len(layers) or not all(map(_BLOB.fullmatch, listed)):
         raise ImageError("its config and its layers do not belong together")
     platform = plain(f"{about.get('os')}/{about.get('architecture')}", 100)

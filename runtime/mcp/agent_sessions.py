@@ -94,7 +94,7 @@ def check(row: SessionRow, folder: Path | None, options: Mapping[str, Any]) -> N
     if folder is not None and kept.get("folder") not in (None, str(folder)):
         raise SessionExists(
             f"cannot use session {row.name} for {_path(folder)}: it is that of {_path(kept['folder'])}",
-            hint="`--session NAME` chooses another name",
+            hint="`--session NAME` chooses a different name",
         )
     if differing := _differing(row, kept.get("asked"), options):
         raise SessionExists(

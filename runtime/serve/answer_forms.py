@@ -109,8 +109,8 @@ def body(code: str, message: str, hint: str = "", findings: list[Any] | None = N
 _REASONS = {
     400: "An argument is not valid.",
     401: "The token is missing or wrong.",
-    403: "The session's user may not do that with the file, or pages of that origin may not use this.",
-    404: "There is no such session, snapshot, shell, command, job, program or file.",
+    403: "The session's user lacks the right for that file, or pages of that origin are not allowed.",
+    404: "The session, snapshot, shell, command, job, program or file does not exist.",
     405: "The path does not have this method.",
     408: "The rest of the body does not arrive.",
     409: "The session or snapshot is in a state in which that is not possible.",

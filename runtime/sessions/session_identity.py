@@ -160,7 +160,7 @@ def refuse_while_moving(session: SessionRow, verb: str) -> None:
     if moving.attempt is None:
         raise SessionBusy(f"cannot {verb} session {name}: it is being moved to {moving.to}")
     raise OutcomeUnknown(
-        f"cannot {verb} session {name}: it may run at {moving.to}, where a move was cut short",
+        f"cannot {verb} session {name}: it possibly runs at {moving.to}, where a move was cut short",
         hint=f"`holdfast move {name} {moving.to}` settles that; if it is certain that it does not run there, "
         f"`holdfast resume {name} --here`",
     )

@@ -139,7 +139,7 @@ class AsyncTransport:
         async for _ in self.heard(call):
             pass
         if call.result is None:
-            raise ProtocolError("cannot understand the server: the call has no result")
+            raise ProtocolError("cannot understand the server: the call ended without a result")
         return call.result
 
     async def heard(self, call: ChannelCall[Any]) -> AsyncGenerator[None]:

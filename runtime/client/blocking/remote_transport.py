@@ -140,7 +140,7 @@ class RemoteTransport:
         for _ in self.heard(call):
             pass
         if call.result is None:
-            raise ProtocolError("cannot understand the server: the call has no result")
+            raise ProtocolError("cannot understand the server: the call ended without a result")
         return call.result
 
     def heard(self, call: ChannelCall[Any]) -> Generator[None]:

@@ -172,7 +172,7 @@ class _Channel:
             InvalidArgument: it is another one.
         """
         if not isinstance(self.call, Typed):
-            raise InvalidArgument("cannot type there: the channel has no terminal")
+            raise InvalidArgument("cannot type there: the channel is not a terminal's")
         return self.call
 
     def leave(self) -> None:

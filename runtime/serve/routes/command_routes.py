@@ -113,7 +113,7 @@ async def list_shells(who: From, session: Ref) -> list[ShellAnswer]:
 
 @router.post("/shells", status_code=201)
 async def open_shell(who: From, session: Ref, body: ShellRequest) -> ShellAnswer:
-    """Open a shell, or return the one of that name that is open already."""
+    """Open a shell, or return the open shell with that name."""
     return _shell(
         await who.in_session(
             session, lambda found: found.shells.open(body.name, rows=body.rows, cols=body.cols)

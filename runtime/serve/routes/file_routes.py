@@ -67,7 +67,7 @@ _TAR: dict[str, Any] = {"application/x-tar": {"schema": {"type": "string", "form
         200: {"content": _BYTES, "description": "The file."},
         206: {"content": _BYTES, "description": "The part of it that `Range` names."},
         304: {"description": "It is as `If-None-Match` says."},
-        416: ERRORS[400] | {"description": "The file has no such part."},
+        416: ERRORS[400] | {"description": "The range is outside of the file."},
     },
 )
 async def read(

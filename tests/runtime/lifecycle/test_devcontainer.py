@@ -129,7 +129,7 @@ def test_a_project_does_not_build_of_other_folders(project: Path, tmp_path: Path
         ({"image": "a", "build": {}}, "it needs either an image or a build"),
         ({"image": 1}, "image is no text"),
         ({"image": "a\0"}, "image is no text"),
-        ({"build": []}, "build is no object"),
+        ({"build": []}, "build is not an object"),
         ({"build": {"args": []}}, "args is no object"),
         ({"build": {"args": {"A": 1}}}, "A is no text"),
         ({"image": "a", "workspaceFolder": "here"}, "workspaceFolder here is not a folder for a"),

@@ -305,7 +305,7 @@ def test_a_connection_that_ends_early_is_refused(kept: int, tmp_path: Path) -> N
 
     with (
         cut.open("rb") as stream,
-        pytest.raises(BundleRefused, match="cannot import what came through the pipe"),
+        pytest.raises(BundleRefused, match="cannot import the data from the pipe"),
         PipeOrigin(stream.fileno(), room) as origin,
     ):
         origin.index()
