@@ -143,7 +143,7 @@ FAMILIES: Mapping[str, Mapping[str, tuple[str, _Place]]] = {
     },
     "Keep": {
         "policy": (
-            "Set when to capture automatically, and how many snapshots to keep.",
+            "Set when to capture automatically, and how many to keep.",
             "retention_verbs:policy",
         ),
         "autosnap": ("Capture sessions when they are idle.", "retention_verbs:autosnap"),

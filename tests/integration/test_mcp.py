@@ -495,7 +495,7 @@ def test_what_a_user_does_wrong_is_told(cli: Cli) -> None:
         assert said in done.err
         assert "Traceback" not in done.err
     refused = cli("mcp", DOCKER_HOST="ssh://user@nowhere.example.test")
-    assert "the engine is on another one" in refused.err
+    assert "the engine is on a different machine" in refused.err
 
 
 def test_other_sessions_are_used_by_name(hf: Holdfast) -> None:
