@@ -89,7 +89,7 @@ def mcp(
     ),
     template: str | None = option("--template", help="Start sessions that are made from this template."),
     options: dict[str, Any] = session_options("mcp"),
-    warm: bool = option("--warm", help="Start sessions that are made with the kernel ready."),
+    warm: bool = option("--warm", help="Create sessions whose kernel is ready."),
     http: str | None = option("--http", metavar="PORT", help="Serve on this port of loopback."),
     new_token: bool = option(
         "--new-token", help="With --http: make a new token; the old one is no longer accepted."

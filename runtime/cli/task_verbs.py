@@ -216,7 +216,7 @@ def reread(
 @examples("task artifact work report /workspace/report.html")
 def artifact(
     session: str = SESSION_REF,
-    name: str = argument("NAME", help="One of the same name is replaced."),
+    name: str = argument("NAME", help="Its name; an artifact with that name is replaced."),
     path: str = argument("PATH", help="The file in the session."),
     entry: str | None = ENTRY,
     json: bool = JSON,
@@ -268,7 +268,7 @@ def drop(
 def block(
     session: str = SESSION_REF,
     why: str = argument("WHY", help="The reason why the work cannot continue."),
-    needs: str = option("--needs", default=REQUIRED, help="What is needed to continue."),
+    needs: str = option("--needs", default=REQUIRED, help="The thing needed to continue."),
     at: str | None = option("--step", metavar="STEP", help="The step that is blocked."),
     entry: str | None = ENTRY,
     tried: str | None = option("--tried", help="What was tried."),

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from holdfast.runtime.store.rows import SnapshotRow
 
 MOST_LINES = 15
-"""Of what runs in a session."""
+"""The parts of a session's state."""
 MOST_PROCESSES = 8
 MOST_EVENTS = 5
 MOST_SNAPSHOTS = 5

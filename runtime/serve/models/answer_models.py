@@ -248,7 +248,7 @@ class SnapshotAnswer(AnswerBody):
     pinned: bool
     template: bool
     details: dict[str, Any]
-    """What was recorded of the capture: seconds, bytes of memory, who took it."""
+    """Facts about the capture: seconds, bytes of memory, the actor."""
 
 
 @answer_of(Rung)

@@ -10,7 +10,7 @@ from holdfast.runtime.serve.models.base_models import TEXT, Name, Patient, Reque
 from holdfast.runtime.task.task_record import MOST_PROFILES, ProfileName
 
 Line = Annotated[str, Field(max_length=4000, pattern=TEXT)]
-"""A text that may be empty: then there is none any more."""
+"""A text; an empty one removes it."""
 Words = Annotated[str, Field(min_length=1, max_length=4000, pattern=TEXT)]
 Whole = Annotated[str, Field(max_length=256 << 10, pattern=TEXT)]
 """A plan, or a record as Markdown or JSON."""

@@ -52,7 +52,7 @@ Range = Annotated[
     Header(
         alias="Range",
         max_length=300,
-        description="`bytes=0-99`, or `bytes=100-` to the end. What has another form is ignored.",
+        description="`bytes=0-99`, or `bytes=100-` to the end. Other forms are ignored.",
     ),
 ]
 _RANGE = re.compile(r"bytes=(\d{1,15})-(\d{1,15})?", re.ASCII)

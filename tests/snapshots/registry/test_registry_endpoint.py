@@ -178,7 +178,7 @@ def test_a_plain_image_or_missing_reference_is_reported(registry: FakeRegistry) 
         RegistryOrigin(registry.client("registry.test/team/work:none")) as origin,
         pytest.raises(
             ReferenceNotFound,
-            match=r"cannot pull registry\.test/team/work:none: the registry does not have it",
+            match=r"registry\.test/team/work:none: the registry does not have it",
         ),
     ):
         origin.index()

@@ -118,10 +118,8 @@ async def languages(sandbox: Any) -> None:
     check(await text(sandbox, "x", language="python") == "20")
     shown = await sandbox.run_code("echo $((6 * 7))", language="bash")
     check("".join(shown.logs.stdout).strip() == "42")
-    await fails(SandboxException, sandbox.run_code("1", language="java"), "400", "not have a Jupyter kernel")
-    await fails(
-        SandboxException, sandbox.create_code_context(language="java"), "400", "not have a Jupyter kernel"
-    )
+    await fails(SandboxException, sandbox.run_code("1", language="java"), "400", "a Jupyter kernel")
+    await fails(SandboxException, sandbox.create_code_context(language="java"), "400", "a Jupyter kernel")
     check(await text(sandbox, "const n: number = 6 * 7; n", language="ts") == "42")
     check(await text(sandbox, "process.env.ONCE", language="js", envs={"ONCE": "b"}) == "b")
     check(await text(sandbox, "process.env.ONCE ?? process.env.WIDE", language="js") == "a")
