@@ -102,7 +102,7 @@ def _started(
     if template is not None:
         if warm:
             raise InvalidArgument(
-                "cannot start warm from a template: a template itself starts that way", hint="leave out one"
+                "cannot start warm from a template: templates are warm already", hint="leave out one"
             )
         from holdfast.runtime.restore import template_start
 

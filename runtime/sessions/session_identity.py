@@ -69,8 +69,8 @@ def check_claim(store: Store, session_id: str, chain: Tenures) -> None:
     if row.state != "removed":
         raise SessionExists(
             f"session {row.name} ({session_id}) is there already ({row.state}): two machines have it",
-            hint="remove one of the two with `holdfast rm`; before that, `holdfast fork` of the one to keep makes a copy "
-            "with an id of its own",
+            hint="remove one of the two with `holdfast rm`; before that, `holdfast fork` of the one to keep "
+            "makes a copy with an id of its own",
         )
     if not (known.continued_by(chain) if row.details.moved_to else known.related_to(chain)):
         where = f", and has moved to {row.details.moved_to} since" if row.details.moved_to else ""

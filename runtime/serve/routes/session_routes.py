@@ -39,7 +39,7 @@ Asked = Annotated[
     list[Annotated[str, Field(pattern=_LABEL)]] | None,
     Query(
         max_length=session_labels.MOST,
-        description="Only sessions with all of these labels: KEY=VALUE, or KEY.",
+        description="Only sessions with all of these: KEY=VALUE, or KEY.",
     ),
 ]
 
