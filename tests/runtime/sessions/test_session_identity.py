@@ -92,7 +92,7 @@ def test_an_unknown_id_is_free_and_a_known_one_is_its_own(store: Store) -> None:
     store.keep_details(plain.id, tenures=session_identity.tenures(store, plain).plus(NEXT, "here").kept())
     session_identity.check_claim(store, plain.id, other)  # it was removed here, and runs only there
     never = store.add_session("never", "image", {}, state="removed")
-    with pytest.raises(SessionExists, match="was there before: this"):
+    with pytest.raises(SessionExists, match="was there before: the arriving"):
         session_identity.check_claim(store, never.id, mine)
 
 
