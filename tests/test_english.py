@@ -77,7 +77,7 @@ CEILINGS = {
     "no in place of not": (277, 97, 89),
     "another for different": (98, 20, 61),
     "those, that of": (420, 50, 158),
-    "may": (511, 141, 101),
+    "may": (511, 141, 103),
     "at once": (73, 28, 45),
     "beside, apart, gone": (288, 44, 101),
     "not after the verb": (98, 24, 32),
