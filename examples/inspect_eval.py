@@ -25,7 +25,7 @@ SUM = "awk -F, 'NR>1 {s+=$2} END {print s}' orders.csv"
 
 
 @modelapi(name="played")
-class Played(ModelAPI):
+class Played(ModelAPI):  # type: ignore[misc]  # of a package that is not installed here
     """A model that has the sum worked out in the sandbox, and answers with what that printed."""
 
     async def generate(
@@ -64,7 +64,7 @@ def total() -> Task:
 def main() -> None:
     with tempfile.TemporaryDirectory() as logs:
         [log] = inspect_ai.eval(total(), model="played/model", log_dir=logs, display="none")
-        [sample] = log.samples or ()  # read from the folder of logs
+        [sample] = list(log.samples or [])  # read from the folder of logs
     printed = [message.text.strip() for message in sample.messages if message.role == "tool"]
     print(f"the session: {printed[0]}")
     print(f"{log.status}: {(sample.scores or {})['match'].value}")
