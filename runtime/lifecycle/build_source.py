@@ -1,4 +1,4 @@
-"""The Dockerfile of a build and what it needs, read once; and whether the engine may fetch that.
+"""The Dockerfile of a build and its sources, read once; and whether the engine is allowed to fetch them.
 
 What is checked is what is built: builders get the text that was read here. A file of the project is not
 followed out of its folder. Images that a project names are had before it is built: what they trigger in

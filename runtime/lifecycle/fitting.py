@@ -108,7 +108,7 @@ def _add(context: Context, found: Mapping[str, Any], portable: str, fitted: str)
 def _commit(
     context: Context, found: Mapping[str, Any], layer: Path, fitted: str, labels: Mapping[str, str]
 ) -> None:
-    """Add the layer by a container, where the store of images takes no layers."""
+    """Add the layer by a container, where the store of images does not take layers."""
     image_settings.check(fitted, found["Config"] or {})
     container = _container(context, str(found["Id"]))
     try:
@@ -120,7 +120,7 @@ def _commit(
 
 
 def _folder(context: Context, identity: str) -> tarfile.TarInfo | None:
-    """Return the entry of the image's folder for the guest; None if it has no such folder."""
+    """Return the entry of the image's folder for the guest; None if it lacks that folder."""
     container = _container(context, identity)
     try:
         return context.engine.files.entry(container, f"/{FOLDER}")

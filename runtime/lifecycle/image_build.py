@@ -58,7 +58,7 @@ undoes(OperationKind.BUILD)(take_back)
 
 @dataclass(frozen=True, slots=True)
 class BuildRights:
-    """What a caller lets a build do.
+    """The rights that a caller gives to a build.
 
     Attributes:
         network: of its steps: `internet`, as a session has it; `none`; `engine`, the engine's, without rules.
@@ -75,7 +75,7 @@ class BuildRights:
         """Check that there are such rights.
 
         Raises:
-            InvalidArgument: there is no such network, or no such destination.
+            InvalidArgument: the network or the destination does not exist.
         """
         kind = network or "internet"
         check_network(kind, allow)
@@ -84,7 +84,7 @@ class BuildRights:
 
 @dataclass(frozen=True, slots=True)
 class ImageBuild:
-    """What is built.
+    """The input of the build.
 
     Attributes:
         folder: the context of the build; its .dockerignore is heeded.
@@ -92,7 +92,7 @@ class ImageBuild:
         arguments: values of ARG that the project has, by name.
         target: the stage to build; by default the last one.
         private: values of ARG that the caller gives; they win, and are on no command line.
-        rights: what it may do.
+        rights: its rights.
     """
 
     folder: Path

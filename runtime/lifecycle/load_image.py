@@ -57,7 +57,7 @@ def load(context: Context, path: Path) -> str:
     """Load the image in a file or folder, unless the engine has it already, and return its name.
 
     Raises:
-        ImageError: there is no such file, it holds no image for this engine, or it is damaged.
+        ImageError: the file does not exist, does not hold an image for this engine, or is damaged.
         EngineError: the engine refuses.
     """
     shown, images = plain(str(path), 200), context.engine.images
@@ -103,16 +103,16 @@ def _opened(path: Path, scratch: Path) -> Iterator[ImagePlace]:
 
 
 def archive(place: ImagePlace, stored: StoredImage, name: str, scratch: Path) -> Iterator[bytes]:
-    """Yield an image as `docker save` would, under another name.
+    """Yield an image as `docker save` would, under a different name.
 
     Args:
         place: where it is.
-        stored: what is there.
+        stored: the stored content.
         name: its name in the engine.
         scratch: a file for one layer at a time.
 
     Raises:
-        ImageError: a layer is missing, or is not the one that the config names.
+        ImageError: a layer is missing, or differs from the config.
         OSError: one cannot be read.
     """
     members = []
@@ -161,14 +161,14 @@ class ImagePlace(ABC):
 
     @abstractmethod
     def open(self, name: str) -> IO[bytes] | None:
-        """Open a file to read it; None if there is none of this name.
+        """Open a file to read it; None if it does not exist.
 
         Raises:
             OSError: it cannot be read.
         """
 
     def document(self, name: str) -> bytes | None:
-        """Return a small file; None if there is none of this name.
+        """Return a small file; None if it does not exist.
 
         Raises:
             ImageError: it is too long.
@@ -191,7 +191,7 @@ class StoredArchive(ImagePlace):
         """Read where its members are.
 
         Raises:
-            ImageError: it is no archive.
+            ImageError: it is not an archive.
             OSError: it cannot be read.
         """
         self._archive = BoundedTar(file, remembers=True)
@@ -201,7 +201,7 @@ class StoredArchive(ImagePlace):
             raise ImageError(f"it is not an archive of an image: {error}") from error
 
     def open(self, name: str) -> IO[bytes] | None:
-        """Open a member, or what it is a link to within the archive."""
+        """Open a member, or the target of its link within the archive."""
         for each in (name, f"./{name}"):
             try:
                 return self._archive.named(each)
@@ -234,7 +234,7 @@ class StoredImage:
         config: the document that describes it.
         layers: the names of its layers' archives, the lowest first, compressed or not.
         diff_ids: the digests of those archives when they are not compressed.
-        platform: what it is for, as `linux/amd64`.
+        platform: its platform, such as `linux/amd64`.
     """
 
     config: bytes
@@ -244,7 +244,7 @@ class StoredImage:
 
     @property
     def id(self) -> str:
-        """The digest of the config: what engines call an image."""
+        """The digest of the config, which is an image's id for engines."""
         return f"sha256:{hashlib.sha256(self.config).hexdigest()}"
 
 

@@ -82,7 +82,7 @@ MOST_WAITING_OF_SANDBOX = 64
 
 
 class TooManyCalls(SessionBusy):
-    """The server does as much at once as it may; the same request can be sent again soon."""
+    """The server has reached its limit of calls; the same request can be sent again soon."""
 
     code = "too_many_calls"
 

@@ -276,6 +276,6 @@ class AsyncShells:
         return shell_told(await self._transport.ask(call))
 
     async def close(self, name: str, *, force: bool = False) -> None:
-        """End a shell and what has its terminal; with `force` also if a command runs in it."""
+        """End a shell and the processes on its terminal; with `force` also if a command runs in it."""
         path = place("sessions", self._session, "shells", name)
         await self._transport.ask(HttpCall("DELETE", path, {"force": force}))

@@ -20,7 +20,7 @@ EntryNumber = Annotated[str, Field(pattern=r"^#[1-9][0-9]{0,15}$")]
 
 
 class TaskSetRequest(RequestBody):
-    """The goal, which begins a task, the resume point, and what must hold for every successor."""
+    """The goal, which begins a task, the resume point, and the rules for every successor."""
 
     goal: Words | None = None
     resume_at: Line | None = None
@@ -138,7 +138,7 @@ class DropRequest(RequestBody):
 
 
 class BlockRequest(RequestBody):
-    """What blocks the work, and what would unblock it."""
+    """The cause that blocks the work, and the thing that would unblock it."""
 
     why: Words
     needs: Words
@@ -157,7 +157,7 @@ class CheckpointRequest(RequestBody):
 
 
 class RedoRequest(RequestBody):
-    """What is to be repeated, as `Snapshot.redo` takes it; `timeout` in seconds for each action."""
+    """The actions to repeat, as `Snapshot.redo` takes them; `timeout` in seconds for each action."""
 
     name: Name | None = None
     since: Name | None = None
