@@ -161,7 +161,7 @@ def test_files_of_another_form(project: Path, text: str) -> None:
 
 
 def test_files_that_are_missing_or_too_long(project: Path, tmp_path: Path) -> None:
-    with pytest.raises(InvalidArgument, match=r"it has no devcontainer\.json"):
+    with pytest.raises(InvalidArgument, match=r"it does not contain a devcontainer\.json"):
         devcontainer.read(tmp_path)
     (project / devcontainer.PLACES[0]).write_bytes(b" " * (devcontainer.LONGEST + 1))
     with pytest.raises(InvalidArgument, match="longer than"):
