@@ -8,7 +8,8 @@ from __future__ import annotations
 import re
 from collections import deque
 
-from holdfast.images.buildlog import TAIL_LINES
+from holdfast.base.text import plain
+from holdfast.images.buildlog import TAIL_LINES, WIDEST
 
 _STEP = re.compile(r"#\d+ \[(?!internal\])(?:(\S+) +)?(\d+/\d+)\] (.+)")
 _OUTPUT = re.compile(r"#\d+ \d+\.\d+ (.*)")
@@ -38,7 +39,7 @@ class BuildKitLog:
                 self._tail.append(found[1].rstrip())
         elif found := _STEP.fullmatch(text):
             stage, number, what = found.groups()
-            step = f"step {f'{stage} ' if stage else ''}{number}: {' '.join(what.split())[:70]}"
+            step = f"step {f'{stage} ' if stage else ''}{number}: {plain(' '.join(what.split()), WIDEST)}"
             if step not in self._shown:
                 self._shown.add(step)
                 return [step]

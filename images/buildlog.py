@@ -9,6 +9,8 @@ import re
 from collections import deque
 from typing import Any
 
+from holdfast.base.text import plain
+
 # Only what takes time: the other instructions finish at once.
 _STEP = re.compile(r"Step (\d+/\d+) : (RUN .*)")
 _ANY_STEP = re.compile(r"Step (\d+/\d+) : (.*)")
@@ -20,6 +22,8 @@ _APT_PLAN = re.compile(r"\d+ upgraded, (\d+) newly installed")
 # Seconds between two lines about the same step; packages are set up at a few dozen a second.
 PACKAGES_PER_LINE = 40
 TAIL_LINES = 20
+WIDEST = 70
+"""Characters of a step that are shown; the rest becomes an ellipsis."""
 
 
 class BuildLog:
@@ -68,7 +72,7 @@ class BuildLog:
 
     def _progress(self, line: str) -> list[str]:
         if step := self._step.match(line):
-            return [f"step {step[1]}: {' '.join(step[2].split())[:70]}"]
+            return [f"step {step[1]}: {plain(' '.join(step[2].split()), WIDEST)}"]
         if plan := _APT_PLAN.match(line):
             self._planned, self._done = int(plan[1]), 0
             return [f"installing {self._planned} packages"] if self._planned > 1 else []

@@ -1,13 +1,20 @@
-"""Pages made when the documentation is built, as a hook of MkDocs: every verb's help, the decisions."""
+"""Pages made when the documentation is built, as a hook of MkDocs: verbs, decisions, the Python API."""
 
 from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from mkdocs.structure.files import File, Files
+if TYPE_CHECKING:
+    from mkdocs.structure.files import Files
 
+import holdfast
+from holdfast.errors import HoldfastError
+from holdfast.runtime.api.image_sources import ImageSources
+from holdfast.runtime.api.running_program import SessionPrograms
+from holdfast.runtime.api.session_kernels import SessionKernel, SessionKernels
+from holdfast.runtime.api.session_shells import SessionShells
 from holdfast.runtime.cli import help_pages, verb_table
 
 COLUMNS = 100
@@ -18,6 +25,21 @@ Every verb with its options, as `holdfast VERB --help` prints them. [verbs.md](v
 is for.
 
 """
+PYTHON_HEAD = """# Python API
+
+The classes that `import holdfast` offers, and those that its handles hand out. [python.md](python.md) shows
+how they are used. `AsyncHoldfast` and `AsyncSession` have the methods of `RemoteHoldfast` and `RemoteSession`
+as coroutines; these have methods of `Holdfast` and `Session`, over a URL ([client.md](client.md)).
+
+"""
+HANDED_OUT = (ImageSources, SessionKernel, SessionKernels, SessionPrograms, SessionShells)
+OVER_A_URL = (
+    holdfast.AsyncHoldfast,
+    holdfast.AsyncSession,
+    holdfast.RemoteHoldfast,
+    holdfast.RemoteSession,
+)
+"""The classes with the methods of others, which are not listed twice."""
 DECISIONS_HEAD = """# Decisions
 
 What was chosen against alternatives, and why. Each record stands as it was written, except where a later
@@ -30,7 +52,14 @@ one replaces it and says so (`**Replaced by** NUMBER`).
 
 def on_files(files: Files, config: Any) -> Files:
     """Add the pages to those of the folder. See the events of MkDocs' plugins."""
-    for path, text in (("command-line.md", command_line()), ("decisions/index.md", decisions())):
+    from mkdocs.structure.files import File
+
+    made = {
+        "command-line.md": command_line(),
+        "decisions/index.md": decisions(),
+        "python-api.md": python_api(),
+    }
+    for path, text in made.items():
         files.append(File.generated(config, path, content=text))
     return files
 
@@ -51,6 +80,16 @@ def command_line() -> str:
 
 def _described(path: str, heading: str, text: str) -> str:
     return f"{heading} {path}\n\n```text\n{text.rstrip()}\n```\n\n"
+
+
+def python_api() -> str:
+    """Return the page of the Python API: a directive of mkdocstrings for each class."""
+    kinds = {kind for name in holdfast.__all__ if isinstance(kind := getattr(holdfast, name), type)}
+    raised = {kind for kind in kinds if issubclass(kind, HoldfastError)}
+    shown = sorted({*HANDED_OUT, *kinds} - raised - set(OVER_A_URL), key=lambda kind: kind.__name__)
+    listed = ", ".join(f"`{kind.__name__}`" for kind in sorted(raised, key=lambda kind: kind.__name__))
+    directives = "".join(f"::: {kind.__module__}.{kind.__qualname__}\n\n" for kind in shown)
+    return f"{PYTHON_HEAD}{directives}## Errors\n\n[errors.md](errors.md) has each with its code: {listed}.\n"
 
 
 def decisions() -> str:

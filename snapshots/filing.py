@@ -173,5 +173,5 @@ class Filing:
             raise CaptureFailed(f"cannot copy the session's files: {refusal}") from refusal
         except LinkLost as error:
             raise CaptureFailed(
-                "cannot copy the session's files: the checkpointer ended meanwhile"
+                "cannot copy the session's files: the checkpointer ended during the capture"
             ) from error

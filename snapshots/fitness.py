@@ -151,7 +151,7 @@ def _processor(was: MachineFeatures, now: MachineFeatures) -> Iterator[str]:
     # Libraries chose their routines by these when the programs started, and would continue to use them.
     missing = missing_instructions(was, now)
     if missing:
-        yield f"this processor lacks {_some(missing)}, which its programs may have chosen to use"
+        yield f"this processor lacks {_some(missing)}, which its programs possibly use"
     if was.xfeatures is not None and now.xfeatures is not None and was.xfeatures & ~now.xfeatures:
         sets = f"sets {was.xfeatures:#x}, here {now.xfeatures:#x}"
         yield f"this processor cannot hold registers of its programs ({sets})"
@@ -167,7 +167,7 @@ def _software(needs: Needs, here: Here) -> Iterator[str]:
     if was.kernel and now.kernel and order(now.kernel) < order(was.kernel):
         yield f"this kernel ({now.kernel}) is older than the one its programs know ({was.kernel})"
     if was.criu and now.criu and order(now.criu) < order(was.criu):
-        yield f"it was written by CRIU {was.criu}, which CRIU {now.criu} may not understand"
+        yield f"it was written by CRIU {was.criu}, which CRIU {now.criu} possibly cannot read"
     if needs.holdfast and here.holdfast and order(here.holdfast) < order(needs.holdfast):
         yield f"its supervisor is of Holdfast {needs.holdfast}, this is {here.holdfast}"
     if now.has and (lacking := sorted(set(needs.uses) - set(now.has))):
@@ -191,7 +191,7 @@ def _notes(needs: Needs, here: Here) -> Iterator[str]:
     if was.vdso is not None and now.vdso is not None and was.vdso != now.vdso:
         yield "the vDSO differs here: clock_getres(2) returns nothing to programs that continue"
     if not was.cpu:
-        yield "what its processor could is not recorded; only kind and versions are compared"
+        yield "the features of its processor are not recorded; only kind and versions are compared"
 
 
 def _some(names: list[str], most: int = 6) -> str:

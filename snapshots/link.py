@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import socket
+import sys
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -61,6 +62,7 @@ class CheckpointerLink:
                 self._socket.connect(f"/proc/self/fd/{directory}/{SOCKET}")
             finally:
                 os.close(directory)
+            sys.audit("holdfast.asks", id(self), "checkpointer", op)
             self._say({"v": PROTOCOL, "op": op, **fields})
         except OSError as error:
             self._socket.close()
@@ -117,6 +119,7 @@ class CheckpointerLink:
     def close(self) -> None:
         """Hang up."""
         self._socket.close()
+        sys.audit("holdfast.answered", id(self))
 
     def __enter__(self) -> CheckpointerLink:
         return self

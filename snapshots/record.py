@@ -173,7 +173,7 @@ def write(folder: Path, record: StateRecord) -> None:
     known = record.model_dump_json(exclude_defaults=True, exclude={"format"}).encode()
     data = b'{"format":%d,%b' % (record.format, known[1:])
     if len(data) > MAX_BYTES:
-        raise RecordTooLarge(f"what is known of its processes is more than {MAX_BYTES >> 20} MiB")
+        raise RecordTooLarge(f"the record of its processes is larger than {MAX_BYTES >> 20} MiB")
     (folder / FILE).write_bytes(gzip.compress(data, compresslevel=1, mtime=0))
 
 

@@ -212,5 +212,6 @@ def _check(engine: Engine, name: str) -> None:
     state = engine.inspect(name)
     if state is None or not state.running:
         raise EngineError(
-            "cannot start the checkpointer: its container ended at once", hint="`holdfast doctor` shows why"
+            "cannot start the checkpointer: its container ended immediately",
+            hint="`holdfast doctor` shows why",
         )

@@ -136,7 +136,7 @@ def _of_thread(thread: RecordedThread, policy: ProcessPolicy) -> Iterator[str]:
     if thread.seccomp != _FILTER or thread.filters < policy.filters:
         yield f"is under {thread.filters} of the {policy.filters} seccomp filters of a session"
     if policy.no_new_privs and not thread.no_new_privs:
-        yield "may gain privileges (no_new_privs is not set)"
+        yield "can gain privileges (no_new_privs is not set)"
     if policy.label is not None and thread.label != policy.label:
         yield f"has the security label {thread.label[:100]!r}, not the session's {policy.label[:100]!r}"
     if _NO_ID in (*thread.uids, *thread.gids):

@@ -141,7 +141,7 @@ def names(kernel: str, before: Mapping[str, str], after: Mapping[str, str]) -> l
     ]
     return [
         Deviation(about="kernel", pid=0, text=f"{kernel}: {what}: {_listed(some)}")
-        for what, some in (("names are gone", gone), ("names have another type", changed))
+        for what, some in (("names are gone", gone), ("names have an unexpected type", changed))
         if some
     ]
 

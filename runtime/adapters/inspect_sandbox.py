@@ -72,7 +72,7 @@ class HoldfastSandboxEnvironment(SandboxEnvironment):
 
     @classmethod
     async def of(cls, controller: AsyncHoldfast, session: AsyncSession) -> HoldfastSandboxEnvironment:
-        """Return the sandbox that a session is; relative paths begin in the directory its shell has now."""
+        """Wrap a session as an Inspect sandbox; relative paths begin in the directory of its shell."""
         return cls(controller, session, (await session.shell()).cwd)
 
     @classmethod

@@ -122,7 +122,7 @@ class SessionArtifacts:
     ) -> None:
         """Prepare for a session.
 
-        `record` returns that of its task, or raises InvalidArgument; `register` enters an artifact into it.
+        `record` returns the task's record, or raises InvalidArgument; `register` enters an artifact into it.
         """
         self._session, self._context, self._insight = session, context, insight
         self._files, self._run = files, run
@@ -176,7 +176,7 @@ class SessionArtifacts:
         Files that cannot be kept are reported as progress, and left out.
 
         Raises:
-            InvalidArgument: there is no task, a pattern is not valid, or too many files match.
+            InvalidArgument: the session lacks a task, a pattern is not valid, or too many files match.
         """
         record = self._record()
         wanted = generated_files.patterns(record.policy.artifacts)
@@ -208,7 +208,7 @@ class SessionArtifacts:
         They are neither artifacts, nor under version control, nor named by the record.
 
         Raises:
-            InvalidArgument: there is no task.
+            InvalidArgument: the session does not have a task.
         """
         record = self._record()
         found = generated_files.orphans(self._changes(), record, ())

@@ -110,7 +110,7 @@ class Outgoing:
             passphrase: of the key, if it has one.
             compression: of the image's layers.
             secrets: for those found in memory and files.
-            encrypt_to: keys that may open it. The encrypted bundle is not an ordinary image, and shares
+            encrypt_to: keys that can open it. The encrypted bundle is not an ordinary image, and shares
                 nothing with what the registry has.
             bundle_passphrase: a passphrase that also opens it.
             plain_http: without TLS, even to a registry on another machine.
@@ -158,8 +158,8 @@ class Incoming:
 
         Args:
             path: the file, or the number of an open descriptor, which is read to its end first.
-            label: a name for it here; by default the one it had, if that is free.
-            files_only: leave out memory and processes; needs no trust in the signer.
+            label: a name for it here; by default its label at the sender, if that is free.
+            files_only: leave out memory and processes; the signer does not have to be trusted.
             passphrase: it was encrypted with. A bundle encrypted for a key of this home needs none.
             key_passphrase: of that key, if it has one.
             progress: called with the bytes done, and the total.
@@ -198,8 +198,8 @@ class Incoming:
 
         Args:
             reference: `host[:port]/name[:tag][@digest]`.
-            label: a name for it here; by default the one it had, if that is free.
-            files_only: leave out memory and processes; needs no trust in the signer.
+            label: a name for it here; by default its label at the sender, if that is free.
+            files_only: leave out memory and processes; the signer does not have to be trusted.
             passphrase: it was encrypted with. A bundle encrypted for a key of this home needs none.
             key_passphrase: of that key, if it has one.
             plain_http: without TLS, even from a registry on another machine.

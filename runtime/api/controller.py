@@ -82,12 +82,12 @@ class Holdfast:
     which has the same methods.
 
     Args:
-        home: the state directory; by default that of HOLDFAST_HOME or the XDG state directory.
+        home: the state directory; by default HOLDFAST_HOME, or `holdfast` in the XDG state directory.
         progress: receives a line for each step of something slow (the first build of an image).
         on_step: is called with each `Step` of an operation as it begins (checking, freezing, creating a
             container, …), and with None when the operation has ended; from whatever thread does it.
-        actor: who uses this controller, for the journal: `agent`, `person` or `system`, optionally with a
-            name (`person:alice`). By default that of HOLDFAST_ACTOR, else `agent`.
+        actor: the user of this controller, for the journal: `agent`, `person` or `system`, optionally with a
+            name (`person:alice`). By default the value of HOLDFAST_ACTOR, else `agent`.
         reason: why, for the journal.
         token: of the server, if that is what `home` names.
 
@@ -193,7 +193,7 @@ class Holdfast:
             entrypoint: run the image's ENTRYPOINT with CMD, as a job called `entrypoint`; else it is not run.
             build_network: of the steps, if a devcontainer builds its image, as for `images.build`.
             remote_sources: what its Dockerfile names may be fetched by the engine, as for `images.build`.
-            labels: what to find it by, as for `Session.set_labels`.
+            labels: pairs to find it by, as for `Session.set_labels`.
             options: image, network, allow, deny, domains, secrets (texts `NAME@HOST=SOURCE`), memory, disk,
                 cpus, pids, user, env, mounts, workdir, read_only, writable, shell, kernel, python, as in
                 `SessionOptions`.
@@ -359,8 +359,8 @@ class Holdfast:
         return source.fork(n, name, network=network, allow=allow, deny=deny, eager=eager)
 
     def fits(self, source: str, *, plain_http: bool = False) -> Ladder:
-        """Return what is possible here with a snapshot, or with a bundle at a path or reference, and why not
-        more.
+        """Return the rungs that are possible here for a snapshot, or for a bundle at a path or reference,
+        and why not more.
         """
         from holdfast.runtime.transfer import ladder_sources
 
@@ -371,7 +371,7 @@ class Holdfast:
         snapshot as damaged.
 
         Raises:
-            SnapshotNotFound: there is no such snapshot.
+            SnapshotNotFound: the snapshot does not exist.
             StoreError: another process keeps changing what is stored.
         """
         from holdfast.runtime.storage import verify_storage

@@ -182,7 +182,7 @@ def _events(
 
 
 def _frames(connection: Connection, refusals: _Refusals, *, follow: bool) -> Iterator[Frame | None]:
-    """Yield what the guest sends; None when there is something else to do while it sends nothing."""
+    """Yield the guest's messages; None when something else is due while it is silent."""
     if follow:
         connection.is_wanted_elsewhere = refusals.are_due
     while True:

@@ -41,7 +41,7 @@ class ImageSources:
 
         Args:
             folder: the context of the build; its .dockerignore is heeded.
-            file: the Dockerfile; by default that of the folder.
+            file: the Dockerfile; by default `Dockerfile` in the folder.
             arguments: values of ARG, by name.
             target: the stage to build; by default the last one.
             network: of the steps: `internet` (the default), `none`, or `engine`, which is the engine's own,
@@ -52,7 +52,7 @@ class ImageSources:
                 ADD, a foreign frontend, images of registries on this machine.
 
         Raises:
-            InvalidArgument: an argument or the target is not the name of one, or there is no such network.
+            InvalidArgument: an argument or the target is not the name of one, or the network does not exist.
             ImageError: the folder or its Dockerfile is missing, it has the engine fetch what it may not, or
                 the build failed; the hint is the end of its output.
             NetworkNotClosed: steps cannot have the rules of a session on this engine.
@@ -73,7 +73,7 @@ class ImageSources:
             path: an archive, compressed or not, or the folder of an OCI layout.
 
         Raises:
-            ImageError: there is no such file, it does not hold one image for this engine, or it is damaged.
+            ImageError: the file does not exist, does not hold one image for this engine, or it is damaged.
             EngineError: the engine refuses.
         """
         from holdfast.runtime.lifecycle import load_image
@@ -102,7 +102,7 @@ class ImageSources:
         there = self._context.engine.images.exists(name)
         if policy == "never" and not there:
             raise ImageError(
-                f"cannot use image {name}: the engine has none of that name, and must not pull it",
+                f"cannot use image {name}: the engine does not have it, and must not pull it",
                 hint=f"`docker pull {name}`, or --pull missing",
             )
         if policy == "always" or not there:

@@ -36,7 +36,7 @@ class Job:
         return f"<Job {self.id}>"
 
     def info(self) -> JobInfo:
-        """Return what the session reports of it now.
+        """Return its current state, as the session reports it.
 
         Raises:
             JobNotFound: the session does not know it.
@@ -76,7 +76,7 @@ class Job:
             return following.run(start)
 
     def output(self, offset: int = 0) -> bytes:
-        """Return what it wrote to its terminal so far, from an offset; a negative one counts from the end."""
+        """Return its terminal output so far, from an offset; a negative one counts from the end."""
         pieces: list[bytes] = []
         self.follow(on_bytes=pieces.append, offset=offset, follow=False)
         return b"".join(pieces)

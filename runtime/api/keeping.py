@@ -19,7 +19,7 @@ class Keeping:
 
     @property
     def quota(self) -> int | None:
-        """The limit of bytes for all snapshots of this home; None if there is no limit."""
+        """The limit of bytes for all snapshots of this home; None without a limit."""
         return prune.quota(self._context.home)
 
     @quota.setter
@@ -27,7 +27,7 @@ class Keeping:
         prune.set_quota(self._context.home, size)
 
     def collect_garbage(self, *, dry_run: bool = False) -> list[Garbage]:
-        """Remove what nothing needs: expired snapshots, leftovers, stale images. Return what was removed.
+        """Remove garbage: expired snapshots, leftovers, stale images. Return the removed items.
 
         Args:
             dry_run: only report.

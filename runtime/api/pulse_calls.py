@@ -62,7 +62,7 @@ def look(
 
 
 def lineage(row: SessionRow) -> Lineage:
-    """Return what the store knows of a session's origin."""
+    """Return the origin of a session, as recorded in the store."""
     return Lineage(
         session=row.id,
         name=row.name,

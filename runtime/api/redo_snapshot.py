@@ -44,12 +44,12 @@ def up_to(context: Context, snapshot: SnapshotRow, since: str | None = None) -> 
 
     Args:
         context: the home whose journals are read.
-        snapshot: the one they led to.
+        snapshot: the snapshot that they led to.
         since: the earlier snapshot; by default the last checkpoint before it, or else the session's begin.
 
     Raises:
-        InvalidArgument: `since` is no snapshot of its past.
-        SnapshotNotFound: there is no snapshot `since`.
+        InvalidArgument: `since` is not a snapshot of its past.
+        SnapshotNotFound: the snapshot `since` does not exist.
     """
     first = last_checkpoint(context.store, snapshot) if since is None else earlier(context, snapshot, since)
     return between(context, first, snapshot)
@@ -82,11 +82,11 @@ def last_checkpoint(store: Store, snapshot: SnapshotRow) -> SnapshotRow | None:
 
 
 def earlier(context: Context, snapshot: SnapshotRow, ref: str) -> SnapshotRow:
-    """Return the snapshot that `ref` names, which must be of the other's past.
+    """Return the snapshot that `ref` names, an ancestor of the given one.
 
     Raises:
         InvalidArgument: it is not.
-        SnapshotNotFound: there is no such snapshot.
+        SnapshotNotFound: the snapshot does not exist.
     """
     named = context.store.snapshot(ref)
     if named.id not in {row.id for row in past(context.store, snapshot)}:
@@ -312,7 +312,7 @@ def redo(
 def _check(actions: list[StatedAction], snapshot: SnapshotRow, options: RedoOptions) -> None:
     if not actions:
         raise InvalidArgument(
-            f"cannot redo {snapshot.name}: its journal has nothing between the two",
+            f"cannot redo {snapshot.name}: its journal is empty between the two",
             hint="`--from` takes an earlier snapshot",
         )
     known = {each.entry for each in actions}
@@ -356,7 +356,7 @@ def _restored(context: Context, base: SnapshotRow, name: str | None, rung: str) 
 
 
 def _fresh(context: Context, snapshot: SnapshotRow, name: str | None) -> SessionRow:
-    """Make a session like the one in which the line of the snapshot began."""
+    """Create a session like the first session in the snapshot's line."""
     from holdfast.runtime.lifecycle.create import create
 
     began = _first(context, snapshot)

@@ -32,7 +32,7 @@ class RunningProgram:
         return f"<RunningProgram {self.id}>"
 
     def info(self) -> ProgramInfo:
-        """Return what the session reports of it now.
+        """Return its current state, as the session reports it.
 
         Raises:
             ProgramNotFound: the session does not know it.
@@ -122,13 +122,13 @@ class SessionPrograms:
             input: its standard input, at once or in parts; none if left out.
             env: variables to set beside those the shell exports.
             cwd: its directory, by default that of the shell.
-            user: a user of the session, by default the session's; another one has the environment of a login.
+            user: a user of the session, by default the session's; others have the environment of a login.
             timeout: seconds after which it is ended, with all that it started.
             on_stdout: called with its output as it comes, as bytes; `on_stderr` likewise.
             on_stderr: see `on_stdout`.
 
         Raises:
-            InvalidArgument: there is no such program, directory or user.
+            InvalidArgument: the program, directory or user does not exist.
         """
         program = self.start(argv, input=input is not None, env=env, cwd=cwd, user=user)
         if input is not None:
@@ -154,7 +154,7 @@ class SessionPrograms:
         `name` is its name in lists: a line of at most 64 characters.
 
         Raises:
-            InvalidArgument: there is no such program, directory or user.
+            InvalidArgument: the program, directory or user does not exist.
         """
         words, id_ = call_arguments.words(argv), ids.new_id()
         payload = json.dumps({"argv": words, "env": dict(env or {}), "cwd": cwd or ""}).encode()

@@ -257,7 +257,7 @@ class Session:
 
     @property
     def labels(self) -> dict[str, str]:
-        """The labels that callers gave it, pairs of a key and a text. A copy has no labels."""
+        """The labels that callers gave it, pairs of a key and a text. A copy does not have labels."""
         return dict(self._row.details.labels)
 
     def set_labels(self, labels: Mapping[str, str] | Sequence[str]) -> Session:
@@ -315,7 +315,7 @@ class Session:
         return SessionTerminal(self._line, shell)
 
     def shell(self, name: str = defaults.MAIN) -> ShellInfo:
-        """Return what the supervisor reports of a shell."""
+        """Return the state of a shell, as the supervisor reports it."""
         return self.terminal_of(name).info()
 
     def remove(self) -> None:

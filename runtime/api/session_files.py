@@ -49,14 +49,14 @@ class SessionFiles:
         return SessionFiles(self._line, name)
 
     def stat(self, path: str, *, follow: bool = True) -> SessionFile:
-        """Return what is at a path; with `follow` false, a link itself."""
+        """Return the file at a path; with `follow` false, a link itself."""
         try:
             return self._requests().look(path, follow=follow)[1]
         except SessionDead as error:
             return self._stopped(error).look(path, follow=follow)[1]
 
     def list(self, path: str = ".") -> list[SessionFile]:
-        """Return what is in a folder, by name; at most 200 000 names."""
+        """Return the entries of a folder, by name; at most 200 000."""
         return self._requests().content(path)
 
     def exists(self, path: str, *, follow: bool = True) -> bool:
@@ -263,7 +263,7 @@ class SessionFiles:
         """Unpack a tar stream, compressed or not, into a folder of the session.
 
         Raises:
-            InvalidArgument: it is no tar, or a member leads out of the folder.
+            InvalidArgument: it is not a tar archive, or a member leads out of the folder.
         """
         from holdfast.runtime.files import tar_streams
 

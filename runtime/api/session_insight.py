@@ -32,7 +32,7 @@ class SessionInsight:
         self._line = line
 
     def jobs(self) -> list[JobInfo]:
-        """Return the commands started by `detach`, oldest first; of those that ended, the last 200."""
+        """Return the commands started by `detach`, oldest first; of ended ones, the last 200."""
         return jobs.listed(self._line)
 
     def job(self, ref: str) -> Job:
@@ -47,7 +47,7 @@ class SessionInsight:
         kinds: Collection[str] | None = None,
         patience: Patience | None = None,
     ) -> Iterator[Event]:
-        """Yield what happened in the session, oldest first: what died and why, what waits, who joined.
+        """Yield the events of the session, oldest first: deaths with their cause, waits, viewers.
 
         Args:
             after: the `seq` of the last event that is known.
@@ -66,7 +66,7 @@ class SessionInsight:
         )
 
     def drift(self, since: str, *, everything: bool = False) -> Drift:
-        """Return what changed since a point in time: files, packages, processes, ports, variables, kernel
+        """Return the changes since a point in time: files, packages, processes, ports, variables, kernel
         names.
 
         Args:
@@ -124,17 +124,17 @@ class SessionInsight:
         disk: bool = False,
         since: str | None = None,
     ) -> Pulse:
-        """Return what is going on now: processes, files, sockets, terminals, kernels, limits. Disturbs
+        """Return the current activity: processes, files, sockets, terminals, kernels, limits. Disturbs
         nothing.
 
         Args:
             parts: only these of processes, files, sockets, limits, terminals, kernels, variables.
             files: list all open files of each process, not only the first 64.
             pid: examine this process more closely.
-            file: find the processes that have this file open; the path may be relative to the shell's
+            file: find the processes that have this file open; the path can be relative to the shell's
                 directory.
             screens: include what the terminals show.
-            disk: compare the files with those of the image, which may take seconds.
+            disk: compare the files with the image, which can take seconds.
             since: instead, list the files that changed since a snapshot or another point in time, as
                 `drift` does.
 
@@ -165,7 +165,7 @@ class SessionInsight:
         return pulse_calls.port(self._line, self._line.known, number, speak=speak)
 
     def wait_port(self, number: int, *, patience: float | Patience | None = PORT_SECONDS) -> Port:
-        """Wait until something in the session accepts connections at a port, and return what listens there.
+        """Wait until a server in the session accepts connections at a port, and return the listener.
 
         Args:
             number: a port of the session's loopback, or of all its addresses.

@@ -49,7 +49,8 @@ class SessionKernel:
             on_input: called for a line when the code reads input: (prompt, is it a password) -> line. If
                 it raises EOFError, the code is interrupted. Without it the result says what the code is
                 `waiting` for; `answer` continues it.
-            key, reason: as for `exec`.
+            key: as for `exec`.
+            reason: as for `exec`.
             patience: seconds after which the result says that it still runs, or a `Patience`. They count
                 from when the session takes it, before which others may have the kernel. `join` follows it
                 further.
@@ -60,7 +61,7 @@ class SessionKernel:
 
         Raises:
             SessionBusy: the kernel runs another cell, or the patience was ended before the cell began.
-            KernelNotFound: the session has no kernel of that name.
+            KernelNotFound: the session does not have a kernel with that name.
             KernelDied: the kernel's process ended.
             InvalidArgument: `on_input` had no more lines, or the key was used for other code.
             OutcomeUnknown: as for `exec`.
@@ -169,7 +170,7 @@ class SessionKernel:
     def interrupt(self, kernel: str = defaults.MAIN, *, cell_id: str | None = None) -> None:
         """Interrupt what the kernel runs; with `cell_id` only that cell, if it still runs.
 
-        A cell whose kernel still starts ends at once, and is never run.
+        A cell whose kernel still starts ends immediately, and is never run.
         """
         only: dict[str, Any] = {} if cell_id is None else {"only": call_arguments.text(cell_id, "cell")}
         self._line.request("kernel_interrupt", kernel=kernel, **only)
@@ -213,7 +214,7 @@ class SessionKernels:
         return KernelSpecs.of(self._line.request("kernel_specs").head).specs
 
     def open(self, name: str, *, spec: str = PYTHON, cwd: str | None = None) -> KernelInfo:
-        """Open a kernel, or return the one of that name that is open already.
+        """Open a kernel, or return the open kernel with that name.
 
         It is a process of its own with its own variables, and is captured, restored and forked with the
         session. A restore without processes has the main one only.
@@ -225,8 +226,8 @@ class SessionKernels:
 
         Raises:
             InvalidArgument: the name is not valid, one of that name but of another spec is open, or the
-                session has no such directory.
-            KernelNotFound: the image has no such spec.
+                session does not have that directory.
+            KernelNotFound: the image does not have that spec.
             GuestError: there are 16 already, or it did not start.
             SessionDead, SessionError: the session cannot be used.
         """
@@ -248,7 +249,7 @@ class SessionKernels:
             force: also if a cell runs in it, which dies.
 
         Raises:
-            KernelNotFound: the session has no kernel of that name.
+            KernelNotFound: the session does not have a kernel with that name.
             SessionBusy: a cell runs in it.
             InvalidArgument: it is the main one.
             SessionDead, SessionError: the session cannot be used.

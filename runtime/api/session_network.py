@@ -20,7 +20,7 @@ class SessionNetwork:
         self._became = became
 
     def network(self) -> Reach:
-        """Return what the session can reach, and what it was refused lately.
+        """Return the hosts that the session can reach, and recent refusals.
 
         Raises:
             SessionNotFound, StoreError, HoldfastError: the rules cannot be read.
@@ -43,13 +43,13 @@ class SessionNetwork:
         return self.change_network(no_domains=names)
 
     def allow(self, *places: str) -> Session:
-        """Let the session reach HOST:PORT as well: at once if it runs, else when it is resumed.
+        """Let the session also reach HOST:PORT: immediately if it runs, else when it is resumed.
 
         An address or a network without a port is exempt from denials; that opens nothing private. A name
         stands for the addresses it has now, also in earlier exceptions.
 
         Raises:
-            InvalidArgument: the session has no network, or a name no address.
+            InvalidArgument: the session does not have a network, or a name does not have an address.
             NetworkNotClosed, SessionBusy, StoreError, EngineError: nothing was changed.
         """
         return self.change_network(allow=places)

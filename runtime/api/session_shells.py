@@ -62,10 +62,10 @@ class SessionShell:
                 at once.
             timeout: seconds after which it is interrupted.
             patience: seconds from its start after which the result says that it still runs, undisturbed,
-                or a `Patience`, which another thread may end. `join` follows it further.
+                or a `Patience`, which a different thread can end. `join` follows it further.
             on_output: called with the output as it comes, as text; the result then keeps only the last
                 MiB of it.
-            on_bytes: the same, as bytes, which may be split within a character.
+            on_bytes: the same, as bytes, which can be split within a character.
             key: under the same key it runs once, even if this process dies: later calls join it, or
                 return what was recorded.
             reason: why, for the journal.
@@ -77,9 +77,9 @@ class SessionShell:
         Raises:
             SessionBusy: something else runs in the shell, another actor holds it, or the patience was ended
                 before the command began.
-            ShellNotFound: the session has no shell of that name.
-            InvalidArgument: the key was used for another command.
-            OutcomeUnknown: it may have run under its key, and the session is gone.
+            ShellNotFound: the session does not have a shell with that name.
+            InvalidArgument: the key was used for a different command.
+            OutcomeUnknown: it possibly ran under its key, and the session was removed.
             SessionDead, SessionError: the session cannot be used.
         """
 
@@ -195,7 +195,7 @@ class SessionShell:
         apart: bool = False,
         lease_wait: float | None = None,
     ) -> Job:
-        """Start a command outside the shell, on a terminal of its own, where it continues by itself.
+        """Start a command outside the shell, on a terminal of its own, where it continues independently.
 
         It starts in the shell's directory with the shell's exported variables.
 
@@ -204,7 +204,7 @@ class SessionShell:
             name: to find it by, while it runs.
             env: more variables.
             cwd: another directory.
-            user: a user of the session, by default the session's; another one has the environment of a login.
+            user: a user of the session, by default the session's; others have the environment of a login.
             rows: height of its terminal in characters; 40 by default.
             cols: width of its terminal in characters; 120 by default.
             apart: start it even while a person holds the shell, as programs are.
@@ -277,7 +277,7 @@ class SessionShell:
         """Send the terminal's interrupt (SIGINT) to its foreground processes, and return the outcome.
 
         Args:
-            command_id: interrupt only this command; if another one runs by now, do nothing.
+            command_id: interrupt only this command; if a different one runs by now, do nothing.
             patience: seconds for the command to end, or to wait for input again, as a Python prompt does;
                 then the result says that it still runs.
             shell: which of the session's shells.
@@ -309,7 +309,7 @@ class SessionShells:
         return Shells.of(self._line.request("hello").head).shells
 
     def open(self, name: str, *, rows: int | None = None, cols: int | None = None) -> ShellInfo:
-        """Open a shell, or return the one of that name that is open already.
+        """Open a shell, or return the open shell with that name.
 
         It is a bash of its own, with its own terminal, directory, variables, jobs, lease and recording, and
         is captured, restored and forked with the session. A restore without processes has the main one only.
@@ -338,7 +338,7 @@ class SessionShells:
             force: also if a command runs in it, or others use it.
 
         Raises:
-            ShellNotFound: the session has no shell of that name.
+            ShellNotFound: the session does not have a shell with that name.
             SessionBusy: a command runs in it, or others use it.
             InvalidArgument: it is the main one.
             SessionDead, SessionError: the session cannot be used.

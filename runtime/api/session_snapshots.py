@@ -78,7 +78,7 @@ class SessionSnapshots:
             force_drop: obstacles, by the names that `check` gives them. `pid:N`: the process and its
                 descendants are ended in the session before; `fd:N/M`: that descriptor is not connected in
                 copies.
-            failure: what failed, if that is why; it travels with the snapshot.
+            failure: the failure that is the reason, if there was one; it travels with the snapshot.
 
         Raises:
             LiveUnsupported: a live snapshot is not possible; nothing was taken. `findings` has the
@@ -111,7 +111,7 @@ class SessionSnapshots:
         return Snapshot(self._context, row)
 
     def check(self) -> Survivability:
-        """Return what would survive a capture, what copies would find closed, and what blocks one.
+        """Return the resources that survive a capture, are closed in copies, or block a capture.
 
         The check looks from outside and takes milliseconds; nothing in the session can notice it.
 
@@ -227,7 +227,7 @@ class SessionSnapshots:
         changes.
 
         Args:
-            changes: fields of `Policy`; durations and sizes may be texts (`10m`, `2g`), None is the
+            changes: fields of `Policy`; durations and sizes can be texts (`10m`, `2g`), None is the
                 default. Without any, nothing is changed.
 
         Raises:
@@ -258,9 +258,9 @@ class SessionSnapshots:
             here: even if a move was cut short that may have started it on another machine.
 
         Raises:
-            OutcomeUnknown: it may run where it was being moved to.
+            OutcomeUnknown: it possibly runs on the machine that it was being moved to.
             SessionError: it is neither suspended nor dead.
-            SessionDead: its container is gone.
+            SessionDead: its container was removed.
         """
         from holdfast.runtime.restore import restore_service
 

@@ -102,7 +102,9 @@ def _started(
         return devcontainer_start.start(context, devcontainer, name, options, cold, rights)
     if template is not None:
         if warm:
-            raise InvalidArgument("cannot start warm from a template: it is one", hint="leave out one")
+            raise InvalidArgument(
+                "cannot start warm from a template: templates are warm already", hint="leave out one"
+            )
         from holdfast.runtime.restore import template_start
 
         row = template_start.start(context, template, name, policy, **options)

@@ -49,9 +49,9 @@ VERIFY_SECONDS = 3600.0
 
 @dataclass(frozen=True, slots=True)
 class TaskVerdict:
-    """What came out of `done`: whether the step is done, the journal entry, and the failure if it failed.
+    """The result of `done`: whether the step is done, the journal entry, and the failure if it failed.
 
-    `checkpoint` is the label of the one that the policy had taken then, if it did.
+    `checkpoint` is the label of the checkpoint that the policy then took, if it did.
     """
 
     record: TaskRecord
@@ -71,7 +71,7 @@ class SessionTask:
         self._insight = SessionInsight(line)
 
     def record(self) -> TaskRecord | None:
-        """Return the record; None if the session has no task.
+        """Return the record; None if the session does not have a task.
 
         Raises:
             InvalidArgument: a newer version wrote it.
@@ -90,17 +90,17 @@ class SessionTask:
         profiles: Mapping[str, str] | None = None,
         checkpoint: str | None = None,
     ) -> TaskRecord:
-        """Set the goal, which begins a task, the resume point, or what must hold for every successor.
+        """Set the goal, which begins a task, the resume point, or the rules for every successor.
 
         Args:
-            goal: what is to be reached.
+            goal: the state to be reached.
             resume_at: where exactly to continue.
-            retry_limit: how often a step may be tried again after it has failed.
+            retry_limit: how often a step can be retried after a failure.
             verify: the command that verifies steps without one of their own.
             back_end: the engine, model or service that was chosen.
             artifacts: patterns of files that each checkpoint registers as artifacts, separated by blanks.
             profiles: commands that verify, by their names, which steps refer to as `@NAME`.
-            checkpoint: when checkpoints are taken by themselves: `step`, after each that is done, a time such
+            checkpoint: when checkpoints are taken automatically: `step`, after each that is done, a time such
                 as `30m`, if the last one is older when something is recorded, or both.
 
         Raises:
@@ -135,7 +135,7 @@ class SessionTask:
         """Change a step: `status` to open, active, blocked or skipped; title, verification, back end.
 
         Raises:
-            InvalidArgument: there is no such step, or it would be done: that is for `done`.
+            InvalidArgument: the step does not exist, or it would be done: that is for `done`.
         """
         return self._change(
             partial(
@@ -169,7 +169,7 @@ class SessionTask:
         return self._change(partial(task_items.decide, text=text, why=why))
 
     def alternative(self, text: str, why: str) -> TaskRecord:
-        """Record a path that was not taken, and why: a successor may have reason to."""
+        """Record a path that was not taken, and why: a successor can have reason to take it."""
         return self._change(partial(task_items.alternative, text=text, why=why))
 
     def note(self, text: str, kind: NoteKind = "note", *, step: str | None = None) -> TaskRecord:
@@ -205,11 +205,11 @@ class SessionTask:
         """Record what blocks the work.
 
         Args:
-            why: what blocks it.
-            needs: what would unblock it.
+            why: the cause that blocks it.
+            needs: the thing that would unblock it.
             step: the number of the step that is blocked.
             entry: the journal entry that shows it.
-            tried: what was tried.
+            tried: the attempts so far.
             suspend: suspend the session live, so that waiting takes no memory.
 
         Raises:
@@ -244,14 +244,14 @@ class SessionTask:
 
         Args:
             number: the step's, such as `2.1`.
-            timeout: seconds that the verification may take.
+            timeout: the most seconds for the verification.
             junit: a test report in JUnit's form that the verification must write, by its path in the
                 session. The step is done only if it has tests and none failed, whatever the exit code.
             busy_wait: seconds to wait while another command runs in the shell; else SessionBusy is raised.
             patience: another thread ends the waiting with it.
 
         Raises:
-            InvalidArgument: there is no such step, it has failed as often as the policy allows, or a report
+            InvalidArgument: the step does not exist, it has failed as often as the policy allows, or a report
                 is given for a step that nothing verifies.
             SessionBusy, SessionDead: the verification could not be run.
             Interrupted: the patience has ended; the verification continues, and nothing was recorded.
@@ -262,7 +262,7 @@ class SessionTask:
         if command is None:
             if junit is not None:
                 raise InvalidArgument(
-                    f"cannot verify step {number} by a report: it has no command that writes one",
+                    f"cannot verify step {number} by a report: none of its commands writes one",
                     hint="`holdfast task step S N --verify CMD` sets it",
                 )
             record = self._change(partial(task_changes.done, number=number, evidence=None))
@@ -291,7 +291,7 @@ class SessionTask:
             entry: the journal entry at which the command started, such as `#12`.
 
         Raises:
-            InvalidArgument: there is no such step, or no command that has ended started there.
+            InvalidArgument: the step does not exist, or no command that has ended started there.
             CommandNotFound: its outcome is no longer kept.
         """
         record = self._known()
@@ -344,10 +344,10 @@ class SessionTask:
         return taken
 
     def handoff(self, budget: int = handing.DEFAULT_BUDGET) -> str:
-        """Return what a successor needs, in at most `budget` tokens, with what changed since the checkpoint.
+        """Return a handoff of at most `budget` tokens for a successor, with the changes since the checkpoint.
 
         Raises:
-            InvalidArgument: there is no task, or the budget is too small for its goal.
+            InvalidArgument: the session does not have a task, or the budget is too small for its goal.
         """
         record = self._known()
         name, state = self._session.name, self._session.refresh().state
@@ -361,7 +361,7 @@ class SessionTask:
         A suspended session is resumed; a dead one continues from the task's checkpoint, or its last snapshot.
 
         Raises:
-            InvalidArgument: there is no task.
+            InvalidArgument: the session does not have a task.
             SessionError, SnapshotError: the session cannot be brought back.
         """
         record = self._known()
@@ -387,7 +387,7 @@ class SessionTask:
         its evidence is given.
 
         Args:
-            text: what `export` gives, with what people wrote into it.
+            text: the text of `export`, with the additions of people.
             replace: take it even if it lacks what was recorded since it was exported.
 
         Raises:
@@ -414,7 +414,7 @@ class SessionTask:
         return TaskResumed(record, how, changed, moved, tuple(running), tuple(ran))
 
     def _way_back(self, record: TaskRecord, state: str) -> str:
-        """Return what brings a session back that does not run."""
+        """Return the resumption of a session that does not run."""
         name = self._session.name
         try:
             if state == "dead":

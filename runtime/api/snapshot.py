@@ -171,11 +171,11 @@ class Snapshot:
             name: must be free; by default one is generated.
             rung: `files`: restore the files only. `commands`: the files, and a script of what was run,
                 which is not run. By default everything that was kept, and nothing less.
-            network: what it can reach, `internet`, `none` or `open`; by default as for the captured
+            network: the hosts that it can reach: `internet`, `none` or `open`; by default as for the captured
                 session.
-            allow: exceptions, HOST:PORT, in addition to those of the captured session.
-            deny: addresses and networks to close, in addition to those of the captured session.
-            keep_id: it is no copy, but the captured session itself, under its id and, unless `name` says
+            allow: exceptions, HOST:PORT, in addition to the captured session's.
+            deny: addresses and networks to close, in addition to the captured session's.
+            keep_id: it is not a copy, but the captured session itself, under its id and, unless `name` says
                 otherwise, its name: because its machine is lost, or because it was removed.
 
         Raises:
@@ -192,7 +192,7 @@ class Snapshot:
         return Session(self._context, row)
 
     def recorded(self) -> list[Recorded]:
-        """Return what was run up to the snapshot since its processes began, as far as that is known."""
+        """Return the commands up to the snapshot since its processes began, as far as they are known."""
         from holdfast.runtime.restore.compat import command_history as recorded
 
         return recorded.recorded(self._context, self._row)
@@ -206,7 +206,7 @@ class Snapshot:
 
         Raises:
             InvalidArgument: `since` is not of its past.
-            SnapshotNotFound: there is no snapshot `since`.
+            SnapshotNotFound: the snapshot `since` does not exist.
         """
         from holdfast.runtime.api import redo_snapshot
 
@@ -235,12 +235,12 @@ class Snapshot:
             name: of the session; must be free; by default one is generated.
             since: the snapshot to begin from, or `begin` for a fresh session of the same image and options;
                 by default the last snapshot before this one of which anything can be restored.
-            rung: what is restored of that, `live` or `files`; by default the best that is possible.
+            rung: the parts to restore, `live` or `files`; by default the best that is possible.
             skip: entries of actions to leave out, such as `#12`.
             repeat: idempotency keys whose commands are repeated all the same.
             exit_codes: compare exit codes only, because the outputs differ by nature.
-            timeout: seconds that each action may take.
-            on_action: called with each action and what became of it.
+            timeout: the most seconds for each action.
+            on_action: called with each action and its outcome.
             patience: another thread ends it with this, after the action that runs.
 
         Raises:
@@ -265,7 +265,7 @@ class Snapshot:
         )
 
     def fits(self) -> Ladder:
-        """Return what is possible with it on this machine, and why not more. Changes nothing."""
+        """Return the rungs that this machine offers for it, and why not more. Changes nothing."""
         from holdfast.runtime.restore.compat import snapshot_ladder
 
         return snapshot_ladder.ladder(self._context, self._row)
@@ -283,7 +283,7 @@ class Snapshot:
     ) -> list[Session]:
         """Make n sessions that continue from here: called name, or name-1, name-2, … All of them or none.
 
-        Large heaps take no memory until a copy touches them, or is captured.
+        Large heaps do not take memory until a copy touches them, or is captured.
 
         Args:
             n: how many.
@@ -292,7 +292,7 @@ class Snapshot:
             network: see `rung`.
             allow: see `rung`.
             deny: see `rung`.
-            eager: load all memory at once, in the background.
+            eager: load all memory immediately, in the background.
         """
         from holdfast.runtime.api.session import Session
         from holdfast.runtime.restore import restore_service

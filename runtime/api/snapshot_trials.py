@@ -47,7 +47,7 @@ class SnapshotTrials:
         Args:
             command: text for bash, or words.
             n: how many runs.
-            jobs: how many at once, if there is memory for them.
+            jobs: how many run simultaneously, if there is memory for them.
             timeout: seconds for each; a run that has not ended by then, or waits for input, is an
                 outcome.
             keep: `diverging` (one or two of each kind, if there are several), `all`, `none`.

@@ -83,7 +83,7 @@ class SessionSpawning:
             command: the program and its arguments, or the program alone if there are `args`.
             args: its arguments, as they are.
             timeout: seconds that `expect` waits by default; for ever if None.
-            maxread: bytes that are read at once.
+            maxread: bytes that are read in one call.
             searchwindowsize: bytes at the end of the output in which patterns are searched; all if None.
             logfile: gets what is read and sent.
             cwd: a directory other than the shell's.
@@ -91,13 +91,13 @@ class SessionSpawning:
             ignore_sighup: whether the program begins with SIGHUP ignored.
             echo: whether the terminal shows what is typed.
             encoding: of the text; bytes if None.
-            codec_errors: what to do with bytes that are no text.
+            codec_errors: the handling of bytes that are not text.
             dimensions: rows and columns of the terminal.
             name: to find it by, while it runs.
             user: a user of the session, by default the session's.
 
         Raises:
-            InvalidArgument: there is no command.
+            InvalidArgument: a command is missing.
         """
         words = [*(_words(command) if not args else [command]), *args]
         if isinstance(args, str):
@@ -169,7 +169,7 @@ class SessionSpawn(_SpawnBase):
 
     @property
     def offset(self) -> int:
-        """The offset in the program's output of what will be read next."""
+        """The offset in the program's output of the next read."""
         return self._pump.offset
 
     def fileno(self) -> int:
@@ -272,7 +272,7 @@ class SessionSpawn(_SpawnBase):
         return info.rows, info.cols
 
     def setwinsize(self, rows: int, cols: int) -> None:
-        """Change the size of its terminal; what runs there gets SIGWINCH."""
+        """Change the size of its terminal; its foreground processes get SIGWINCH."""
         self.job.resize(rows, cols)
 
     def getecho(self) -> bool:
@@ -434,7 +434,7 @@ class SessionSpawn(_SpawnBase):
         What was read and is not matched yet, `before`, `match` and the settings are the same.
 
         Raises:
-            JobNotFound: the copy has no such job.
+            JobNotFound: the copy does not have that job.
         """
         job = copy.job(self.job.id)
         settings = {name: getattr(self, name) for name in _SETTINGS}

@@ -88,9 +88,9 @@ def attempt_of(
         entry: the journal entry at which the command started.
         command: the command.
         result: its outcome.
-        actor: who made the attempt.
+        actor: the actor of the attempt.
         rules: a user's own, for the kind of the failure.
-        verified: the command is what verifies the step.
+        verified: the command verifies the step.
         report: the test report that it had to write; a command that passes fails without it.
     """
     written = report.written() if report is not None else None
@@ -193,7 +193,7 @@ class JudgedCommand:
 
 
 class StepVerification:
-    """What verifies the steps of one session's task."""
+    """The verification of the steps of one session's task."""
 
     def __init__(self, line: SessionChannel, files: SessionFiles) -> None:
         self._shell, self._files = SessionShell(line), files

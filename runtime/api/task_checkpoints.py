@@ -124,14 +124,14 @@ def _state(files: SessionFiles, client: GuestClient, tree: str) -> RepositorySta
 
 
 def _common(files: SessionFiles, folder: str) -> str:
-    """Return the folder that has the references: another one for a worktree."""
+    """Return the folder of the references, which is a different one for a worktree."""
     named = _read(files, posixpath.join(folder, "commondir"), git_files.MOST_HEAD)
     text = named.decode("utf-8", "surrogateescape").strip()
     return posixpath.normpath(posixpath.join(folder, text)) if text else folder
 
 
 def _dirty(files: SessionFiles, client: GuestClient, tree: str, folder: str) -> int | None:
-    """Count the tracked files that are gone, or have another size or time than the index says."""
+    """Count the tracked files that are missing, or whose size or time differs from the index."""
     data = _read(files, posixpath.join(folder, "index"), git_files.MOST_INDEX)
     tracked = git_files.read_index(data) if data else None
     if tracked is None:
@@ -185,14 +185,14 @@ def to_return_to(store: Store, session: SessionRow, record: TaskRecord) -> str:
     latest = store.latest_snapshot(session.id)
     if latest is None:
         raise SessionError(
-            f"cannot resume the task of session {session.name}: it is dead and has no snapshot",
+            f"cannot resume the task of session {session.name}: it is dead and was never captured",
             hint="`holdfast task show` has its record; `task import` it into another session",
         )
     return latest.id
 
 
 def drift(insight: SessionInsight, record: TaskRecord) -> Drift | None:
-    """Return what has changed in a session since the checkpoint, or else since the record was changed.
+    """Return the changes in a session since the checkpoint, or else since the change of the record.
 
     None if that cannot be known, for instance because the snapshot has no baseline.
     """

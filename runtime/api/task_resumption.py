@@ -43,7 +43,7 @@ class TaskResumed:
     since the record was written if there is none; None if that is not known. `repositories` are the Git
     repositories that do not stand where they stood at the checkpoint. `running` are the commands that run in
     the shells, `ran` those that were sent with a key, have ended, and are recorded at no step; a line each.
-    `undone` names what the record had and the checkpoint has not.
+    `undone` names items of the record that the checkpoint does not have.
     """
 
     record: TaskRecord
@@ -55,7 +55,7 @@ class TaskResumed:
     undone: tuple[str, ...] = ()
 
     def text(self, limit: int = 12) -> str:
-        """Return what has changed, in a few lines; empty if nothing did, or it is not known.
+        """Return the changes in a few lines; empty without changes, or if they are not known.
 
         Args:
             limit: about how many lines each list has.
@@ -66,7 +66,7 @@ class TaskResumed:
     def handoff(
         self, session: str, budget: int = handing.UNLIMITED, limit: int = handing.MOST_CHANGES
     ) -> str:
-        """Return what a successor must read to continue, as `SessionTask.handoff` does.
+        """Return the handoff that a successor must read to continue, as `SessionTask.handoff` does.
 
         Args:
             session: its name.
@@ -85,7 +85,7 @@ class TaskResumed:
 
 
 def running_commands(name: str, shells: Sequence[ShellInfo], insight: SessionInsight) -> list[str]:
-    """Return what runs in the shells of a session, a line each: its entry, its key, how to wait for it."""
+    """Return a line for each running command in the shells of a session: entry, key, how to wait for it."""
     running = {shell.command_id: shell.name for shell in shells if shell.command_id is not None}
     if not running:
         return []
@@ -111,12 +111,12 @@ def keyed_commands(insight: SessionInsight, record: TaskRecord) -> list[str]:
 
 
 def undone(before: TaskRecord, now: TaskRecord) -> tuple[str, ...]:
-    """Return what a record had before its session went back, and has no longer."""
+    """Return the items of a record that were lost when its session went back."""
     return tuple(task_import.lacking(before, now))
 
 
 def undone_noted(record: TaskRecord | None, stamp: Stamp, gone: Sequence[str]) -> TaskChange:
-    """Note what going back has undone, for the successors of the one who is shown it."""
+    """Note the items that going back has undone, for later successors."""
     text = f"undone by going back, and still in the journal: {task_import.quoted(gone)}"
     return task_items.note(record, stamp, plain(text, LONGEST_TEXT))
 

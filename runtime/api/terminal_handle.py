@@ -32,14 +32,14 @@ class SessionTerminal:
         return f"<SessionTerminal {self.shell}>"
 
     def info(self) -> ShellInfo:
-        """Return what the supervisor reports of the shell."""
+        """Return the state of the shell, as the supervisor reports it."""
         from holdfast.runtime.guest_rpc.shell_report import shell_info
 
         with self._line.explained():
             return self._line.reconnection().run(lambda: shell_info(self._line.client(), self.shell))
 
     def screen(self) -> Screen:
-        """Return what the terminal shows now."""
+        """Return the current screen of the terminal."""
         from holdfast.runtime.attachment.screen import shown
         from holdfast.runtime.attachment.screen_state import view
 
@@ -48,7 +48,7 @@ class SessionTerminal:
         return shown(found.terminal)
 
     def lease(self) -> Lease:
-        """Return who may type into the shell, and who is attached."""
+        """Return the holder of the shell, and the attached viewers."""
         return self._lease("show")
 
     def take(self, seconds: float | None = None, *, force: bool = False) -> Lease:
@@ -102,7 +102,7 @@ class SessionTerminal:
         self.send(keys(names))
 
     def recording(self, start: str | None = None, end: str | None = None) -> Recording:
-        """Return what it showed, to be played or written as a cast; also of an ended session, if it was kept.
+        """Return its recording, to be played or written as a cast; also of an ended session, if it was kept.
 
         Args:
             start: a place: an offset of the output, a time (ISO 8601, or `10m` for ten minutes ago), or a
@@ -177,11 +177,11 @@ class SessionTerminal:
             detach_key: named as for `send_keys`.
             read_only: watch, and hold nothing.
             take: take the shell from its holder.
-            unfiltered: pass on what the session writes unchanged: it may set this terminal's clipboard,
+            unfiltered: pass on the session's output unchanged: it can set this terminal's clipboard,
                 and make it send replies that count as typed.
 
         Raises:
-            InvalidArgument: this process has no terminal.
+            InvalidArgument: this process does not have a terminal.
         """
         from holdfast.runtime.attachment.own_terminal import OwnTerminal
 
@@ -191,7 +191,7 @@ class SessionTerminal:
 
 
 def attachment(terminal: SessionTerminal, person: PersonTerminal, **how: Any) -> Attachment:
-    """Return what joins a person's terminal to a shell's; `how` is as for `attach`, with a `patience`."""
+    """Return the link between a person's terminal and a shell's; `how` is as for `attach`."""
     from holdfast.runtime.attachment.attach import Attachment
 
     line = terminal._line

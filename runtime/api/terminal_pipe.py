@@ -31,7 +31,7 @@ class RunningJob(Protocol):
     id: str
 
     def info(self) -> JobInfo:
-        """Return what the session reports of it now."""
+        """Return its current state, as the session reports it."""
 
     def wait(
         self,
@@ -92,7 +92,7 @@ class TerminalPipe:
 
     @property
     def offset(self) -> int:
-        """The offset of what is read next."""
+        """The offset of the next read."""
         with self._lock:
             return self._passed - self.unread()
 

@@ -43,7 +43,7 @@ class Thawed:
         session: it runs.
         snapshot: the snapshot it was made from, in this home.
         rung: how much was restored: `live`, `commands` or `files`.
-        ladder: what else would have been possible, and why not more.
+        ladder: the other rungs that would have been possible, and why not more.
         failure: the failure; None if it was captured for another reason.
         commands: the commands that had been run, as far as recorded.
     """
@@ -102,7 +102,7 @@ class Thawing:
             source: the label or id of a snapshot here, the path of a file, or a reference of a registry.
                 A path without a folder in it is written `./FILE` if a snapshot has that name.
             as_: exactly this rung: `live`, `commands` (files, and what was run as a script) or `files`.
-            require: at least this rung; without `as_` it is `live` for what was captured live.
+            require: at least this rung; without `as_` it is `live` for a live capture.
             name: of the session; by default one is generated.
             passphrase: it was encrypted with, if it is from elsewhere.
             key_passphrase: of the key of this home that it was encrypted for.
@@ -113,9 +113,9 @@ class Thawing:
 
         Raises:
             SnapshotNotFound: there is nothing of that name.
-            BundleUntrusted, BundleRefused: it may not be imported.
+            BundleUntrusted, BundleRefused: it must not be imported.
             LiveUnsupported: the request is not possible here; `findings` are the reasons.
-            RestoreFailed, SnapshotDamaged: nothing is left of the session; what was imported stays.
+            RestoreFailed, SnapshotDamaged: the session was removed again; the imported snapshot stays.
         """
         more = {"passphrase": passphrase, "key_passphrase": key_passphrase, "progress": progress}
         taking_in: dict[str, Any] = {key: value for key, value in more.items() if value is not None}
@@ -168,7 +168,7 @@ def _found(
             if fixed := sorted(options.keys() - {"network", "allow", "deny"}):
                 raise InvalidArgument(
                     f"cannot choose {', '.join(fixed)}: the snapshot is of this home",
-                    hint="they can be chosen for what comes from a file or a registry",
+                    hint="they apply to files and registries only",
                 )
             return here, options
     file = is_file(source, exists=Path(source).exists())

@@ -28,6 +28,7 @@ from holdfast.runtime.capture import (
     requirements,
     reuse_check,
     supervisor_counters,
+    written_memory,
 )
 from holdfast.runtime.capture import capture_record as taken
 from holdfast.runtime.capture.supervisor_counters import Records
@@ -120,6 +121,7 @@ class Taking:
         self._files = Filing(context.engine, ask, self._container, self._staging, ref, labels, known)
         self._ask = ask
         self._twins = True
+        self._memory = 0
         self._attempts = 0
 
     def suspend_files(self) -> SnapshotRow:
@@ -183,6 +185,7 @@ class Taking:
             self._remembered = beside.submit(self._remember)
         found = preflight.clear(self.context, self.session, self._container, self._force_drop)
         self._left_out, self._versions = found.left_out, found.versions
+        self._memory = found.memory_bytes
         if self._force_drop:  # what was named has ended now
             self._remembered = beside.submit(self._remember)
 
@@ -263,10 +266,11 @@ class Taking:
                 **target.fields(),
             )
             commit = self._files.commit if self._files.by_engine else None
-            return freeze_protocol.run(link, lambda: self._check_paused(prepared), commit, settle)
+            with written_memory.shown(self.context, self.session.name, self._staging, self._memory):
+                return freeze_protocol.run(link, lambda: self._check_paused(prepared), commit, settle)
         except LinkLost as error:
             raise CaptureFailed(
-                f"cannot snapshot session {self.session.name}: the checkpointer ended meanwhile",
+                f"cannot snapshot session {self.session.name}: the checkpointer ended during the capture",
                 hint="the session continues; try again",
             ) from error
 

@@ -46,13 +46,17 @@ ARRIVING = 120.0
 
 @dataclass(frozen=True, slots=True)
 class Clearance:
-    """What a capture may begin with: the descriptors to leave out, and the versions of the checkpointer.
+    """The result of a check that nothing blocks.
 
-    These are what it answers to "hello"; None if it could not check.
+    Attributes:
+        left_out: the descriptors to leave out.
+        versions: the checkpointer's answer to "hello"; None if it could not check.
+        memory_bytes: the memory of the session's processes; 0 if it could not check.
     """
 
     left_out: list[dict[str, Any]]
     versions: Mapping[str, Any] | None
+    memory_bytes: int = 0
 
 
 def report(context: Context, session: SessionRow) -> Survivability:
@@ -92,7 +96,7 @@ def clear(
         # A process that lost its parent or its peer may block the capture now.
         _refuse(session, [one for one in check.look().blocks if not chosen.cover(one)])
     left_out = [{"pid": pid, "fd": fd, "with": "null"} for pid, fd in chosen.descriptors]
-    return Clearance(left_out, check.versions)
+    return Clearance(left_out, check.versions, found.memory_bytes)
 
 
 def names(

@@ -48,10 +48,10 @@ def _require_replaceable(before: SnapshotRow, name: str, *, replace: bool) -> No
     if not before.details.template:
         raise InvalidArgument(
             f"cannot make template '{name}': a snapshot that is not a template has that name",
-            hint=f"choose another name, or `holdfast rmi {name}`",
+            hint=f"choose a different name, or `holdfast rmi {name}`",
         )
     if not replace:
         raise InvalidArgument(
             f"cannot make template '{name}': there is one already",
-            hint="choose another name, or replace it with --replace",
+            hint="choose a different name, or replace it with --replace",
         )

@@ -1,4 +1,4 @@
-"""Who calls, with which options before the verb, and the controller of this process.
+"""The caller, its options before the verb, and the controller of this process.
 
 Loads little: every verb needs it.
 """
@@ -52,7 +52,7 @@ def doing(step: Step | None) -> None:
 
 
 def _watcher() -> Callable[[Step | None], None] | None:
-    """Return what shows the steps of a server, unless no person would see them."""
+    """Return the function that shows the steps of a server; None if a person would not see them."""
     return None if EarlyOptions.quiet or _line() is None else doing
 
 
@@ -64,7 +64,7 @@ def _line() -> StepLine | None:
 
 
 def is_over_a_url() -> bool:
-    """Return whether the controller of this process is that of a server."""
+    """Return whether the controller of this process belongs to a server."""
     return bool(os.environ.get("HOLDFAST_URL"))
 
 
@@ -72,7 +72,7 @@ def context_of(holdfast: Holdfast, what: str) -> Context:
     """Return the context of a home, for verbs that need all of it; `what` names one that does.
 
     Raises:
-        OnlyInProcess: the controller is that of a server.
+        OnlyInProcess: the controller belongs to a server.
     """
     if is_over_a_url():
         from holdfast.runtime.client.client_errors import not_over_a_url

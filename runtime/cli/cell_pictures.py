@@ -41,7 +41,7 @@ _PLACEHOLDER = "<IPython.core.display."
 
 
 class CellPictures:
-    """What becomes of the pictures of one cell.
+    """The handling of the pictures of one cell.
 
     Args:
         folder: where they are kept.
@@ -138,7 +138,7 @@ def drawn(graphics: str, content: bytes) -> Iterator[str]:
 
 
 def chosen(save: str | None, home: Path) -> CellPictures:
-    """Return what becomes of pictures for this terminal: in the folder `save`, else in one of the home."""
+    """Return the handling of pictures for this terminal: in the folder `save`, else in one of the home."""
     graphics = terminal_graphics(os.environ) if sys.stdout.isatty() else None
     if save is not None:
         return CellPictures(Path(save), bounded=False, graphics=graphics)

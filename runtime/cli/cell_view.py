@@ -30,7 +30,7 @@ class CellView:
     """The view of the cells of one call.
 
     Args:
-        session: the name of the session, for what is suggested.
+        session: the name of the session, for suggestions.
         save: the folder for pictures; None is one in the home.
     """
 
@@ -60,7 +60,7 @@ class CellView:
         sys.stdout.flush()
 
     def error(self, ename: str, evalue: str, traceback: Sequence[str]) -> None:
-        """Show an exception, and what helps with it where that is known."""
+        """Show an exception, with a remedy where one is known."""
         printing.make_room()
         text = "\n".join(traceback) or f"{ename}: {evalue}"
         sys.stdout.flush()

@@ -90,7 +90,7 @@ def run(
     checkout: Path = option(
         default=Path(), metavar="DIR", help="Folder to copy into the session (default: the current one)."
     ),
-    no_checkout: bool = option("--no-checkout", help="Copy nothing into the session."),
+    no_checkout: bool = option("--no-checkout", help="Do not copy files into the session."),
     options: dict[str, Any] = session_options("ci run"),
     json: bool = JSON,
 ) -> None:

@@ -32,10 +32,13 @@ def early(
     ),
     reason: str | None = option("--reason", metavar="TEXT", help="Why, for the journal."),
     quiet: bool = option("--quiet", "-q", help="Do not show on the terminal what is under way."),
+    verbose: bool = option(
+        "--verbose", "-v", help="Show each request to the engine and to sessions, and its seconds."
+    ),
     version: bool = option("--version", help="Show the version."),
     help_all: bool = option("--help-all"),
     install_completion: bool = option(
-        "--install-completion", help="Install completion for the current shell, or the one that follows."
+        "--install-completion", help="Install completion for the current shell, or for the shell named next."
     ),
     show_completion: bool = option("--show-completion", help="Show the script of a shell."),
 ) -> int:
@@ -64,7 +67,7 @@ def call(given: Sequence[str]) -> int:
 
 
 def prepared(given: Sequence[str]) -> Call:
-    """Return what runs a command line, with all that it needs loaded."""
+    """Return the function that runs a command line, with all that it needs loaded."""
     if COMPLETION in os.environ:
         return _complete
     words, notes = guesses.translated(given)
@@ -80,7 +83,7 @@ def prepared(given: Sequence[str]) -> Call:
 
 
 def _understood(given: Sequence[str], *, as_json: bool) -> Call:
-    """Return what carries a command line out.
+    """Return the function that carries a command line out.
 
     Raises:
         Misuse: it cannot be understood.
@@ -89,6 +92,10 @@ def _understood(given: Sequence[str], *, as_json: bool) -> Call:
     values = leading.values()
     EarlyOptions.json, EarlyOptions.actor = values["json"], values["as_"]
     EarlyOptions.reason, EarlyOptions.quiet = values["reason"], values["quiet"]
+    if values["verbose"]:
+        from holdfast.runtime.cli import asked_lines
+
+        asked_lines.show()
     if leading.wants_help or not given:
         return lambda: _help("", is_asked=leading.wants_help)
     if any(values[name] for name in ("version", "help_all", "install_completion", "show_completion")):
@@ -152,7 +159,7 @@ def _columns(to: TextIO) -> int:
 
 
 def _misused(error: Misuse, *, as_json: bool) -> int:
-    """Report a command line that cannot be understood, with what helps."""
+    """Report a command line that cannot be understood, with a hint."""
     verb = error.path
     hint = f"`holdfast {verb}{' ' * bool(verb)}--help`"
     if error.unknown and verb in ("exec", "run", "retry", "bisect"):

@@ -124,7 +124,7 @@ def rung(name: str | None) -> Name | None:
     """Return a name that is a rung, or None.
 
     Raises:
-        InvalidArgument: there is no such rung.
+        InvalidArgument: the rung does not exist.
     """
     match name:
         case None | "live" | "commands" | "files":
@@ -163,7 +163,7 @@ def thaw(
 ) -> None:
     """Start a session from a captured failure, and join it where it failed.
 
-    If it cannot run here as it was captured, exits with 3 and says why, and what is possible.
+    If it cannot run here as it was captured, exits with 3 and reports why, and the rungs that are possible.
     """
     from holdfast.runtime.api.thawing import format_failure
 

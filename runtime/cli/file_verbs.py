@@ -143,7 +143,7 @@ def watch(
 ) -> None:
     """Show changes of files as they happen, a line for each. Exits with 124 if `--for` ends before `--count`.
 
-    Snapshots lose none. The watch also ends when PATH is removed or given another name.
+    Snapshots do not lose any. The watch also ends when PATH is removed or renamed.
     """
     for name in kind or ():
         if name not in KINDS:

@@ -40,7 +40,7 @@ class Spelling:
 
     Attributes:
         flags: of an option, as `("--name", "-n")` or `("--on/--off",)`; empty for an argument.
-        metavar: what stands for the value in the help.
+        metavar: the word for the value in the help.
         least: the smallest number that is taken.
         names: returns what it can be completed to, given what was typed of it.
     """
@@ -55,7 +55,7 @@ class Spelling:
 
 
 class Together:
-    """Several options, of which a verb gets those that were given, in one mapping.
+    """Several options, which a verb gets in one mapping, as far as they were given.
 
     Attributes:
         parameters: returns name, annotation and spelling of each, when its verb is read.
@@ -114,7 +114,7 @@ class Parameter:
         choices: all its values, if they are few.
         on: its flags; empty for an argument.
         off: flags that turn a switch off.
-        metavar: what stands for the value in the help; empty for a switch.
+        metavar: the word for the value in the help; empty for a switch.
         group: the name of the parameter of the function that gets it together with others.
     """
 
@@ -171,7 +171,7 @@ class Parameter:
         return " / ".join(f"'{flag}'" for flag in self.on) or f"'{self.metavar}'"
 
     def choose(self) -> str:
-        """Return what there is to choose from, as the end of a message."""
+        """Return the choices, as the end of a message."""
         return f" Choose from: {', '.join(self.choices)}" if self.choices else ""
 
     def value(self, text: str) -> Any:
@@ -347,7 +347,7 @@ class Words:
         return values
 
     def _placed(self) -> Iterator[tuple[Parameter, list[str | bool]]]:
-        """Yield arguments with their words, and keep those that are too many."""
+        """Yield arguments with their words, and keep surplus words."""
         others: list[str | bool] = list(self.others)
         for each in self._verb.arguments:
             taken = others if each.many else others[:1]

@@ -57,7 +57,7 @@ _HELP = "-h"
 
 def translated(given: Sequence[str]) -> tuple[list[str], list[str]]:
     """Return a command line with such words replaced, and a note for each verb and option that was."""
-    words = ["--version" if word == "-V" else word for word in given[:1]] + list(given[1:])
+    words = ["--version" if word == "-V" or given == ["-v"] else word for word in given[:1]] + list(given[1:])
     if words == ["help", "all"]:
         return ["--help-all"], []
     if words[:1] == ["help"]:

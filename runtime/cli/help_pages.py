@@ -53,7 +53,7 @@ def _written(parameter: grammar.Parameter) -> str:
 
 
 def _more(parameter: grammar.Parameter) -> str:
-    """Return its default and what is required of it."""
+    """Return its default and its constraints."""
     default = parameter.default
     notes = []
     if parameter.is_required:
@@ -94,7 +94,7 @@ def of_all(early: grammar.Verb, columns: int) -> str:
     parts.append(f"{first}:\n{_listed(lines, columns)}")
     parts.append(f"More (`holdfast help all` explains each):\n{_listed(names, columns)}")
     options = rows([each for each in early.options if each.help and "completion" not in each.name])
-    head = "Options (`holdfast VERB --help` lists those of a verb):\n"
+    head = "Options (`holdfast VERB --help` lists a verb's own):\n"
     return "\n\n".join((*parts, head + _listed([*options, HELP], columns))) + "\n"
 
 

@@ -1,4 +1,4 @@
-"""Verbs of what has changed and of what is stored: snapshots, rewind, diff, drift, redo, verify."""
+"""Verbs for changes and stored states: snapshots, rewind, diff, drift, redo, verify."""
 
 from __future__ import annotations
 
@@ -131,7 +131,7 @@ def rewind(
         return
     printing.say(found.session.name)
     if found.kept is not None:
-        printing.note(f"what it held is kept in snapshot {found.kept.name}")
+        printing.note(f"its previous state is kept in snapshot {found.kept.name}")
     if found.lost:
         printing.note(f"{found.lost} commands came after that and are in no snapshot")
     for deviation in found.deviations:
@@ -169,7 +169,7 @@ def drift(
     everything: bool = ALL,
     json: bool = JSON,
 ) -> None:
-    """Show what has changed in a session since a moment, and who changed it."""
+    """Show the changes in a session since a moment, and their actors."""
     found = controller().session(session)
     result = found.drift(since, everything=everything)
     if wants_json(json):
@@ -202,7 +202,7 @@ def redo(
 ) -> None:
     """Repeat in a new session what led to a snapshot, up to the first difference; then exit code 1.
 
-    For where the snapshot cannot be restored live. What was sent with a key, to run once, is skipped.
+    Use it where the snapshot cannot be restored live. Commands with a key, which run once, are skipped.
     """
     as_json = wants_json(json)
     told: dict[str, Any] = {} if as_json or is_over_a_url() else {"on_action": _tell}

@@ -125,7 +125,7 @@ def kernels(
     force: bool = option("--force", help="With close: even if a cell runs in it."),
     json: bool = JSON,
 ) -> None:
-    """List the session's kernels and the specs of others, open one beside the main one, or close it.
+    """List the session's kernels and the available specs, open a further kernel, or close it.
 
     `cell`, `kernel interrupt` and `kernel restart` take its name with `--kernel`.
     """

@@ -61,7 +61,7 @@ def run() -> int:
         if sys.argv[1:] == ["--version"]:  # asked for most, and answered before anything else is loaded
             sys.stdout.write(f"{VERSION}\n")
         else:
-            code = _called(sys.argv[1:])
+            code = _reported(sys.argv[1:])
         sys.stdout.flush()
     except OSError as error:
         from holdfast.runtime.cli import reporting
@@ -69,6 +69,26 @@ def run() -> int:
         failed = reporting.unwritten(error)
         return code if isinstance(error, BrokenPipeError) else code or failed
     return code
+
+
+def _reported(given: list[str]) -> int:
+    """Return the exit code of a command line; keep the traceback of an error that no one expected."""
+    try:
+        return _called(given)
+    except OSError as error:
+        from holdfast.runtime.cli import reporting
+
+        if reporting.is_of_output(error):
+            raise
+        return _logged(error, given)
+    except Exception as error:  # noqa: BLE001 - the last place that sees it
+        return _logged(error, given)
+
+
+def _logged(error: Exception, given: list[str]) -> int:
+    from holdfast.runtime.cli import error_log, reporting
+
+    return error_log.report(error, given, as_json=reporting.wants_json(given))
 
 
 def _called(given: list[str]) -> int:
@@ -81,7 +101,7 @@ def _called(given: list[str]) -> int:
 
 
 def _loaded(given: list[str]) -> Callable[[], int]:
-    """Return what runs a command line, with all that it needs to be understood."""
+    """Return the function that runs a command line, with all that parsing it needs."""
     from holdfast.engine import usual_place
     from holdfast.runtime.cli import command_line
 
@@ -90,7 +110,7 @@ def _loaded(given: list[str]) -> Callable[[], int]:
 
 
 def _elsewhere(given: list[str]) -> Callable[[], int] | None:
-    """Return what runs a command line of any verb on another machine; None if the engine is on this one."""
+    """Return the function that runs a command line on the engine's machine; None if that is this one."""
     from holdfast.engine import engine_place
     from holdfast.errors import HoldfastError
     from holdfast.runtime.cli import caller, printing, reporting

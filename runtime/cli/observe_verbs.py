@@ -42,7 +42,7 @@ def events(
     kind: list[str] | None = option("--kind", "-k", metavar="KIND", help="Only this kind. Repeatable."),
     json: bool = JSON,
 ) -> None:
-    """Show what happened in a session: what died and why, what is waiting, who joined."""
+    """Show the events of a session: deaths with their cause, waits, people who joined."""
     after, begin = moment(since, datetime.now(UTC))
     found = controller().session(session).events(after, follow=follow, kinds=kind)
     shown = (event for event in found if begin is None or event.at >= begin)
@@ -102,7 +102,7 @@ def journal(
     kernel: str = option(default="main", help="With --ipynb: the kernel."),
     json: bool = JSON,
 ) -> None:
-    """Show what was run in a session, by whom, why, and with what result, even after the session is gone."""
+    """Show the journal of a session: commands with actor, reason and result, even after its removal."""
     from holdfast.runtime.journal import event_text
 
     holdfast = controller()
@@ -171,7 +171,7 @@ def replay(
 ) -> None:
     """Play back what the session's terminal showed, or write it as an asciinema recording.
 
-    While it plays, space pauses and q ends. Without a terminal everything is written at once.
+    While it plays, space pauses and q ends. Without a terminal everything is written immediately.
     With --why: list the actions between two snapshots, with their reasons and results.
     """
     holdfast = controller()

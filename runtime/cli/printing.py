@@ -160,7 +160,7 @@ def report(
 
 @contextlib.contextmanager
 def guest_output(*, raw: bool = False, file: TextIO | None = None) -> Iterator[Callable[[bytes], None]]:
-    """Write what a guest's programs print, on standard output if no other file is given, at once.
+    """Write the output of a guest's programs without delay, to standard output if no file is given.
 
     A program gets the bytes unchanged. A terminal gets the safe part of them (`safe_output.py`), unless `raw`
     is set, and is reset at the end to the state a shell expects.
@@ -264,7 +264,7 @@ def ago(moment: datetime, now: datetime) -> str:
 
 
 def approximate(error: UnicodeError) -> tuple[str, int]:
-    """Return what stands for characters that cannot be encoded, and where to continue; see `codecs`.
+    """Return a replacement for characters that cannot be encoded, and where to continue; see `codecs`.
 
     Raises:
         UnicodeError: it was not an encoder that failed.

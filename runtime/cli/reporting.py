@@ -47,14 +47,19 @@ def reported(call: Callable[[], int], *, as_json: bool) -> int:
         return unwritten(error)
 
 
+def is_of_output(error: OSError) -> bool:
+    """Return whether an error is one of standard output: its reader is gone, or the disk is full."""
+    return isinstance(error, BrokenPipeError) or (error.filename is None and error.errno in _FULL)
+
+
 def unwritten(error: OSError) -> int:
     """Return the exit code if standard output could not be written, as on a full disk, and report that.
 
     A reader that is gone needs no word. What else the system refuses is an error of this program.
     """
+    if not is_of_output(error):
+        raise error
     if not isinstance(error, BrokenPipeError):
-        if error.filename is not None or error.errno not in _FULL:
-            raise error
         printing.fail(HoldfastError(f"cannot write the output: {error.strerror}"), as_json=False)
     printing.mute()
     return 1

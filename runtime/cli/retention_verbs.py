@@ -94,7 +94,7 @@ def quota(
     size: str | None = argument("[SIZE|none]", default=None, help="Such as 20g; without it, show the limit."),
     json: bool = JSON,
 ) -> None:
-    """Limit the room all snapshots may take. The oldest automatic ones are deleted first."""
+    """Limit the space of all snapshots. The oldest automatic ones are deleted first."""
     from holdfast.runtime.store import policy as policies
 
     holdfast = controller()

@@ -1,4 +1,4 @@
-"""Verbs that run beside the shell: run, jobs, job, output, kill."""
+"""Verbs that run outside the shell: run, jobs, job, output, kill."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def _existing(holdfast: Holdfast, ref: str) -> Session | None:
 
 
 def is_image(ref: str) -> bool:
-    """Return whether a name can only be that of an image: it has a tag, a digest or a registry."""
+    """Return whether a name can only mean an image: it has a tag, a digest or a registry."""
     return re.fullmatch(ids.NAME, ref) is None and (":" in ref or "/" in ref)
 
 
@@ -174,7 +174,7 @@ def output_(
     save: str | None = option("--save", metavar="DIR", help="Of a cell: keep its pictures in this folder."),
     raw: bool = RAW,
 ) -> None:
-    """Print what a job wrote to its terminal; or, as `cell-N`, what the cell In[N] showed."""
+    """Print the terminal output of a job; or, as `cell-N`, the output of the cell In[N]."""
     if cell := _CELL.fullmatch(job):
         _show_cell(session, int(cell[1]), save)
         return
@@ -193,7 +193,8 @@ def _show_cell(session: str, number: int, save: str | None) -> None:
     )
     if of is None:
         raise CommandNotFound(
-            f"cannot show cell {number} of session {found.name}: its journal has no cell of that number",
+            f"cannot show cell {number} of session {found.name}: its journal does not have a cell "
+            "with that number",
             hint=f"`holdfast journal {found.name} --kind cell_ended` lists them",
         )
     outputs = of.get("outputs")

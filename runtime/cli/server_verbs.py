@@ -38,9 +38,9 @@ def serve(
     rate: float = option(
         "--rate", default=500, least=0, help="Requests a second in the long run; 0 is any number."
     ),
-    new_token: bool = option("--new-token", help="Make a new token; that of before opens nothing any more."),
+    new_token: bool = option("--new-token", help="Make a new token; the old one is no longer accepted."),
 ) -> None:
-    """Serve sessions over HTTP and WebSockets, to those who have the token."""
+    """Serve sessions over HTTP and WebSockets, to holders of the token."""
     door_setup.check_packages("serve", "serve")
     if listen is not None and unix is not None:
         raise InvalidArgument("cannot listen on both a port and a unix socket", hint="leave out one")
@@ -89,10 +89,10 @@ def mcp(
     ),
     template: str | None = option("--template", help="Start sessions that are made from this template."),
     options: dict[str, Any] = session_options("mcp"),
-    warm: bool = option("--warm", help="Start sessions that are made with the kernel ready."),
+    warm: bool = option("--warm", help="Create sessions whose kernel is ready."),
     http: str | None = option("--http", metavar="PORT", help="Serve on this port of loopback."),
     new_token: bool = option(
-        "--new-token", help="With --http: make a new token; that of before opens nothing any more."
+        "--new-token", help="With --http: make a new token; the old one is no longer accepted."
     ),
 ) -> None:
     """Serve agents over the Model Context Protocol, on standard input and output or over HTTP."""

@@ -171,7 +171,7 @@ def network(
     kind: str | None = option("--network", help="`internet` or `open`."),
     json: bool = JSON,
 ) -> None:
-    """Show what a session can reach and what it was refused; with options, change it first."""
+    """Show the network rules of a session and its refusals; with options, change the rules first."""
     with controller() as holdfast:
         found = holdfast.session(session)
         if allow or disallow or deny or no_deny or domain or no_domain or kind:

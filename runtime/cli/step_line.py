@@ -26,7 +26,7 @@ _CLEAR = "\r\x1b[2K"
 
 
 class StepLine:
-    """The line. Steps may come from any thread."""
+    """The line. Steps can come from any thread."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

@@ -216,7 +216,7 @@ def reread(
 @examples("task artifact work report /workspace/report.html")
 def artifact(
     session: str = SESSION_REF,
-    name: str = argument("NAME", help="One of the same name is replaced."),
+    name: str = argument("NAME", help="Its name; an artifact with that name is replaced."),
     path: str = argument("PATH", help="The file in the session."),
     entry: str | None = ENTRY,
     json: bool = JSON,
@@ -268,14 +268,14 @@ def drop(
 def block(
     session: str = SESSION_REF,
     why: str = argument("WHY", help="The reason why the work cannot continue."),
-    needs: str = option("--needs", default=REQUIRED, help="What is needed to continue."),
+    needs: str = option("--needs", default=REQUIRED, help="The thing needed to continue."),
     at: str | None = option("--step", metavar="STEP", help="The step that is blocked."),
     entry: str | None = ENTRY,
     tried: str | None = option("--tried", help="What was tried."),
     suspend: bool = option("--suspend", help="Suspend the session until `unblock`."),
     json: bool = JSON,
 ) -> None:
-    """Record what blocks the work, and show the report for the one who can unblock it."""
+    """Record the obstacle that blocks the work, and show the report for the person who can remove it."""
     from holdfast.runtime.task import block_report
 
     opened = controller().session(session)
@@ -325,7 +325,7 @@ def import_(
 
 @examples("task resume work")
 def resume(session: str = SESSION_REF, json: bool = JSON) -> None:
-    """Bring the session back if it is suspended or dead; show the record, and what has changed since."""
+    """Bring the session back if it is suspended or dead; show the record, and the changes since then."""
     from dataclasses import asdict
 
     from holdfast.runtime.task import task_form

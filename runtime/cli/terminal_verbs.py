@@ -130,7 +130,7 @@ def shells(
     force: bool = option("--force", help="With close: even if a command runs in it."),
     json: bool = JSON,
 ) -> None:
-    """List the session's shells, open one beside the main one, or close it.
+    """List the session's shells, open a further shell, or close it.
 
     `exec`, `wait`, `send`, `screen`, `attach`, `lease` and `replay` take its name with `--shell`.
     """

@@ -150,7 +150,7 @@ def given(**limits: Any) -> dict[str, Any]:
 
 
 def arrived(found: Snapshot, label: str | None, *, as_json: bool) -> None:
-    """Report an imported snapshot, which has another label than the one given if it was here before."""
+    """Report an imported snapshot, whose label differs from the given one if it was here before."""
     if label is not None and found.label != label:
         printing.note(f"it is here already, as {found.name}")
     if as_json:
@@ -323,13 +323,13 @@ def trust(
     name: str | None = option("--name", help="Name for it in this home."),
     json: bool = JSON,
 ) -> None:
-    """Trust a key: snapshots it has signed may be imported and run here, in sessions."""
+    """Trust a key: snapshots that it signed can be imported here, and run in sessions."""
     _report(_keys().trust(key, name), as_json=wants_json(json))
 
 
 @examples("key list")
 def list_(json: bool = JSON) -> None:
-    """List this home's keys and those it trusts."""
+    """List this home's keys and the trusted keys."""
     found = _keys().known()
     if wants_json(json):
         printing.emit([_row(one) for one in found])
@@ -345,7 +345,7 @@ def rm(
     name: str = argument("NAME", help="Name of the key, or the key itself."),
     json: bool = JSON,
 ) -> None:
-    """Remove a key. What it has signed is no longer trusted."""
+    """Remove a key. Bundles signed with it are no longer trusted."""
     _report(_keys().remove(name), as_json=wants_json(json))
 
 

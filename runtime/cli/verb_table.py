@@ -18,7 +18,7 @@ FAMILIES: Mapping[str, Mapping[str, tuple[str, _Place]]] = {
         "exec": ("Run a command in the session's shell.", "shell_verbs:exec_"),
         "cell": ("Run code in the session's Jupyter kernel.", "kernel_verbs:cell"),
         "attach": ("Join the session's terminal.", "terminal_verbs:attach"),
-        "pulse": ("Show what is running and what it is waiting for.", "pulse_verbs:pulse"),
+        "pulse": ("Show running processes, and the input they wait for.", "pulse_verbs:pulse"),
         "snapshot": ("Capture a session, running processes included.", "snapshot_verbs:snapshot"),
         "restore": ("Start a new session from a snapshot.", "snapshot_verbs:restore"),
         "fork": ("Start several copies of a session or snapshot.", "snapshot_verbs:fork"),
@@ -96,7 +96,7 @@ FAMILIES: Mapping[str, Mapping[str, tuple[str, _Place]]] = {
     "Observe": {
         "events": ("Show deaths, waits, captures and refused connections.", "observe_verbs:events"),
         "journal": ("Show what was run, by whom, why, and its result.", "observe_verbs:journal"),
-        "drift": ("Show what has changed since a moment, and who did it.", "history_verbs:drift"),
+        "drift": ("Show changes since a moment, and their actors.", "history_verbs:drift"),
         "replay": ("Play back what the terminal showed.", "observe_verbs:replay"),
         "watch": ("Show changes of a session's files as they happen.", "file_verbs:watch"),
     },
@@ -142,7 +142,10 @@ FAMILIES: Mapping[str, Mapping[str, tuple[str, _Place]]] = {
         "bisect": ("Find the snapshot from which a command begins to fail.", "ci_verbs:bisect"),
     },
     "Keep": {
-        "policy": ("Set when to capture automatically, and what to keep.", "retention_verbs:policy"),
+        "policy": (
+            "Set when to capture automatically, and how many to keep.",
+            "retention_verbs:policy",
+        ),
         "autosnap": ("Capture sessions when they are idle.", "retention_verbs:autosnap"),
         "pin": ("Keep snapshots until they are deleted by hand.", "retention_verbs:pin"),
         "unpin": ("Let policy and quota delete snapshots again.", "retention_verbs:unpin"),

@@ -42,7 +42,7 @@ def report(
 
 @examples("artifact ls")
 def list_(session: str | None = OF, json: bool = JSON) -> None:
-    """List artifacts, also of sessions that are gone."""
+    """List artifacts, also of removed sessions."""
     found = controller().artifacts.list(session)
     if wants_json(json):
         printing.emit([each.as_dict() for each in found])

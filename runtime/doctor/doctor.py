@@ -203,8 +203,8 @@ def _disk_limit(context: Context) -> Check:
     """Report whether the files of sessions are limited. That is optional, but users should know."""
     why = context.engine.disk_fault
     if why:
-        return Check("disk limit", True, f"a session may fill the engine's disk: {why}")
-    return Check("disk limit", True, f"{disk_limits.DEFAULT >> 30} GiB of files each, or what --disk says")
+        return Check("disk limit", True, f"a session can fill the engine's disk: {why}")
+    return Check("disk limit", True, f"{disk_limits.DEFAULT >> 30} GiB of files each, or the limit of --disk")
 
 
 def _proxies(context: Context) -> Check:
@@ -236,7 +236,7 @@ def _gateway(context: Context) -> Check:
     return Check(
         "gateway",
         False,
-        f"{count} sessions have no way out: no valid answer from {where}",
+        f"{count} sessions cannot reach the internet: no valid answer from {where}",
         "the next session that needs it starts it; `docker logs holdfast-gateway-…` says why it ended",
     )
 

@@ -222,7 +222,7 @@ def egress_check(session: Session, home: Home) -> Check:
         )
     detail = f"closed to {len(places)} addresses of host and cloud{_opened(home)}"
     if way_to_internet.is_missing():
-        detail += "; this host has no IPv4 way out, and the sessions' network has no IPv6: they reach nothing"
+        detail += "; this host reaches the internet over IPv6 only, sessions need IPv4: they reach nothing"
     return Check("network", True, detail)
 
 

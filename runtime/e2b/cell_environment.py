@@ -159,7 +159,9 @@ def _bash(kept: Mapping[str, str], passing: Mapping[str, str]) -> str:
             lines += [f"[[ ${{{known}-}} == {text}. ]] || export {name}={text}", f"{known}={text}."]
     for name, value in passing.items():
         if not _NAME.fullmatch(name):
-            raise InvalidArgument(f"cannot set the environment: bash has no variable named {plain(name, 80)}")
+            raise InvalidArgument(
+                f"cannot set the environment: bash does not allow a variable named {plain(name, 80)}"
+            )
         lines += [
             f"__holdfast_new={_in_bash(value)} __holdfast_old='unset -v {name}'",
             f'[[ ! -v {name} ]] || __holdfast_old="export {name}=${{{name}@Q}}"',

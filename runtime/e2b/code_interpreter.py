@@ -58,7 +58,7 @@ def language_named(given: str | None) -> str:
     """
     language = (given or PYTHON).strip().lower()
     if not _LANGUAGE.fullmatch(language):
-        raise InvalidArgument("cannot run code: the language has another form than a name")
+        raise InvalidArgument("cannot run code: the language is not a valid name")
     return _SHORT.get(language, language)
 
 
@@ -94,7 +94,7 @@ def context_named(given: str) -> str:
         KernelNotFound: there is none of that form.
     """
     if not _CONTEXT.fullmatch(given):
-        raise KernelNotFound("cannot find the context: its id has another form than those there are")
+        raise KernelNotFound("cannot find the context: its id is not valid")
     return given
 
 
@@ -102,7 +102,7 @@ def unavailable(language: str) -> InvalidArgument:
     """Return the error for a language that a session's image has no kernel for."""
     wanted = " or ".join(specs_of(language))
     return InvalidArgument(
-        f"cannot run code in {language}: the sandbox's image has no Jupyter kernel for it",
+        f"cannot run code in {language}: the sandbox's image does not have a Jupyter kernel for it",
         hint=f"use an image that has one ({wanted}), or run a program of it as a command",
     )
 
@@ -209,7 +209,9 @@ def language_in(found: Session, context: str) -> str:
     for each in found.kernels.list():
         if each.name == context:
             return language_of(each)
-    raise KernelNotFound(f"cannot find the context {context}: the sandbox has none of that id")
+    raise KernelNotFound(
+        f"cannot find the context {context}: the sandbox does not have a context with that id"
+    )
 
 
 TURN_SECONDS = 86_400.0

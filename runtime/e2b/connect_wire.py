@@ -294,7 +294,7 @@ def seconds_of(header: str | None) -> float | None:
     if header is None:
         return None
     if not re.fullmatch(r"\d{1,10}", header):
-        raise InvalidArgument("cannot read the header connect-timeout-ms: it is no number of milliseconds")
+        raise InvalidArgument("cannot read the header connect-timeout-ms: it is not a number of milliseconds")
     seconds = int(header) / 1000
     return seconds - min(AHEAD, seconds / 10) or None
 

@@ -114,7 +114,7 @@ def _events(body: Iterable[bytes], boundary: bytes) -> Iterator[_Event]:
             if found.whole:
                 return
     except FormParserError as error:
-        raise InvalidArgument(f"cannot read the files: the body is no multipart form ({error})") from None
+        raise InvalidArgument(f"cannot read the files: the body is not a multipart form ({error})") from None
     raise InvalidArgument("cannot read the files: the rest of the body is missing")
 
 
@@ -168,7 +168,7 @@ def _utf8(value: bytes) -> str:
     try:
         return value.decode()
     except UnicodeDecodeError:
-        raise InvalidArgument("cannot read the files: the name of one is no UTF-8") from None
+        raise InvalidArgument("cannot read the files: a file name is not valid UTF-8") from None
 
 
 _GZIP = 16 + isal_zlib.MAX_WBITS
@@ -223,11 +223,11 @@ def _unpacked(packed: IO[bytes]) -> Iterator[bytes]:
     try:
         plain = PlainStream(packed)
         if not plain.packed:
-            raise tarfile.ReadError("it begins in another form")
+            raise tarfile.ReadError("its beginning is not valid")
         while data := plain.read(PIECE):
             yield data
     except tarfile.TarError as error:
-        raise InvalidArgument(f"cannot unpack the body: it is no whole gzip stream ({error})") from None
+        raise InvalidArgument(f"cannot unpack the body: it is not a complete gzip stream ({error})") from None
 
 
 def store_files(
@@ -252,7 +252,7 @@ def store_files(
         sent = files_in(content, boundary)
     stored = [_store(files, path, each, number, metadata) for number, each in enumerate(sent)]
     if not stored:
-        raise InvalidArgument("cannot write: the body has no field `file`")
+        raise InvalidArgument("cannot write: the body lacks the field `file`")
     return stored
 
 

@@ -202,11 +202,13 @@ class NewSandbox(WireBody):
         """
         if self.mcp:
             raise NotOffered(
-                "cannot start MCP servers in a sandbox: its image has no gateway for them",
+                "cannot start MCP servers in a sandbox: its image lacks a gateway for them",
                 hint="run them as processes of the sandbox",
             )
         if self.iam:
-            raise NotOffered("cannot give a sandbox an identity: there is no provider of identities here")
+            raise NotOffered(
+                "cannot give a sandbox an identity: this server does not have a provider of identities"
+            )
         if self.volume_mounts:
             raise NotOffered(
                 "cannot mount volumes: there are none",
@@ -485,5 +487,5 @@ def _moment(text: str | None) -> datetime | None:
     try:
         found = datetime.fromisoformat(text)
     except ValueError:
-        raise InvalidArgument(f"cannot read '{plain(text, 60)}': it is no time") from None
+        raise InvalidArgument(f"cannot read '{plain(text, 60)}': it is not a time") from None
     return found if found.tzinfo is not None else found.replace(tzinfo=UTC)

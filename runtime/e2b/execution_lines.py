@@ -108,8 +108,8 @@ END: Line = {"type": "end_of_execution"}
 MOST_VERSIONS = 50
 """Displays whose last version is kept. All of these versions have `MOST_VERSION_BYTES` at most."""
 MOST_VERSION_BYTES = 8 << 20
-NO_INPUT = "the code asks for input, which this interface has no way to give; it was interrupted"
-_TOO_LARGE = "{} bytes of a result were left out: a result may have 8 MiB; write it to a file instead"
+NO_INPUT = "the code asks for input, which this interface cannot give; it was interrupted"
+_TOO_LARGE = "{} bytes of a result were left out: the limit is 8 MiB; write it to a file instead"
 _LOST = "{} bytes of output were lost: they came faster than they were read"
 _EARLY = {
     "restarted": ("ContextRestarted", "the context was restarted while the code ran"),

@@ -183,7 +183,7 @@ class FolderListing:
         """Return the entries in a folder, each folder followed by what is in it.
 
         Raises:
-            InvalidArgument: it is no folder, or there is too much in it.
+            InvalidArgument: it is not a folder, or there is too much in it.
             SessionFileError: it cannot be read.
         """
         place, found = located(self._files, path or ".")

@@ -328,7 +328,7 @@ class PortSocket:
         right = said.get(b"sec-websocket-accept") == expected and b"sec-websocket-extensions" not in said
         name = None if chosen is None else chosen.decode("latin-1")
         if not right or (name is not None and name not in subprotocols):
-            raise BadAnswer("cannot open a WebSocket: the sandbox accepts another one than it was asked for")
+            raise BadAnswer("cannot open a WebSocket: the sandbox chose a subprotocol that was not offered")
         cookies = [each for each in kept_headers(found.headers) if each[0] == b"set-cookie"]
         await self._send({"type": "websocket.accept", "subprotocol": name, "headers": cookies})
 

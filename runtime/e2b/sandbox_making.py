@@ -88,7 +88,7 @@ def _account(hf: Holdfast, row: SessionRow) -> str | None:
     except GuestDisconnected:
         raise
     except GuestError as error:  # of a snapshot whose files it may not change, or of an older version
-        logger.warning("sandbox %s has no account %s: %s", row.id, ACCOUNT, plain(str(error), 400))
+        logger.warning("sandbox %s lacks account %s: %s", row.id, ACCOUNT, plain(str(error), 400))
         return None
 
 

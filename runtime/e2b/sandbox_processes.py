@@ -163,11 +163,11 @@ class SendSignalBody(ProcessRef):
         """Return the signal as the library names it.
 
         Raises:
-            InvalidArgument: this wire has no such signal.
+            InvalidArgument: the protocol does not have this signal.
         """
         if self.signal not in SIGNALS:
             raise InvalidArgument(
-                f"cannot send the signal {self.signal!r:.40}: this wire has no such signal",
+                f"cannot send the signal {self.signal!r:.40}: the protocol does not have this signal",
                 hint="use SIGNAL_SIGTERM or SIGNAL_SIGKILL",
             )
         return SIGNALS[self.signal]

@@ -234,7 +234,7 @@ class Closing:
     def _running(self, container_id: str) -> ContainerState:
         state = self.engine.inspect(container_id)
         if state is None or not state.running:
-            raise NetworkNotClosed("cannot start session: its container ended at once")
+            raise NetworkNotClosed("cannot start session: its container ended immediately")
         return state
 
     def _ask(

@@ -128,7 +128,7 @@ def changed(
             known = ", ".join(now.allow) or "none"
             raise InvalidArgument(
                 f"cannot disallow {item}: it is not an exception of this session",
-                hint=f"its exceptions: {known}; those of all sessions are in network.json of the home",
+                hint=f"its exceptions: {known}; the rules of all sessions are in network.json of the home",
             )
     chosen: dict[str, Any] = {
         "network": network or now.network,
@@ -273,7 +273,7 @@ def undo_change(context: Context, operation: OperationRow) -> OperationState | N
             if row is not None:
                 _apply(context, row, row.options)
         except NetworkNotClosed as error:
-            context.progress(f"the network of session {session_id} may have the wrong rules: {error}")
+            context.progress(f"the network of session {session_id} possibly has the wrong rules: {error}")
             return None
     return "failed"
 
@@ -294,7 +294,8 @@ def _check_kinds(row: SessionRow, network: str | None) -> None:
     now = row.options.get("network", "internet")
     if now == "none":
         raise InvalidArgument(
-            f"cannot change the network of session {row.name}: it was made without one and has no interface",
+            f"cannot change the network of session {row.name}: it was created without one and "
+            "lacks an interface",
             hint="take a snapshot and `holdfast restore SNAPSHOT --network internet`",
         )
     if network == "none":

@@ -57,7 +57,9 @@ def begin(
     """
     host = next((address for address in caller.gateways if ip_address(address).version == 4), None)
     if host is None or not caller.addresses:
-        raise NetworkNotClosed("cannot start session: its network has no address of the host for the gateway")
+        raise NetworkNotClosed(
+            "cannot start session: its network lacks an address of the host for the gateway"
+        )
     text = _policy(home, options, caller, rules, progress).dump()
     with gateway.alone(home):
         place = gateway.ensure(engine, home, progress, host)

@@ -191,7 +191,7 @@ def _read(name: str, source: str, environ: Mapping[str, str]) -> str:
     if source.startswith("env:"):
         variable = source.removeprefix("env:")
         if variable not in environ:
-            raise _refused(name, f"there is no variable {plain(variable, 100)} here")
+            raise _refused(name, f"variable {plain(variable, 100)} is not set here")
         return environ[variable]
     if not source.startswith("@"):
         return source

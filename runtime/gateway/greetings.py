@@ -156,7 +156,7 @@ def check(hello: bytes, host: str) -> None:
 
 def _name(fields: _Fields) -> bytes:
     if tuple(fields.take(2)) not in _VERSIONS:
-        raise NotThisHost("its greeting is of another version")
+        raise NotThisHost("its greeting has an unexpected version")
     fields.take(32)
     session, ciphers, compressions = fields.block(1), fields.block(2), fields.block(1)
     if len(session) > 32 or not ciphers or len(ciphers) % 2 or 0 not in compressions:

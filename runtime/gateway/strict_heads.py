@@ -24,11 +24,11 @@ def ambiguity(
     if version not in _VERSIONS:
         return "its version is not 1.0 or 1.1"
     if not _METHOD.fullmatch(method) or not _TARGET.fullmatch(target):
-        return "its first line has a character that may not be there"
+        return "its first line has a character that is not allowed"
     seen: set[bytes] = set()
     for name, value in headers:
         if not _METHOD.fullmatch(name) or not _VALUE.fullmatch(value):
-            return "a header has a character that may not be there"
+            return "a header has a character that is not allowed"
         known = name.lower()
         if known in _ONCE and known in seen:
             return f"it has {known.decode()} twice"

@@ -23,6 +23,6 @@ def check(moment: float | None, what: str) -> None:
     """Raise GuestError if `what` should have ended by now; with None nothing is overdue."""
     if moment is not None and time.monotonic() >= moment:
         raise GuestError(
-            f"cannot wait any longer: the session has not ended the {what} at its time limit",
+            f"cannot wait any longer: the session did not end the {what} at its time limit",
             hint="it is damaged or hostile; go back to a snapshot of it, or remove it",
         )

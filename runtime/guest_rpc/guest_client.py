@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import select
+import sys
 import time
 from collections.abc import Iterator
 
@@ -88,7 +89,7 @@ ERRORS: dict[str, type[HoldfastError]] = {
 
 NEW_SUPERVISOR = "everything else works as before; a session that this version makes can do it"
 HINTS = {
-    "unknown_job": "`holdfast jobs S` lists those that are known",
+    "unknown_job": "`holdfast jobs S` lists the known jobs",
     "unknown_op": f"an older version of Holdfast made the session; {NEW_SUPERVISOR}",
     "in_use": "`--force` closes it nevertheless",
     "unknown_shell": "`holdfast shells S` lists them, `shells S open NAME` opens one",
@@ -123,6 +124,7 @@ class Connection:
             data = protocol.encode(Frame(head, payload))
         except protocol.FrameError as error:
             raise InvalidArgument(f"cannot send to the session: {error}") from error
+        sys.audit("holdfast.asks", id(self), "session", head.get("op"))
         try:
             self.socket.sendall(data)
         except OSError as error:
@@ -233,6 +235,7 @@ class Connection:
         """Send a request and return the first event of the reply."""
         self.send(protocol.request(op, args), payload)
         for frame in self.events():
+            sys.audit("holdfast.answered", id(self))
             return frame
         raise ProtocolError("cannot understand the session: it did not answer")
 
@@ -262,6 +265,7 @@ class Connection:
     def close(self) -> None:
         """Hang up."""
         self.socket.close()
+        sys.audit("holdfast.answered", id(self))
 
     def __enter__(self) -> Connection:
         return self

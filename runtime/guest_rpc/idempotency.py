@@ -124,7 +124,7 @@ def run(
     if before is not None and before.get("what") != order.digest and before.get("state") != "refused":
         raise InvalidArgument(
             f"cannot {order.op} under key '{order.key}': it was used for another call",
-            hint="choose another key for another command",
+            hint="use a different key for each command",
         )
     # Nothing is sent to a session that does not run, so it gets no intent.
     runs = present is not None and present.state == "running"

@@ -103,7 +103,8 @@ class Reconnection:
         if self._rewound() > self._began:
             if self.again is None:
                 raise SessionRewound(
-                    "cannot continue: the session was rewound meanwhile and dropped what was running",
+                    "cannot continue: the session was rewound in the meantime, which ended its "
+                    "running commands",
                     hint="`holdfast snapshots --tree` shows where it is now",
                 )
             self._began = time.time()

@@ -114,7 +114,8 @@ def shell_info(client: GuestClient, shell: str) -> ShellInfo:
         if one.name == shell:
             return one
     raise ShellNotFound(
-        f"cannot find shell '{call_arguments.text(shell, 'shell')}': the session has none of that name"
+        f"cannot find shell '{call_arguments.text(shell, 'shell')}': the session does not have a "
+        "shell with that name"
     )
 
 

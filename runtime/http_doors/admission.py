@@ -61,12 +61,16 @@ class Admission:
         headers = _by_name(scope)
         hosts = headers.get(b"host", [])
         if self._hosts is not None and (len(hosts) != 1 or not self._is_local(hosts[0])):
-            return 421, "misdirected", "the server has another name; `--host-name` gives it one"
+            return 421, "misdirected", "the server does not have that name; `--host-name` adds one"
         # A page of this very place would be ours: the name was just checked, and nothing else has the port.
         own = set() if self._hosts is None else {b"http://" + host.lower() for host in hosts}
         for origin in headers.get(b"origin", []):
             if origin.lower() not in own and origin.decode("latin-1").lower() not in self._origins:
-                return 403, "forbidden_origin", "pages of this origin may not use the server; see `--origin`"
+                return (
+                    403,
+                    "forbidden_origin",
+                    "pages of this origin are not allowed to use the server; see `--origin`",
+                )
         return None
 
     def has_token(self, scope: Scope) -> bool:

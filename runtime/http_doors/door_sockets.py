@@ -60,7 +60,7 @@ def listener(address: str, *, anywhere: bool = False) -> socket.socket:
     except OSError as error:
         opened.close()
         raise InvalidArgument(
-            f"cannot listen on '{address}': {error.strerror}", hint="another port may be free"
+            f"cannot listen on '{address}': {error.strerror}", hint="choose a different port"
         ) from error
     return opened
 
@@ -75,7 +75,7 @@ def unix_listener(path: Path) -> socket.socket:
     """
     if len(os.fsencode(path)) > _LONGEST_PATH:
         raise InvalidArgument(
-            f"cannot listen on '{path}': the path of a unix socket may have {_LONGEST_PATH} bytes",
+            f"cannot listen on '{path}': the path of a unix socket can have at most {_LONGEST_PATH} bytes",
             hint="choose a shorter one",
         )
     _remove_abandoned(path)

@@ -1,4 +1,4 @@
-"""The Dockerfile of a build and what it needs, read once; and whether the engine may fetch that.
+"""The Dockerfile of a build and its sources, read once; and whether the engine is allowed to fetch them.
 
 What is checked is what is built: builders get the text that was read here. A file of the project is not
 followed out of its folder. Images that a project names are had before it is built: what they trigger in
@@ -52,7 +52,7 @@ _REFUSED_FLAGS = re.compile(r"--(?:network=host|security=insecure)", re.IGNORECA
 
 @dataclass(frozen=True, slots=True)
 class BuildSource:
-    """What a build begins with.
+    """The input of a build.
 
     Attributes:
         folder: the context.
@@ -81,7 +81,7 @@ def read(folder: Path, file: Path) -> BuildSource:
     """Read what a build begins with.
 
     Raises:
-        ImageError: a file of the folder leads out of it, is too long, or is no file.
+        ImageError: a file of the folder leads out of it, is too long, or is not a file.
         OSError: one cannot be read.
     """
     inside = file.is_relative_to(folder)
@@ -101,7 +101,7 @@ def admit(context: Context, source: BuildSource, arguments: Mapping[str, str], *
 
     Args:
         context: the context of the call.
-        source: what is built.
+        source: the input of the build.
         arguments: values of ARG.
         remote: all is allowed.
 
@@ -177,7 +177,7 @@ def _text(folder: Path, path: Path, longest: int) -> str | None:
         raise _refused(folder, f"{plain(path.name, 100)} cannot be read ({error.strerror})") from error
     with os.fdopen(descriptor, "rb") as file:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise _refused(folder, f"{plain(path.name, 100)} is no regular file")
+            raise _refused(folder, f"{plain(path.name, 100)} is not a regular file")
         data = file.read(longest + 1)
     if len(data) > longest:
         raise _refused(folder, f"{plain(path.name, 100)} is longer than {longest} bytes")
@@ -190,7 +190,7 @@ def _refused(folder: Path, why: str, hint: str = "") -> ImageError:
 
 @dataclass(slots=True)
 class Fetched:
-    """What the engine would fetch.
+    """The downloads of the engine.
 
     Attributes:
         remote: each as a message has it, such as "ADD http://…".
@@ -204,7 +204,7 @@ class Fetched:
 
 
 def fetched_by(text: str, arguments: Mapping[str, str]) -> Fetched:
-    """Return what the engine would fetch for a Dockerfile, with these values of ARG."""
+    """Return the downloads of the engine for a Dockerfile, with these values of ARG."""
     lines = [line.rstrip("\r") for line in text.removeprefix("\ufeff").split("\n")]
     found = Fetched()
     for name in sorted(arguments):
@@ -230,7 +230,7 @@ def _frontends(lines: list[str]) -> Iterator[str]:
         if (named := _SYNTAX.match(line)) and not USUAL_FRONTEND.fullmatch(named[1]):
             yield f"the frontend {named[1]}"
         elif line.lstrip().startswith("{"):
-            yield "another language than that of Dockerfiles"
+            yield "a language different from that of Dockerfiles"
             return
 
 

@@ -47,7 +47,7 @@ def choose(context: Context, options: SessionOptions) -> ChosenImage:
 
     Raises:
         EngineUnfit: no image would do: sessions cannot run on this engine.
-        ImageError: there is no such image, it cannot be built, or it is not suitable for sessions.
+        ImageError: the image does not exist, cannot be built, or is not suitable for sessions.
     """
     provision.require_fit(context.engine)
     name = options.image
@@ -85,7 +85,7 @@ def as_said(
     """Return options with what an image says of its user and folder, and the places of its volumes. Pure.
 
     Args:
-        name: what the caller calls the image, for messages.
+        name: the caller's name for the image, for messages.
         config: its settings for containers; others made it.
         options: the caller's, which win.
 
@@ -131,14 +131,14 @@ def pull(context: Context, name: str) -> dict[str, Any]:
     """Fetch an image from the registry that its name says, and return the engine's description of it.
 
     Raises:
-        ImageError: there is none of this name, or its registry does not give it.
+        ImageError: the image does not exist, or its registry does not offer it.
     """
     repository, tag = _parts(name)
     there = context.engine.images.exists(name)
     asking = (
         f"waiting for the registry of {name}"
         if there
-        else (f"the engine has no image {name}; waiting for its registry")
+        else (f"the engine does not have image {name}; waiting for its registry")
     )
     slow = threading.Timer(SILENT_SECONDS, context.progress, (asking,))
     last, sizes = "", dict[str, tuple[int, int]]()
@@ -194,6 +194,6 @@ def _not_pulled(name: str, there: bool, why: str) -> ImageError:
             f"cannot pull image {name} again ({cause})", hint="--pull missing uses what the engine has"
         )
     return ImageError(
-        f"cannot use image {name}: the engine has none of that name, and cannot pull it ({cause})",
+        f"cannot use image {name}: the engine does not have it, and cannot pull it ({cause})",
         hint="`docker images` lists what there is",
     )

@@ -41,7 +41,7 @@ def create(
         context: the context of the call.
         name: must be free; by default one is generated.
         policy: when the session is captured automatically, as for `Session.policy`.
-        details: what it has from the start.
+        details: its initial details.
         options: as in `SessionOptions`; `secrets` are texts `NAME@HOST=SOURCE`.
 
     Raises:
@@ -55,7 +55,7 @@ def create(
     if name is not None and context.store.session_named(name) is not None:
         raise SessionExists(
             f"cannot name session '{name}': the name is taken",
-            hint=f"choose another name, or `holdfast rm {name}`",
+            hint=f"choose a different name, or `holdfast rm {name}`",
         )
     network = Closing(context.engine, context.home, context.progress)
     network.check_names(chosen)

@@ -1,8 +1,8 @@
-"""What a devcontainer.json asks of a session, as far as sessions have it. Pure but for reading the file.
+"""The requests of a devcontainer.json, as far as sessions support them. Pure but for reading the file.
 
 The file comes with a project, and is not trusted: nothing outside of its folder is read for it, and no
 variables of the host. What is not heeded is named, and what a project cannot do without is refused.
-The form is that of the Development Containers Specification.
+The Development Containers Specification defines the form.
 """
 
 from __future__ import annotations
@@ -106,14 +106,14 @@ def read(folder: str | Path) -> Devcontainer:
     path = next((project / place for place in PLACES if os.path.lexists(project / place)), None)
     if path is None:
         raise InvalidArgument(
-            f"cannot use {plain(str(folder), 200)}: it has no devcontainer.json",
+            f"cannot use {plain(str(folder), 200)}: it does not contain a devcontainer.json",
             hint=f"it would be {PLACES[0]}",
         )
     return _Reader(project, path, _parsed(path, _content(project, path))).result()
 
 
 def _content(project: Path, path: Path) -> bytes:
-    """Return the content of the file, which may be a link to another one of the project."""
+    """Return the content of the file, which can be a link to a different file of the project."""
     place = _followed(path)
     if not place.is_relative_to(project):
         raise _wrong(path, f"it leads out of {project}")
@@ -144,7 +144,7 @@ def _parsed(path: Path, data: bytes) -> dict[str, Any]:
     except ValueError as error:
         raise _wrong(path, f"it is not readable ({error})") from error
     if not isinstance(found, dict):
-        raise _wrong(path, "it is no object")
+        raise _wrong(path, "it is not an object")
     return found
 
 
@@ -206,7 +206,7 @@ class _Reader:
         if build is None:
             return {key: value for key, value in old.items() if value} if old["dockerfile"] else None
         if not isinstance(build, dict):
-            raise _wrong(self._path, "build is no object")
+            raise _wrong(self._path, "build is not an object")
         for key in set(build) - {"dockerfile", "context", "args", "target"}:
             self._left_out.append(f"build.{plain(key, 60)} is not heeded")
         return build

@@ -55,15 +55,15 @@ def has_guest(config: Mapping[str, Any]) -> bool:
 
 
 def fit(context: Context, name: str, found: Mapping[str, Any]) -> str:
-    """Return the name of an image with the files of another one, and the portable guest.
+    """Return the name of an image with the files of a different image, and the portable guest.
 
     Args:
         context: the context of the call.
-        name: what the caller calls the image, for messages.
+        name: the caller's name for the image, for messages.
         found: the engine's description of it.
 
     Raises:
-        ImageError: it is for other machines, it has no files, or the engine cannot add a layer to it.
+        ImageError: it is for other machines, does not have files, or the engine cannot add a layer to it.
         EngineError: the engine refuses.
     """
     engine = context.engine
@@ -108,7 +108,7 @@ def _add(context: Context, found: Mapping[str, Any], portable: str, fitted: str)
 def _commit(
     context: Context, found: Mapping[str, Any], layer: Path, fitted: str, labels: Mapping[str, str]
 ) -> None:
-    """Add the layer by a container, where the store of images takes no layers."""
+    """Add the layer by a container, where the store of images does not take layers."""
     image_settings.check(fitted, found["Config"] or {})
     container = _container(context, str(found["Id"]))
     try:
@@ -120,7 +120,7 @@ def _commit(
 
 
 def _folder(context: Context, identity: str) -> tarfile.TarInfo | None:
-    """Return the entry of the image's folder for the guest; None if it has no such folder."""
+    """Return the entry of the image's folder for the guest; None if it lacks that folder."""
     container = _container(context, identity)
     try:
         return context.engine.files.entry(container, f"/{FOLDER}")
@@ -150,17 +150,17 @@ class PortableLayer(NewLayer):
             above: the folder /opt of the image below, if it has one.
 
         Raises:
-            ImageError: that is no folder.
+            ImageError: that is not a folder.
             OSError: the archive cannot be read.
         """
         super().__init__()
         if above is not None and not above.isdir():
-            raise ImageError("cannot add the guest to the image: /opt is no folder there")
+            raise ImageError("cannot add the guest to the image: its /opt is not a folder")
         self._archive = archive
         with tarfile.open(archive) as members:
             own, place, first = members.next(), members.next(), members.next()
         if own is None or place is None or first is None or (own.name, place.name) != (FOLDER, _PLACE):
-            raise ImageError("cannot add the guest to the image: its layer has another form")
+            raise ImageError("cannot add the guest to the image: its layer has an unexpected form")
         folder = copy.copy(above or own)
         folder.name, folder.mode = FOLDER, folder.mode | 0o111  # every user has to pass through it
         # What the image has in that place is not seen: it could be another guest.
@@ -182,7 +182,7 @@ def take_layer(saved: Path, layer: Path, diff_id: str) -> None:
 
     Args:
         saved: the archive with the image.
-        layer: what is written: the archive with the layer.
+        layer: the archive with the layer, which is written.
         diff_id: the digest of the layer.
 
     Raises:
@@ -214,7 +214,7 @@ def portable_archive(engine: Engine, home: Home, portable: str) -> Path:
         portable: the name of the image.
 
     Raises:
-        ImageError: the engine has no such image, or gives another layer than its own.
+        ImageError: the engine does not have the image, or returned a different layer.
         EngineError: the engine refuses.
         OSError: the archive cannot be written.
     """

@@ -58,7 +58,7 @@ undoes(OperationKind.BUILD)(take_back)
 
 @dataclass(frozen=True, slots=True)
 class BuildRights:
-    """What a caller lets a build do.
+    """The rights that a caller gives to a build.
 
     Attributes:
         network: of its steps: `internet`, as a session has it; `none`; `engine`, the engine's, without rules.
@@ -84,7 +84,7 @@ class BuildRights:
         """Check that there are such rights.
 
         Raises:
-            InvalidArgument: there is no such network, or no such destination.
+            InvalidArgument: the network or the destination does not exist.
         """
         kind = network or "internet"
         check_network(kind, allow, deny)
@@ -93,15 +93,15 @@ class BuildRights:
 
 @dataclass(frozen=True, slots=True)
 class ImageBuild:
-    """What is built.
+    """The input of the build.
 
     Attributes:
         folder: the context of the build; its .dockerignore is heeded.
-        file: the Dockerfile; by default that of the folder.
+        file: the Dockerfile; by default `Dockerfile` in the folder.
         arguments: values of ARG that the project has, by name.
         target: the stage to build; by default the last one.
         private: values of ARG that the caller gives; they win, and are on no command line.
-        rights: what it may do.
+        rights: its rights.
     """
 
     folder: Path
@@ -131,7 +131,7 @@ class ImageBuild:
         shown = plain(str(folder), 200)
         if not os.path.isdir(context):  # noqa: PTH112 - false for a name that is too long, too
             there = os.path.lexists(context)
-            why = "it is no folder" if there else "there is no such folder"
+            why = "it is not a folder" if there else "the folder does not exist"
             raise ImageError(f"cannot build {shown}: {why}")
         dockerfile = context / USUAL_FILE if file is None else Path(file).expanduser().absolute()
         if not os.path.isfile(dockerfile):  # noqa: PTH113 - likewise

@@ -57,7 +57,7 @@ def load(context: Context, path: Path) -> str:
     """Load the image in a file or folder, unless the engine has it already, and return its name.
 
     Raises:
-        ImageError: there is no such file, it holds no image for this engine, or it is damaged.
+        ImageError: the file does not exist, does not hold an image for this engine, or is damaged.
         EngineError: the engine refuses.
     """
     shown, images = plain(str(path), 200), context.engine.images
@@ -103,16 +103,16 @@ def _opened(path: Path, scratch: Path) -> Iterator[ImagePlace]:
 
 
 def archive(place: ImagePlace, stored: StoredImage, name: str, scratch: Path) -> Iterator[bytes]:
-    """Yield an image as `docker save` would, under another name.
+    """Yield an image as `docker save` would, under a different name.
 
     Args:
         place: where it is.
-        stored: what is there.
+        stored: the stored content.
         name: its name in the engine.
         scratch: a file for one layer at a time.
 
     Raises:
-        ImageError: a layer is missing, or is not the one that the config names.
+        ImageError: a layer is missing, or differs from the config.
         OSError: one cannot be read.
     """
     members = []
@@ -161,14 +161,14 @@ class ImagePlace(ABC):
 
     @abstractmethod
     def open(self, name: str) -> IO[bytes] | None:
-        """Open a file to read it; None if there is none of this name.
+        """Open a file to read it; None if it does not exist.
 
         Raises:
             OSError: it cannot be read.
         """
 
     def document(self, name: str) -> bytes | None:
-        """Return a small file; None if there is none of this name.
+        """Return a small file; None if it does not exist.
 
         Raises:
             ImageError: it is too long.
@@ -191,17 +191,17 @@ class StoredArchive(ImagePlace):
         """Read where its members are.
 
         Raises:
-            ImageError: it is no archive.
+            ImageError: it is not an archive.
             OSError: it cannot be read.
         """
         self._archive = BoundedTar(file, remembers=True)
         try:
             self._archive.remember()
         except tarfile.TarError as error:
-            raise ImageError(f"it is no archive of an image: {error}") from error
+            raise ImageError(f"it is not an archive of an image: {error}") from error
 
     def open(self, name: str) -> IO[bytes] | None:
-        """Open a member, or what it is a link to within the archive."""
+        """Open a member, or the target of its link within the archive."""
         for each in (name, f"./{name}"):
             try:
                 return self._archive.named(each)
@@ -234,7 +234,7 @@ class StoredImage:
         config: the document that describes it.
         layers: the names of its layers' archives, the lowest first, compressed or not.
         diff_ids: the digests of those archives when they are not compressed.
-        platform: what it is for, as `linux/amd64`.
+        platform: its platform, such as `linux/amd64`.
     """
 
     config: bytes
@@ -244,7 +244,7 @@ class StoredImage:
 
     @property
     def id(self) -> str:
-        """The digest of the config: what engines call an image."""
+        """The digest of the config, which is an image's id for engines."""
         return f"sha256:{hashlib.sha256(self.config).hexdigest()}"
 
 
@@ -261,7 +261,7 @@ def find_image(place: ImagePlace, platform: str) -> StoredImage:
             raise ImageError(f"it holds {len(entries)} images, and one is needed")
         name, layers = entries[0].get("Config"), entries[0].get("Layers")
         if not isinstance(name, str) or not isinstance(layers, list) or not _are_texts(layers):
-            raise ImageError("its manifest.json has another form")
+            raise ImageError("its manifest.json has an unexpected form")
         return _stored(place.document(name), tuple(layers))
     if (listed := place.document("index.json")) is None:
         raise ImageError("it is neither what `docker save` writes nor an OCI layout")
@@ -283,10 +283,10 @@ def _manifests(place: ImagePlace, index: dict[str, Any], depth: int) -> Iterator
     """Yield what an index says of images, and those that it names."""
     listed = index.get("manifests")
     if not isinstance(listed, list) or depth > DEEPEST:
-        raise ImageError("its index has another form")
+        raise ImageError("its index has an unexpected form")
     for each in listed:
         if not isinstance(each, dict):
-            raise ImageError("its index has another form")
+            raise ImageError("its index has an unexpected form")
         if each.get("mediaType") in _INDEXES:
             yield from _manifests(place, _parsed(_blob(place, each), dict, "an index"), depth + 1)
         elif not _is_remark(each):
@@ -303,7 +303,7 @@ def _of_manifest(place: ImagePlace, descriptor: dict[str, Any]) -> StoredImage:
     manifest = _parsed(_blob(place, descriptor), dict, "a manifest")
     layers = manifest.get("layers")
     if not isinstance(layers, list):
-        raise ImageError("a manifest in it has another form")
+        raise ImageError("a manifest in it has an unexpected form")
     return _stored(_blob(place, manifest.get("config")), tuple(_name(each) for each in layers))
 
 
@@ -314,7 +314,7 @@ def _stored(config: bytes | None, layers: tuple[str, ...]) -> StoredImage:
     rootfs = about.get("rootfs")
     listed = (rootfs.get("diff_ids") or []) if isinstance(rootfs, dict) else []
     if not isinstance(listed, list) or not _are_texts(listed):
-        raise ImageError("its config has another form")
+        raise ImageError("its config has an unexpected form")
     if len(listed) != len(layers) or not all(map(_BLOB.fullmatch, listed)):
         raise ImageError("its config and its layers do not belong together")
     platform = plain(f"{about.get('os')}/{about.get('architecture')}", 100)

@@ -131,7 +131,9 @@ def create_container(
     options = SessionOptions.parse(**row.options)
     for mount in options.mounts:
         if not Path(mount.source).exists():
-            raise InvalidArgument(f"cannot mount {plain(mount.source, 200)}: there is no such file or folder")
+            raise InvalidArgument(
+                f"cannot mount {plain(mount.source, 200)}: the file or folder does not exist"
+            )
     network = "none" if options.network == "none" else networks.ensure(engine)
     if options.disk is not None and engine.disk_fault:
         raise InvalidArgument(

@@ -25,7 +25,7 @@ def remove(context: Context, ref: str) -> None:
     """End a session and remove it; its snapshots stay. State that was not captured is lost.
 
     Raises:
-        SessionNotFound: there is no such session (any more).
+        SessionNotFound: the session does not exist (any more).
         SessionBusy: a snapshot of it is being taken.
     """
     row = context.session_row(ref)

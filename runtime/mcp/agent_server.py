@@ -76,7 +76,8 @@ FILE = """\
 Read a file from `line` on, or list a folder; write it with `content`; edit it by replacing `old`, \
 which must be in it once, with `new`."""
 SESSIONS = """\
-List sessions; make one with `new`, a name; end one with `end`: what is not in a snapshot is lost."""
+List sessions; make one with `new`, a name; end one with `end`: everything \
+that is not in a snapshot is lost."""
 TASK = """\
 The record of the work, kept with the session for the next conversation: goal, plan, decisions. A \
 plan has a line for each phase, then `- STEP :: COMMAND`; done(step="1.2") runs COMMAND and counts \

@@ -93,8 +93,8 @@ def check(row: SessionRow, folder: Path | None, options: Mapping[str, Any]) -> N
     kept = row.details.agent or {}
     if folder is not None and kept.get("folder") not in (None, str(folder)):
         raise SessionExists(
-            f"cannot use session {row.name} for {_path(folder)}: it is that of {_path(kept['folder'])}",
-            hint="`--session NAME` chooses another name",
+            f"cannot use session {row.name} for {_path(folder)}: it belongs to {_path(kept['folder'])}",
+            hint="`--session NAME` chooses a different name",
         )
     if differing := _differing(row, kept.get("asked"), options):
         raise SessionExists(
@@ -184,7 +184,7 @@ class AgentSession:
     def __init__(self, session: Session) -> None:
         self.session = session
         self.news: list[str] = []
-        """What the agent should know before anything else; each line once."""
+        """Notes that the agent should read first; each line once."""
         self.seen = 0
         """The `seq` of the last event that was reported."""
         self._commands: OrderedDict[str, ShownOutput] = OrderedDict()

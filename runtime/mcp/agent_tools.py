@@ -212,12 +212,12 @@ class _Finished(Generic[Result]):
 _HINTS: Mapping[type[HoldfastError], str] = {
     SessionBusy: "`status` shows what runs; `wait` follows it, `answer` with key C-c interrupts it",
     SessionNotFound: "`sessions` lists them",
-    SessionExists: "choose another name",
+    SessionExists: "choose a different name",
     SessionDead: "`go_back` returns to a snapshot, if there is one; `sessions` starts another",
     SnapshotNotFound: "`status` lists the last snapshots",
     JobNotFound: "`status` shows what runs",
     CommandNotFound: "`status` shows what runs",
-    KernelDied: "a new one has started; its variables are gone",
+    KernelDied: "a new one has started; the variables are lost",
 }
 _LONGEST = 1000
 

@@ -75,7 +75,7 @@ class CommandTools(AgentTools):
         """Type into what waits."""
         seconds = patience(wait)
         if key and text:
-            raise ToolError("cannot type a text and press a key at once: give one of them")
+            raise ToolError("cannot type a text and press a key in one call: give one of them")
         if not key:
             typed = text + "\n" * enter
             return await self.call(
@@ -114,7 +114,7 @@ class CommandTools(AgentTools):
             more = (
                 f"read(id={id!r}, line={shown.omitted[0]}) shows more"
                 if shown.omitted
-                else ("this is the end of what there is; it still runs" if runs else "this is the end")
+                else ("this is the end of the output so far; it still runs" if runs else "this is the end")
             )
             return outcomes.joined([shown.text, outcomes.facts([more])])
 

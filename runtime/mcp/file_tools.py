@@ -36,7 +36,7 @@ class FileTools(AgentTools):
         if (old is None) != (new is None):
             raise ToolError("cannot edit: give `old` and `new`")
         if content is not None and old is not None:
-            raise ToolError("cannot write and edit at once: give `content`, or `old` and `new`")
+            raise ToolError("cannot write and edit in one call: give `content`, or `old` and `new`")
 
         def work(found: AgentSession, _: LastLine) -> str:
             if content is not None:

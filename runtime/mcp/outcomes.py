@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from holdfast.runtime.guest.pulse.state import State
 
 MOST_CHARACTERS = 6000
-"""What one answer shows of an output: about 1500 tokens."""
+"""The part of an output that one answer shows: about 1500 tokens."""
 MOST_LINES = 150
 LONGEST_LINE = 1000
 _HEAD = 0.3

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from holdfast.runtime.store.rows import SnapshotRow
 
 MOST_LINES = 15
-"""Of what runs in a session."""
+"""The parts of a session's state."""
 MOST_PROCESSES = 8
 MOST_EVENTS = 5
 MOST_SNAPSHOTS = 5
@@ -99,7 +99,7 @@ class StateTools(AgentTools):
                 return outcomes.facts([f"made {', '.join(names)}", "name one as `session` to work in it"])
             gone = found.session.rewind(to)
             agents.keep(gone.session).seen = 0
-            kept = f"what was there before is kept as snapshot {gone.kept.name}" if gone.kept else ""
+            kept = f"the previous state is kept as snapshot {gone.kept.name}" if gone.kept else ""
             back = f"back at {gone.snapshot.name}: {gone.left_behind} commands, cells and inputs are undone"
             lines = [*gone.deviations, outcomes.facts([back, kept])]
             return outcomes.joined(lines)
@@ -124,7 +124,7 @@ class StateTools(AgentTools):
         def work(_: LastLine) -> str:
             agents = self.agents(context)
             if new and end:
-                raise ToolError("cannot make and end a session at once: give one of them")
+                raise ToolError("cannot make and end a session in one call: give one of them")
             if new:
                 made = agents.holdfast.new(new, **agents.default.options)
                 return outcomes.facts([f"session {agents.keep(made).session.name} was made"])
@@ -173,7 +173,7 @@ def _events(found: AgentSession) -> Iterable[str]:
         found.seen = max(found.seen, last[-1].seq)
     shown = [f"  {event.at.astimezone(UTC):%H:%M:%S} {event.text}" for event in list(last)[-MOST_EVENTS:]]
     more = ["  …"] if len(last) > MOST_EVENTS else []
-    return ["what happened since the last status:", *more, *shown] if shown else []
+    return ["since the last status:", *more, *shown] if shown else []
 
 
 def _snapshots(agents: AgentSessions, found: AgentSession) -> Iterable[str]:
@@ -203,7 +203,7 @@ def _past(agents: AgentSessions, found: AgentSession) -> Sequence[SnapshotRow]:
 def _last_snapshot(agents: AgentSessions, found: AgentSession) -> str:
     line = _past(agents, found)
     if not line:
-        raise ToolError("cannot tell since when: there is no snapshot yet; give `since`, such as 10m")
+        raise ToolError("cannot tell since when: the session was never captured; give `since`, such as 10m")
     return line[0].id
 
 

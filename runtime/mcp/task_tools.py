@@ -44,7 +44,7 @@ def artifacts_listed(kept: HomeArtifacts, task: SessionTask) -> str:
             f"nothing accounts for {plain(each.path, 200)}, {size_text(each.bytes)}"
             for each in task.orphans()
         ]
-    return "\n".join(lines) or "there are no artifacts"
+    return "\n".join(lines) or "artifacts: none"
 
 
 def fetch_artifact(kept: HomeArtifacts, session: Session, wanted: str) -> str:
@@ -65,7 +65,7 @@ def fetch_artifact(kept: HomeArtifacts, session: Session, wanted: str) -> str:
         session.files.stat(place, follow=False)
         raise InvalidArgument(
             f"cannot fetch artifact {plain(found.name, 100)}: there is something at {plain(place, 200)}",
-            hint="name another place: `NAME to PATH`",
+            hint="name a different place: `NAME to PATH`",
         )
     size = session.files.write_parts(place, kept.parts(found.name, found.session_id))
     return f"fetched {plain(found.name, 100)} to {plain(place, 200)}, {size_text(size)}"
@@ -210,7 +210,7 @@ _FORMS: Mapping[str, str] = {
     "step": "lines `status: active`, `title: …`, `verify: COMMAND`, `back end: …`",
     "claim": "text `take` takes it over from another",
     "decide": "text is the decision",
-    "alternative": "text is what was not done",
+    "alternative": "text: the remaining work",
     "answer": "text is the number of the question, why the answer",
     "policy": "lines `retry limit: 3`, `verify: …`, `back end: …`, `artifacts: GLOBS`, "
     "`checkpoint: step 30m`, `profile: NAME=COMMAND`",
@@ -225,7 +225,7 @@ _FORMS: Mapping[str, str] = {
     "drop": "such as `question 2`",
     "verify": "a command, of one step or of all",
     "import": "what export gives",
-    "actions": "a snapshot: what led to it",
+    "actions": "a snapshot: its history",
     "redo": "a snapshot, such as `good` or `good from begin without #12, #13`",
 }
 """What the arguments of an action are, where their names do not say it, for those who leave one out."""

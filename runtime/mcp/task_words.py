@@ -126,7 +126,7 @@ def policy(text: str) -> dict[str, Any]:
     if profiles:
         if not all("=" in each for each in profiles):
             raise InvalidArgument(
-                "cannot use this profile: it has no command", hint="`profile: NAME=COMMAND`"
+                "cannot use this profile: it lacks a command", hint="`profile: NAME=COMMAND`"
             )
         found["profiles"] = {
             name.strip(): command for name, _, command in (each.partition("=") for each in profiles)

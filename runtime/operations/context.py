@@ -92,6 +92,11 @@ class Context:
 
             watcher(Step(text, done, total))
 
+    @property
+    def is_watched(self) -> bool:
+        """True if steps are reported to a watcher."""
+        return self._watching() is not None
+
     def idle(self) -> None:
         """Report that nothing is under way any more."""
         if (watcher := self._watching()) is not None:

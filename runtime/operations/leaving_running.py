@@ -34,7 +34,7 @@ def check(home: Path, sessions: Mapping[str, str], running: Callable[[], set[str
         raise StoreError(
             f"cannot open {home} with this version: it holds {_counted(list(sessions.values()), '')} of an "
             f"older one, and the engine does not say whether they run ({error})",
-            hint=f"start the engine; {VARIABLE}=1 upgrades the home all the same, and what runs is lost",
+            hint=f"start the engine; {VARIABLE}=1 upgrades the home nevertheless; running processes are lost",
         ) from error
     left = [name for container, name in sessions.items() if container in there]
     if left:

@@ -490,10 +490,8 @@ def _to_front(terminal: int, group: int) -> None:
 
 
 def _wait_frozen(test: str) -> None:
-    """Wait forever: there is no terminal for a debugger, but files, servers and memory can be inspected."""
-    sys.stderr.write(
-        f"holdfast: {test} is paused here, pid {os.getpid()}: there is no terminal for a debugger\n"
-    )
+    """Wait forever: a debugger needs a terminal, but files, servers and memory can be inspected."""
+    sys.stderr.write(f"holdfast: {test} is paused here, pid {os.getpid()}: a debugger needs a terminal\n")
     sys.stderr.flush()
     while True:
         signal.pause()

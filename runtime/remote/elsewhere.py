@@ -25,7 +25,7 @@ DEFAULT_HOME = "/var/lib/holdfast"
 CAPABILITIES = ("SYS_PTRACE", "DAC_READ_SEARCH")
 """To read what root can read of other processes and their files; the checkpointer has the rest."""
 _SERVE = ("/opt/python/bin/python", "-I", "-m", "holdfast.runtime.remote.doorkeeper", "serve")
-_WHAT = "start a controller beside the engine"
+_WHAT = "start a controller next to the engine"
 _TRIES = 5
 
 
@@ -77,7 +77,7 @@ def joined(
             engine.kill_remove(state.id)
         _start(engine, image, name, options(home, socket, engine.info()))
     raise EngineError(
-        f"cannot {_WHAT}: {name} does not stay up", hint=f"`docker logs {name}` there may say why"
+        f"cannot {_WHAT}: {name} does not stay up", hint=f"`docker logs {name}` there can say why"
     )
 
 

@@ -102,7 +102,7 @@ def _forwarded(place: EnginePlace, environment: Mapping[str, str]) -> Iterator[P
             why = f"{plain(command[0], 60)} cannot be run: {error.strerror}"
             raise EngineUnavailable(
                 f"cannot reach Docker: {why}",
-                hint=f"install OpenSSH, or name another command in {ssh_command.SSH}",
+                hint=f"install OpenSSH, or name a different command in {ssh_command.SSH}",
             ) from error
         try:
             _wait(process, local, place, errors)

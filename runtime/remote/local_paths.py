@@ -87,7 +87,7 @@ def refuse(line: CommandLine, exists: Mapping[str, bool]) -> None:
         hint = "load it there: `docker load < FILE`, and name the image with --image"
     if hint is not None:
         raise InvalidArgument(
-            f"cannot {verb} with files of this machine: the engine is on another one", hint=hint
+            f"cannot {verb} with files of this machine: the engine is on a different machine", hint=hint
         )
 
 

@@ -125,7 +125,7 @@ def _images(context: Context) -> Iterator[Garbage]:
     remove = context.engine.images.remove
     for image in snapshot_storage.unneeded_images(context):
         name = image.tags[0] if image.tags else image.id[7:19]
-        yield Garbage("image", name, "its snapshot is gone", 0, partial(remove, image.id))
+        yield Garbage("image", name, "its snapshot was removed", 0, partial(remove, image.id))
 
 
 def _stale(context: Context, older: timedelta) -> Iterator[Garbage]:
@@ -140,10 +140,14 @@ def _stale(context: Context, older: timedelta) -> Iterator[Garbage]:
 def _folders(context: Context) -> Iterator[Garbage]:
     home, store = context.home, context.store
     places: tuple[tuple[Path, str, Callable[[], set[str]]], ...] = (
-        (home.snapshots, "its snapshot is gone", lambda: {row.id for row in store.snapshots(pending=True)}),
+        (
+            home.snapshots,
+            "its snapshot was removed",
+            lambda: {row.id for row in store.snapshots(pending=True)},
+        ),
         (home.staging, "its operation ended", lambda: {row.id for row in store.operations.open()}),
-        (home.run, "its session is gone", lambda: _running(context)),
-        (home.intents, "its session is gone", lambda: {row.id for row in store.sessions(removed=True)}),
+        (home.run, "its session was removed", lambda: _running(context)),
+        (home.intents, "its session was removed", lambda: {row.id for row in store.sessions(removed=True)}),
     )
     for folder, why, needed in places:
         seen = sorted(folder.iterdir())
@@ -157,7 +161,7 @@ def _folders(context: Context) -> Iterator[Garbage]:
     known |= {f"snapshot-{row.id}" for row in store.snapshots(pending=True)}
     for name in locked:
         if re.fullmatch(ids.ID, name.removeprefix("snapshot-")) and name not in known:
-            yield Garbage("lock", name, "its subject is gone", 0, _unlocked(home.locks, name))
+            yield Garbage("lock", name, "its subject was removed", 0, _unlocked(home.locks, name))
 
 
 def _running(context: Context) -> set[str]:

@@ -82,7 +82,7 @@ MOST_WAITING_OF_SANDBOX = 64
 
 
 class TooManyCalls(SessionBusy):
-    """The server does as much at once as it may; the same request can be sent again soon."""
+    """The server has reached its limit of calls; the same request can be sent again soon."""
 
     code = "too_many_calls"
 
@@ -123,7 +123,9 @@ class CallThreads:
         if session is not None and not await self._shares.wait(session):
             raise TooManyOfSession(
                 f"cannot do more than {self._shares.most} such calls into one session at once: none ends",
-                hint="it may not answer: `holdfast pulse` tells; try again when one has ended",
+                hint=(
+                    "the session possibly does not answer (`holdfast pulse`); try again when a call has ended"
+                ),
             )
         done: asyncio.Future[Result] = asyncio.get_running_loop().create_future()
 
@@ -192,7 +194,9 @@ class CallThreads:
         except RuntimeError:  # no more threads on this machine
             self.running -= 1
             self._end(session)
-            raise TooManyCalls("cannot start another call: the machine has no room for its thread") from None
+            raise TooManyCalls(
+                "cannot start a further call: the machine cannot start a thread for it"
+            ) from None
 
     def _end(self, session: str | None) -> None:
         if session is not None:

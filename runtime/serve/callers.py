@@ -35,7 +35,7 @@ from holdfast.runtime.store.rows import SessionRow
 
 
 class SessionRows:
-    """The rows of a database, as they are now; any thread may ask."""
+    """The current rows of a database; any thread can ask."""
 
     def __init__(self, database: str) -> None:
         self._database = database
@@ -58,7 +58,7 @@ class SessionRows:
                 return None
 
     def close(self) -> None:
-        """Close the connection; the next lookup opens another one."""
+        """Close the connection; the next lookup opens a new one."""
         with self._lock:
             self._close()
 
@@ -83,7 +83,7 @@ FileSigner = Callable[[str, str, str, str, int | None], str]
 
 
 class Callers:
-    """What all requests share: controllers, threads, figures, and those that wait."""
+    """The state that all requests share: controllers, threads, figures, and waiting requests."""
 
     def __init__(self, home: Home, progress: Progress) -> None:
         self.home = home
@@ -139,7 +139,7 @@ class Callers:
 
 
 def chosen_actor(connection: HTTPConnection, default: str) -> str:
-    """Return who acts, as a request says. Only holders of the server's own token may choose that."""
+    """Return the actor that a request names. Only holders of the server's own token may choose that."""
     return connection.headers.get(ACTOR_HEADER) or default
 
 
@@ -161,7 +161,7 @@ class ApiCaller:
         return self.connection
 
     def holdfast(self) -> Holdfast:
-        """Return the caller's controller; in a thread, since opening it may take a moment."""
+        """Return the caller's controller; in a thread, since opening it can take a moment."""
         return self.all.controller(self._actor)
 
     def session(self, ref: str) -> Session:

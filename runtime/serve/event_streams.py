@@ -235,7 +235,7 @@ class StreamedCall:
 KEEPALIVE_SECONDS = 15.0
 
 LastEvent = Annotated[str | None, Header(alias="Last-Event-ID", pattern=r"^\d{1,15}$")]
-"""What a reader of server-sent events sends when it connects again: the last `id` it has seen."""
+"""The last `id` that a reader of server-sent events has seen, sent when it reconnects."""
 
 
 def place(last: str | None, given: int | None) -> int | None:

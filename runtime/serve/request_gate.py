@@ -57,7 +57,7 @@ class ServedDoor(ABC):
 
     @abstractmethod
     async def opens(self, scope: Scope) -> App | Refusal:
-        """Return what a credential opens, or the refusal.
+        """Return the access that a credential gives, or the refusal.
 
         One that is let in without a credential has `ADMITTED` as false: it stays a stranger.
         """

@@ -36,7 +36,7 @@ from holdfast.runtime.serve.routes import (
 )
 from holdfast.runtime.serve.step_streams import StepStreams
 
-OF_A_NEWER = f"this server is Holdfast {VERSION}; a client of a newer version asks for what it does not have"
+OF_A_NEWER = f"this server is Holdfast {VERSION}, which is older than the client and lacks this"
 logger = logging.getLogger("holdfast.serve")
 
 DESCRIPTION = """

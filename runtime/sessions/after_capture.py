@@ -52,7 +52,7 @@ def look(context: Context, row: SessionRow, *, cut: bool = False) -> None:
         return
     from holdfast.runtime.journal import host_events
 
-    why = "a capture of it was cut short, and its supervisor has not answered since"
+    why = "a capture of it was cut short, and its supervisor does not answer since then"
     context.store.keep_details(row.id, unhealthy={"container": row.container_id, "why": why})
     host_events.note(context, row.id, "unhealthy", actor="system", why=why)
 

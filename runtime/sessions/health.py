@@ -118,7 +118,10 @@ def check_awake(row: SessionRow, state: ContainerState) -> None:
     if state.paused:
         raise SessionPaused(
             f"cannot use session {row.name}: its container was paused, not by Holdfast",
-            hint=f"`docker unpause {state.id[:12]}` lets it continue, and begin what it was sent meanwhile",
+            hint=(
+                f"`docker unpause {state.id[:12]}` lets it continue, with all that it was sent in "
+                "the meantime"
+            ),
         )
 
 
@@ -236,4 +239,4 @@ def _way_out(context: Context, row: SessionRow, options: str = "") -> str:
     if back:
         rewind = f"`holdfast rewind {row.name} {back[-1].name}{options}` goes back to when it was captured"
         return f"{again}; {rewind}" if again else rewind
-    return again or f"`holdfast rm {row.name}` (it has no snapshot to restore)"
+    return again or f"`holdfast rm {row.name}` (it was never captured, so it cannot be restored)"

@@ -69,13 +69,13 @@ def check_claim(store: Store, session_id: str, chain: Tenures) -> None:
     if row.state != "removed":
         raise SessionExists(
             f"session {row.name} ({session_id}) is there already ({row.state}): two machines have it",
-            hint="remove one of the two with `holdfast rm`; of what is to stay, `holdfast fork` makes a copy "
-            "with an id of its own before that",
+            hint="remove one of the two with `holdfast rm`; before that, `holdfast fork` of the one to keep "
+            "makes a copy with an id of its own",
         )
     if not (known.continued_by(chain) if row.details.moved_to else known.related_to(chain)):
         where = f", and has moved to {row.details.moved_to} since" if row.details.moved_to else ""
         raise SessionExists(
-            f"session {session_id} was there before{where}: this is not what became of it",
+            f"session {session_id} was there before{where}: the arriving state does not continue it",
             hint="`holdfast restore` of a snapshot makes a copy with an id of its own",
         )
 
@@ -160,7 +160,7 @@ def refuse_while_moving(session: SessionRow, verb: str) -> None:
     if moving.attempt is None:
         raise SessionBusy(f"cannot {verb} session {name}: it is being moved to {moving.to}")
     raise OutcomeUnknown(
-        f"cannot {verb} session {name}: it may run at {moving.to}, where a move was cut short",
+        f"cannot {verb} session {name}: it possibly runs at {moving.to}, where a move was cut short",
         hint=f"`holdfast move {name} {moving.to}` settles that; if it is certain that it does not run there, "
         f"`holdfast resume {name} --here`",
     )

@@ -189,7 +189,7 @@ class SessionOptions(BaseModel):
         """
         if unknown := sorted(set(chosen) - set(cls.model_fields)):
             raise InvalidArgument(
-                f"cannot create session: there is no option '{plain(unknown[0], 60)}'",
+                f"cannot create session: unknown option '{plain(unknown[0], 60)}'",
                 hint=f"there are {', '.join(cls.model_fields)}",
             )
         values = {key: value for key, value in chosen.items() if value is not None}

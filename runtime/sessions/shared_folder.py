@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from holdfast.base.home import Home
     from holdfast.engine.engine import Engine
 
-_UNSEEN = "what is mounted for the engine is not seen from here"
+_UNSEEN = "mounts of the engine's machine are not visible from here"
 
 
 def make(engine: Engine, home: Home, name: str, progress: Callable[[str], None] = lambda _line: None) -> Path:
@@ -49,7 +49,7 @@ def make(engine: Engine, home: Home, name: str, progress: Callable[[str], None] 
     except OSError as error:
         raise StoreError(f"cannot make {folder}: {error.strerror or error}") from error
     if trouble:
-        progress(f"/run/holdfast of the session has no limit: {trouble}")
+        progress(f"/run/holdfast of the session is not limited: {trouble}")
     return folder
 
 

@@ -95,7 +95,7 @@ class _Round:
                         done = packing.pack(chunks, folder, one.id, names, parent=guide, polite=True)
                         packed_sizes.record(home.database, one.id, own=done.written, shared=done.shared)
                         return
-            self.why = "what is stored changes all the time"
+            self.why = "the stored pages change all the time"
         except (PacksBusy, SnapshotDamaged, OSError) as error:
             if snapshot_lock.is_kept(home, one.id):
                 self.why = str(getattr(error, "strerror", None) or error)

@@ -123,7 +123,7 @@ class _Look:
     def _check(self) -> None:
         kept = manifest.read(self._folder)
         if kept.id != self._row.id:
-            raise SnapshotDamaged(f"cannot use snapshot: its manifest is that of {kept.id}")
+            raise SnapshotDamaged(f"cannot use snapshot: its manifest belongs to {kept.id}")
         self._check_image(kept)
         for entry in kept.files:
             if not entry.name.startswith(f"{raw_cache.IMAGES}/"):
@@ -137,7 +137,7 @@ class _Look:
     def _check_image(self, kept: Manifest) -> None:
         engine = self._context.engine
         if engine.images.id(kept.image) is None:
-            raise SnapshotDamaged("cannot use snapshot: its image is gone from the engine")
+            raise SnapshotDamaged("cannot use snapshot: its image was removed from the engine")
         layers = engine.images.layers(kept.image)
         missing = [layer for layer in layers if not os.path.lexists(layer)]
         # If none exists at all, they are where this process cannot look.

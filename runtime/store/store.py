@@ -81,7 +81,7 @@ class Store:
         except IntegrityError:
             raise SessionExists(
                 f"cannot name session '{name}': the name is taken",
-                hint=f"choose another name, or `holdfast rm {name}`",
+                hint=f"choose a different name, or `holdfast rm {name}`",
             ) from None
         return row
 

@@ -109,7 +109,9 @@ async def form_of(request: Request) -> FormData:
         ).parse()
     except (MultiPartException, KeyError, ValueError) as error:
         why = (
-            error.message if isinstance(error, MultiPartException) else "it has no boundary, or is cut short"
+            error.message
+            if isinstance(error, MultiPartException)
+            else "its boundary is missing, or it is cut short"
         )
         raise InvalidArgument(f"cannot read the upload: {why}") from None
 
@@ -122,7 +124,7 @@ def upload_in(form: FormData) -> UploadedContent:
     """
     file, path, packed = form.get("file"), form.get("target_path"), form.get("unzip", "false")
     if not isinstance(file, UploadFile):
-        raise InvalidArgument("cannot read the upload: it has no file")
+        raise InvalidArgument("cannot read the upload: it does not contain a file")
     if not isinstance(path, str) or not path or len(path) > LONGEST_PATH or "\0" in path:
         raise InvalidArgument(f"cannot read the upload: target_path must have 1 to {LONGEST_PATH} characters")
     return UploadedContent(file.file, path, str(packed).lower() in ("true", "1", "yes", "on"))

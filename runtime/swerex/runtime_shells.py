@@ -54,7 +54,7 @@ def open_shell(found: Session, asked: NewShell, patience: Patience) -> str:
     """
     if any(each.name == asked.session for each in found.shells.list()):
         raise ShellExists(
-            f"cannot create session {asked.session}: it exists", hint="close it, or use another name"
+            f"cannot create session {asked.session}: it exists", hint="close it, or use a different name"
         )
     found.shells.open(asked.session)
     command = "; ".join([PLAIN_TERMINAL, *(f"source {each}" for each in asked.startup_source)])

@@ -112,7 +112,7 @@ class Gate:
         if isinstance(error, RestoreFailed):
             return error
         return RestoreFailed(
-            f"cannot restore {self._name}: what its images say cannot be judged ({plain(str(error), 200)})",
+            f"cannot restore {self._name}: its images cannot be judged ({plain(str(error), 200)})",
             hint="nothing of it was run",
         )
 

@@ -70,9 +70,7 @@ def judge(
     for name, one in before.items():
         kernel = after.get(name)
         if kernel is None or kernel.epoch != one["epoch"]:
-            deviations.append(
-                Deviation(about="kernel", pid=0, text=f"{name} is not the one that was captured")
-            )
+            deviations.append(Deviation(about="kernel", pid=0, text=f"{name} differs from the captured one"))
         elif kernel.names is None or kernel.stale:
             skipped.append(f"kernel {name}: it is busy")
         else:

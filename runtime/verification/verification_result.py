@@ -37,7 +37,7 @@ def note(context: Context, session: SessionRow, found: Verification) -> None:
 def report(context: Context, session: SessionRow, found: Verification) -> None:
     """Report deviations."""
     for one in found.deviations[:MOST_LINES]:
-        context.progress(f"{session.name} differs from what was captured: {one}")
+        context.progress(f"{session.name} differs from the capture: {one}")
     beyond = len(found.deviations) + found.more - MOST_LINES
     if beyond > 0:
         context.progress(f"{session.name}: {beyond} more deviations, see `--json`")

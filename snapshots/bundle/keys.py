@@ -83,7 +83,7 @@ class Keys:
         if path.exists():
             raise InvalidArgument(
                 f"cannot make key {name}: a key of that name exists",
-                hint=f"`holdfast key list`; choose another name, or `holdfast key rm {name}`",
+                hint=f"`holdfast key list`; choose a different name, or `holdfast key rm {name}`",
             )
         to = sealing.recipient(key.opens)
         # If this is killed, a public half without its private one does not count as a key.
@@ -122,7 +122,7 @@ class Keys:
         if not chosen:
             wanted = form.shown(name) if name else "none of them is called default"
             raise InvalidArgument(
-                f"cannot sign: there is no key {wanted}"
+                f"cannot sign: unknown key {wanted}"
                 if name
                 else f"cannot sign: there are several keys, {wanted}",
                 hint="name one of `holdfast key list`",
@@ -161,7 +161,7 @@ class Keys:
         if name in trusted:
             raise InvalidArgument(
                 f"cannot trust this key as {name}: another key has that name",
-                hint=f"choose another name, or `holdfast key rm {name}`",
+                hint=f"choose a different name, or `holdfast key rm {name}`",
             )
         self._write_trusted(trusted | {name: public})
         return KnownKey(name, public, own=False)

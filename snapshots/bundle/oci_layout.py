@@ -154,7 +154,8 @@ class FileDestination:
 
     def _unwritable(self, error: OSError) -> StoreError:
         return StoreError(
-            f"cannot write {self._path}: {error.strerror or error}", hint="choose another place with --output"
+            f"cannot write {self._path}: {error.strerror or error}",
+            hint="choose a different place with --output",
         )
 
 
@@ -237,7 +238,7 @@ class FileOrigin:
     def _top(self) -> bytes:
         """Return index.json, which names the bundle."""
         if self._top_place is None:
-            raise self._refused("it has no index.json")
+            raise self._refused("it does not contain an index.json")
         start, size = self._top_place
         if size > form.MAX_INDEX:
             raise self._refused("its index.json is too large")
@@ -316,7 +317,7 @@ class PipeOrigin(FileOrigin):
     @property
     def name(self) -> str:
         """What messages call it."""
-        return "what came through the pipe"
+        return "the data from the pipe"
 
     def __enter__(self) -> Self:
         try:

@@ -97,7 +97,7 @@ class Sealing:
         """
         if not recipients and not passphrase:
             raise InvalidArgument(
-                "cannot encrypt: it has no recipient",
+                "cannot encrypt: a recipient is missing",
                 hint="name a recipient's x25519:… key, or give a passphrase",
             )
         key = os.urandom(32)
@@ -128,7 +128,7 @@ class Sealing:
             "cannot import: it is encrypted, and not for a key of this home",
             hint="give its passphrase in the environment as HOLDFAST_BUNDLE_PASSPHRASE"
             if locked
-            else "it has to be made with `--encrypt-to` and what `holdfast key list` shows here",
+            else "it has to be made with `--encrypt-to` and a recipient that `holdfast key list` shows",
         )
 
     def seal(self, pieces: Iterable[bytes]) -> Iterator[bytes]:

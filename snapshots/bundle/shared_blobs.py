@@ -144,7 +144,11 @@ class SharedOrigin(FileOrigin):
         try:
             descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
         except FileNotFoundError as error:
-            why = f"{path.name[:12]}… is missing in blobs beside it" if path != self._path else "it is gone"
+            why = (
+                f"{path.name[:12]}… is missing in the folder of blobs next to it"
+                if path != self._path
+                else "it is gone"
+            )
             raise BundleRefused(
                 f"cannot import {self.name}: {why}",
                 hint="it shares its parts with others: copy the whole folder, not this file alone",

@@ -148,7 +148,7 @@ def _kept(folder: Path, snapshot: str | None) -> dict[str, object] | None:
     except (zstandard.ZstdError, ValueError, TypeError, KeyError) as error:
         raise RecipeDamaged("its recipe is not valid") from error
     if snapshot is not None and whose != snapshot:
-        raise RecipeDamaged(f"its recipe is that of {whose[:64]}")
+        raise RecipeDamaged(f"its recipe belongs to {whose[:64]}")
     return dict(value)
 
 

@@ -125,7 +125,7 @@ def add(engine: Engine, below: Parent, archive: NewLayer, ref: str, labels: Mapp
     engine.images.load(layout.read(archive), what)
     # containerd takes descriptors for granted: what was collected meanwhile would be missed much later.
     if not engine.layers.has_blobs(each.digest for each in layout.layers):
-        raise EngineError(f"cannot {what}: a layer of its image was removed from the engine meanwhile")
+        raise EngineError(f"cannot {what}: a layer of its image was removed from the engine in the meantime")
     return Added(layout.id, (*below.layers, archive.digest), tuple(layout.layers))
 
 

@@ -149,7 +149,7 @@ class Authorization:
             raise self._wrong(credentials) if credentials else self._nobody()
         token = answer.get("token") or answer.get("access_token")
         if not isinstance(token, str) or not token.isascii() or not token.isprintable():
-            raise RegistryError(f"cannot log in to {self.host}: its token server gives no token")
+            raise RegistryError(f"cannot log in to {self.host}: its token server does not give a token")
         good = answer.get("expires_in")
         return token, float(good) if isinstance(good, int | float) and good > 0 else SHORTEST
 

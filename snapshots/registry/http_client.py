@@ -228,7 +228,7 @@ class HttpClient:
         """Return the error for when all attempts are used up."""
         hint = "is the name right, and does the registry run?"
         if not self.reference.is_loopback and (chosen := way_out.variables()):
-            hint += f" {chosen} of the environment may choose a proxy"
+            hint += f" {chosen} of the environment can choose a proxy"
         return RegistryUnavailable(f"cannot reach {self.reference.host}: {why}", hint=hint)
 
     def close(self) -> None:
@@ -296,7 +296,7 @@ class HttpClient:
 def _denied(client: HttpClient, answer: httpx.Response) -> RegistryDenied:
     """Return the error for when the registry knows the user, but denies the request."""
     user = client.authorization.user
-    who = f"user '{user}'" if user else "who is not logged in"
+    who = f"user '{user}'" if user else "the anonymous user"
     return RegistryDenied(
         f"cannot use {client.reference.host}/{client.reference.repository}: {who} may not do that there "
         f"({registry_failures.said(answer)})",

@@ -75,7 +75,7 @@ class RegistryDestination:
         self.reference = client.reference.tagged()
         if self.reference.digest:
             raise InvalidArgument(
-                f"cannot push to {self.reference}: its digest results from what is pushed",
+                f"cannot push to {self.reference}: its digest results from the content",
                 hint="leave the digest away, and give a tag",
             )
         self._notes = UploadNotes(notes, self.reference)
@@ -244,7 +244,7 @@ class RegistryOrigin:
         )
         if answer.status_code == 404:
             raise ReferenceNotFound(
-                f"cannot pull {self.name}: the registry has nothing of that name",
+                f"cannot pull {self.name}: the registry does not have it",
                 hint="is the tag right? `holdfast push` says it at its end",
             )
         if answer.status_code != 200:

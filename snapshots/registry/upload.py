@@ -38,7 +38,7 @@ MAX_LOST = 3
 _RANGE = re.compile(r"(?:bytes=)?0-([0-9]{1,15})")
 _HINTS = {
     404: "does the repository exist? Some registries want it to be made first",
-    413: "a proxy in front of the registry limits how much a request may have",
+    413: "a proxy in front of the registry limits the size of requests",
 }
 _BINARY = {"Content-Type": "application/octet-stream"}
 KEPT_SECONDS = 7 * 24 * 3600

@@ -353,7 +353,7 @@ class KernelDied(GuestError):
 
 
 class ShellNotFound(GuestError, LookupError):
-    """The session has no shell of that name.
+    """The session does not have a shell with that name.
 
     What to do: `holdfast shells` lists them; `shells S open NAME` opens one.
     """
@@ -362,7 +362,7 @@ class ShellNotFound(GuestError, LookupError):
 
 
 class KernelNotFound(GuestError, LookupError):
-    """The session has no kernel of that name.
+    """The session does not have a kernel with that name.
 
     What to do: `holdfast kernels` lists them; `kernels S open NAME` opens one.
     """
@@ -371,7 +371,7 @@ class KernelNotFound(GuestError, LookupError):
 
 
 class JobNotFound(GuestError, LookupError):
-    """The session has no job of that name or id, or no longer.
+    """The session does not know a job with that name or id, or has forgotten it.
 
     What to do: `holdfast jobs` lists them; of those that ended, the last 200.
     """
@@ -389,7 +389,7 @@ class ArtifactNotFound(StoreError, LookupError):
 
 
 class CommandNotFound(GuestError, LookupError):
-    """The session has no command of that id, or no longer.
+    """The session does not know a command with that id, or has forgotten it.
 
     What to do: `holdfast journal` lists commands; outputs of old ones are not kept.
     """
@@ -398,7 +398,7 @@ class CommandNotFound(GuestError, LookupError):
 
 
 class ProgramNotFound(GuestError, LookupError):
-    """The session has no program of that id, or no longer.
+    """The session does not know a program with that id, or has forgotten it.
 
     What to do: `holdfast pulse` shows what runs.
     """
@@ -425,7 +425,7 @@ class SessionFileError(GuestError, OSError):
 
 
 class SessionFileNotFound(SessionFileError, FileNotFoundError):
-    """The session has no such file.
+    """The file does not exist in the session.
 
     What to do: Check the path; a relative one is below the session's directory.
     """

@@ -39,7 +39,7 @@ def test_a_home_that_others_can_write_to_is_refused(tmp_path: Path, mode: int) -
     root = Home(tmp_path / "home").create().root
     root.chmod(mode)
 
-    with pytest.raises(StoreError, match=f"others may write to it .mode {mode:04o}") as refused:
+    with pytest.raises(StoreError, match=f"other users can write to it .mode {mode:04o}") as refused:
         Home(root).create()
     assert refused.value.hint.endswith(f"`chmod 700 {root}`")
     root.chmod(0o700)

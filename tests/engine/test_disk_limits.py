@@ -28,12 +28,12 @@ def _info(driver: str, below: str, folder: str) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("info", "why"),
     [
-        (_info("overlay2", "extfs", "/srv"), "its storage, overlay2 on extfs, has no quotas"),
+        (_info("overlay2", "extfs", "/srv"), "its storage, overlay2 on extfs, does not support quotas"),
         (_info("overlay2", "xfs", "/var/lib/other"), "its xfs is not mounted with `pquota`"),
         (_info("overlay2", "xfs", "/var/lib/docker"), ""),
         (_info("overlay2", "xfs", "/var/lib/docker/1000.1000"), ""),
         (_info("btrfs", "btrfs", "/var/lib/docker"), ""),
-        ({}, "its storage, ? on ?, has no quotas"),
+        ({}, "its storage, ? on ?, does not support quotas"),
     ],
 )
 def test_disk_limits_depend_on_the_engines_storage(info: dict[str, Any], why: str) -> None:

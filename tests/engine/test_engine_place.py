@@ -70,7 +70,7 @@ def test_a_context_has_its_own_certificates(config: Path, monkeypatch: pytest.Mo
 @pytest.mark.parametrize(
     ("meta", "said"),
     [
-        (None, "there is no context mine"),
+        (None, "unknown context mine"),
         ("[", "context mine cannot be read"),
         ([], "context mine cannot be read"),
         ({"Endpoints": {}}, "context mine cannot be read"),

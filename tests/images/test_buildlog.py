@@ -9,6 +9,8 @@ def test_steps_that_take_time_are_shown() -> None:
 
     assert log.feed({"stream": "Step 2/9 : ENV A=b\n"}) == []
     assert log.feed({"stream": "Step 3/9 : RUN set -eu;     make\n"}) == ["step 3/9: RUN set -eu; make"]
+    [cut] = log.feed({"stream": f"Step 4/9 : RUN {'x' * 100}\n"})
+    assert cut == f"step 4/9: RUN {'x' * 65}…"
 
 
 def test_packages_are_counted() -> None:

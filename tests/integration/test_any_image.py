@@ -176,7 +176,7 @@ def test_what_cannot_be_used_is_refused_in_one_line(
     done = cli("new", "never", "--image", name)
     assert done.code == 1
     assert (
-        "cannot use image 127.0.0.1:1/none/such:1: the engine has none of that name, and cannot pull it"
+        "cannot use image 127.0.0.1:1/none/such:1: the engine does not have it, and cannot pull it"
         in done.err
     )
     assert [line for line in done.err.splitlines() if "cannot" in line][1:] == []

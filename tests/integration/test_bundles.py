@@ -248,7 +248,7 @@ def test_a_snapshot_arrives_through_a_pipe(trusting: Holdfast, moment: Moment) -
     copy.remove()
     for given, message in (
         (("export", "piped", "-", "--json"), "cannot export to a pipe with --json"),
-        (("import", "-"), "cannot import what came through the pipe"),
+        (("import", "-"), "cannot import the data from the pipe"),
     ):
         failed = there(*given, stdin="no bundle")
         assert (failed.code, failed.out) == (1, "")

@@ -276,7 +276,7 @@ def test_the_gateway_goes_with_the_last_session_that_needs_it(hf: Holdfast, cli:
         with pytest.raises(InvalidArgument, match=why):
             hf.new("never", **options)
     done = cli("new", "--name", "never", "--secret", "TOKEN@api.test=env:NOT_THERE")
-    assert (done.code, "no variable NOT_THERE" in done.err, "NAME@HOST" in done.err) == (1, True, True)
+    assert (done.code, "NOT_THERE is not set" in done.err, "NAME@HOST" in done.err) == (1, True, True)
     assert hf.sessions() == []
     assert list((hf.home.root / "gateway" / "secrets").glob("*")) == []
 

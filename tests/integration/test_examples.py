@@ -25,7 +25,7 @@ PRINTED = {
     "devcontainer": "['dev', 'prepared']\n['dev', 'prepared']\n",
 }
 
-OF_CLIENTS = {"e2b_migration"}
+OF_CLIENTS = {"e2b_migration", "inspect_eval"}
 """Those that need packages of others; `doors/test_readme_agents.py` runs them."""
 
 

@@ -218,7 +218,7 @@ def test_the_ballast_is_restored(tmp_path: Path) -> None:
 def test_an_unsupported_disk_limit_is_refused(small: tuple[Holdfast, Session, Cli]) -> None:
     """An engine without quotas makes no session that needs one; `doctor` says which kind it is."""
     hf, _, _ = small
-    hf.engine.__dict__["disk_fault"] = "its storage, overlay2 on extfs, has no quotas"
+    hf.engine.__dict__["disk_fault"] = "its storage, overlay2 on extfs, does not support quotas"
     with pytest.raises(InvalidArgument, match=r"cannot limit .* 1073741824 bytes: its storage"):
         hf.new("limited", disk="1g")
     del hf.engine.__dict__["disk_fault"]

@@ -171,7 +171,7 @@ def test_pulling_is_a_matter_of_choice(hf: Holdfast, cli: Cli, image: Callable[.
     refused = cli("new", "never", "--image", gone, "--pull", "never")
     assert (refused.code, refused.err.splitlines()[0]) == (
         1,
-        f"holdfast: cannot use image {gone}: the engine has none of that name, and must not pull it",
+        f"holdfast: cannot use image {gone}: the engine does not have it, and must not pull it",
     )
     assert hf.sessions() == []
 

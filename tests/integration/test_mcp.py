@@ -220,7 +220,7 @@ def test_a_long_output_is_shown_with_its_true_beginning_and_lines(hf: Holdfast) 
         with anyio.fail_after(120):
             while not (now := await agent("read", id=id_in(running), line=-2)).startswith("399999\n400000\n"):
                 await agent("wait", id=id_in(running), seconds=1)
-        assert now.endswith("[this is the end of what there is; it still runs]")
+        assert now.endswith("[this is the end of the output so far; it still runs]")
         await agent("answer", key="C-c")
 
     talk(hf, script)
@@ -495,7 +495,7 @@ def test_what_a_user_does_wrong_is_told(cli: Cli) -> None:
         assert said in done.err
         assert "Traceback" not in done.err
     refused = cli("mcp", DOCKER_HOST="ssh://user@nowhere.example.test")
-    assert "the engine is on another one" in refused.err
+    assert "the engine is on a different machine" in refused.err
 
 
 def test_other_sessions_are_used_by_name(hf: Holdfast) -> None:
@@ -508,7 +508,7 @@ def test_other_sessions_are_used_by_name(hf: Holdfast) -> None:
         assert woken.startswith("session other was suspended, and has been resumed\nhi\n")
         assert "cannot find session" in await agent.refused("run", command="x", session="none")
         assert "was made" in await agent("sessions", new="third")
-        assert "choose another name" in await agent.refused("sessions", new="third")
+        assert "choose a different name" in await agent.refused("sessions", new="third")
         hf.session("third").remove()
         assert "cannot find session" in await agent.refused("run", command="x", session="third")
 

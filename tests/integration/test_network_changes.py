@@ -174,8 +174,8 @@ def test_impossible_changes_are_refused_in_one_line(hf: Holdfast, cli: Any) -> N
     hf.new("alone", network="none")
     work = hf.new("work", allow=["10.0.0.1:80"])
     refused: dict[tuple[str, str], dict[str, Any]] = {
-        ("alone", "it was made without one"): {"allow": ["10.0.0.1:80"]},
-        ("alone", "made without one"): {"network": "internet"},
+        ("alone", "it was created without one"): {"allow": ["10.0.0.1:80"]},
+        ("alone", "created without one"): {"network": "internet"},
         ("work", "it keeps its interface"): {"network": "none"},
         ("work", "network"): {"network": "host"},
         ("work", "it is not an exception of this session"): {"disallow": ["10.0.0.2:80"]},

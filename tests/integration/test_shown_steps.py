@@ -5,11 +5,13 @@ from __future__ import annotations
 import base64
 from pathlib import Path
 
+import pytest
 from tests.integration.conftest import Cli
 from tests.runtime.cli.test_cell_pictures import png
 
 from holdfast.base.home import Home
 from holdfast.runtime.api.controller import Holdfast
+from holdfast.runtime.capture import written_memory
 from holdfast.runtime.operations.step import Step
 
 PICTURE = base64.b64encode(png(64, 48)).decode()
@@ -21,8 +23,11 @@ display(HTML("<b>bold</b>"))
 """
 
 
-def test_a_program_is_given_each_step_and_the_end(home: Home, hf: Holdfast, cli: Cli, tmp_path: Path) -> None:
+def test_a_program_is_given_each_step_and_the_end(
+    home: Home, hf: Holdfast, cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A snapshot and forks have several steps each, None is the last, and pictures of a cell are kept."""
+    monkeypatch.setattr(written_memory, "PATIENCE", 0.0)
     steps: list[Step | None] = []
     with Holdfast(home, on_step=steps.append) as watched:
         session = watched.new("steps")
@@ -32,6 +37,7 @@ def test_a_program_is_given_each_step_and_the_end(home: Home, hf: Holdfast, cli:
             "checking what of steps would survive",
             "preparing steps",
             "freezing steps, copying its memory and files",
+            "copying the memory of steps, MiB",
             "storing the snapshot of steps",
         }
         snapshot.fork(2, "copy")

@@ -82,7 +82,7 @@ DAMAGES: dict[str, tuple[Damage, set[str], str]] = {
     "a bit": (lambda _hf, pack, _bad, _good: flip(pack), {"bad"}, "pages of pack .* damaged"),
     "cut": (lambda _hf, pack, _bad, _good: os.truncate(pack, 9000), {"bad"}, "is damaged or cut short"),
     "gone": (lambda _hf, pack, _bad, _good: pack.unlink(), {"bad"}, "is missing"),
-    "swapped": (lambda _hf, _pack, bad, good: swap(bad, good), {"bad", "good"}, "its recipe is that of"),
+    "swapped": (lambda _hf, _pack, bad, good: swap(bad, good), {"bad", "good"}, "its recipe belongs to"),
     "recipe": (lambda _hf, _pack, bad, _good: (bad / "recipe").write_bytes(b""), {"bad"}, "recipe is dam"),
     "manifest": (lambda _hf, _pack, bad, _good: (bad / "manifest.json").write_text("{"), {"bad"}, "manifest"),
     "baseline": (lambda _hf, _pack, bad, _good: (bad / "baseline.json.gz").unlink(), {"bad"}, "baseline"),
@@ -183,4 +183,4 @@ def test_the_command_says_it(hf: Holdfast, cli: Any) -> None:
     hf.engine.images.remove(f"holdfast/snapshot:{hf.snapshot('files').id}")
     hurt = cli("verify", "files", "--json")
     assert (hurt.code, hurt.json["damaged"]) == (1, ["files"])
-    assert cli("verify").out.startswith("snapshot files: its image is gone")
+    assert cli("verify").out.startswith("snapshot files: its image was removed")

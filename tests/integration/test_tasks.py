@@ -99,7 +99,7 @@ def test_a_report_must_be_written_by_the_verification_and_have_no_failures(work:
     for path in ("/tmp", "/dev/zero"):
         with pytest.raises(InvalidArgument, match="cannot read a test report at"):
             work.task.done("1.2", junit=path)
-    with pytest.raises(InvalidArgument, match="no command that writes one"):
+    with pytest.raises(InvalidArgument, match="none of its commands writes one"):
         work.task.done("1.1", junit="/tmp/report.xml")
 
 
@@ -216,7 +216,7 @@ def test_a_dead_session_whose_checkpoint_was_never_taken(work: Session, shared_h
 def test_a_dead_session_without_any_snapshot_keeps_its_record(work: Session, shared_hf: Holdfast) -> None:
     shared_hf.engine.kill_remove(work.row.container_id or "")
     assert "no snapshot of it is left: `holdfast task show` has its record" in work.task.handoff()
-    with pytest.raises(SessionError, match="it is dead and has no snapshot"):
+    with pytest.raises(SessionError, match="it is dead and was never captured"):
         work.task.resume()
     other = shared_hf.new("other")
     assert other.task.import_(work.task.export()).phases == work.task.import_(work.task.export()).phases

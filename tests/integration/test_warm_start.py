@@ -91,7 +91,7 @@ def test_two_first_starts_at_once_make_one_template(hf: Holdfast, cli: Cli) -> N
         ({"network": "domains", "domains": ["example.com"]}, "cannot start warm with secrets or domains"),
         ({"template": "x"}, "cannot start warm from a template"),
         ({"memory": "lots"}, "memory"),
-        ({"color": "red"}, "there is no option 'color'"),
+        ({"color": "red"}, "unknown option 'color'"),
     ],
     ids=lambda given: "-".join(given) if isinstance(given, dict) else "",
 )

@@ -29,10 +29,10 @@ def test_names_removed_or_of_another_type_are_reported() -> None:
     """A restarted kernel has nothing; one with another epoch is a different one."""
     assert [one.text for one in after(HeldKernel(epoch=1, names={"n": ("str", "")})).deviations] == [
         "main: names are gone: data, f",
-        "main: names have another type: n",
+        "main: names have an unexpected type: n",
     ]
     for other in (HeldKernel(epoch=2, names=NAMES), None):
-        assert [one.text for one in after(other).deviations] == ["main is not the one that was captured"]
+        assert [one.text for one in after(other).deviations] == ["main differs from the captured one"]
 
 
 def test_a_busy_kernel_is_not_compared() -> None:

@@ -53,7 +53,7 @@ def test_on_the_same_machine_everything_is_possible() -> None:
         ({"xfeatures": 0x2E5, "xsave_bytes": 2440}, "registers take 2440 bytes here"),
         ({"page_bytes": 65536}, "in pages of 4096 bytes, this kernel's have 65536"),
         ({"kernel": "6.1.0-40-amd64"}, "this kernel (6.1.0-40-amd64) is older"),
-        ({"criu": "4.2.1"}, "written by CRIU 4.3, which CRIU 4.2.1 may not understand"),
+        ({"criu": "4.2.1"}, "written by CRIU 4.3, which CRIU 4.2.1 possibly cannot read"),
         ({"has": ["seccomp"]}, "this kernel lacks time_namespace"),
         ({"vdso": MOVED}, "call __vdso_getrandom in their kernel's vDSO"),
         ({"arch": "aarch64"}, "its processes are of a x86_64 machine, this is aarch64"),

@@ -138,7 +138,7 @@ def test_names_of_a_kernel() -> None:
     )
     assert [one.text for one in found] == [
         "main: names are gone: a",
-        "main: names have another type: b",
+        "main: names have an unexpected type: b",
     ]
 
 

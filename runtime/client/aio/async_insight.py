@@ -45,7 +45,7 @@ class AsyncInsight:
         disk: bool = False,
         since: str | None = None,
     ) -> Pulse:
-        """Return what is going on now: processes, files, sockets, terminals, kernels, limits."""
+        """Return the current activity: processes, files, sockets, terminals, kernels, limits."""
         from holdfast.runtime.client import insight_values
 
         told = await self._look(
@@ -116,7 +116,7 @@ class AsyncInsight:
         return insight_values.drift(await self._look("drift", since=since, everything=everything))
 
     async def check(self) -> Survivability:
-        """Return what would survive a capture, what copies would find closed, and what blocks one."""
+        """Return the resources that survive a capture, are closed in copies, or block a capture."""
         from holdfast.runtime.client import insight_values
 
         return insight_values.survivability(await self._look("check", own=True))
@@ -132,7 +132,7 @@ class AsyncNetwork:
     _session: str
 
     async def network(self) -> Reach:
-        """Return what the session can reach, and what it was refused lately."""
+        """Return the hosts that the session can reach, and recent refusals."""
         from holdfast.runtime.client import insight_values
 
         return insight_values.reach(await self._transport.ask(HttpCall("GET", self._network)))
@@ -162,7 +162,7 @@ class AsyncNetwork:
         return self
 
     async def allow(self, *places: str) -> Self:
-        """Let the session reach HOST:PORT as well: at once if it runs, else when it is resumed."""
+        """Let the session also reach HOST:PORT: immediately if it runs, else when it is resumed."""
         return await self.change_network(allow=places)
 
     async def disallow(self, *places: str) -> Self:

@@ -38,7 +38,7 @@ class AsyncRunningProgram:
         return f"<RunningProgram {self.id}>"
 
     async def info(self) -> ProgramInfo:
-        """Return what the session reports of it now."""
+        """Return its current state, as the session reports it."""
         return ProgramInfo.of(client_values.table(await self._transport.ask(HttpCall("GET", self._place()))))
 
     async def wait(
@@ -164,7 +164,7 @@ class AsyncJob:
         return f"<Job {self.id}>"
 
     async def info(self) -> JobInfo:
-        """Return what the session reports of it now."""
+        """Return its current state, as the session reports it."""
         return client_values.job_info(await self._transport.ask(HttpCall("GET", self._place())))
 
     async def wait(
@@ -187,7 +187,7 @@ class AsyncJob:
         return await self._transport.result(call)
 
     async def output(self, offset: int = 0) -> bytes:
-        """Return what it wrote to its terminal so far, from an offset; a negative one counts from the end."""
+        """Return its terminal output so far, from an offset; a negative one counts from the end."""
         pieces: list[bytes] = []
         await self.follow(on_bytes=pieces.append, offset=offset, follow=False)
         return b"".join(pieces)

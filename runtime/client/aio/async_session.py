@@ -149,7 +149,7 @@ class AsyncSession(AsyncNetwork, AsyncShell):
 
     @property
     def labels(self) -> dict[str, str]:
-        """The labels that callers gave it, pairs of a key and a text. A copy has no labels."""
+        """The labels that callers gave it, pairs of a key and a text. A copy does not have labels."""
         return dict(client_values.table(self._told.get("labels") or {}))
 
     async def set_labels(self, labels: Mapping[str, str] | Sequence[str]) -> Self:
@@ -186,7 +186,7 @@ class AsyncSession(AsyncNetwork, AsyncShell):
         return AsyncTerminal(self._transport, self.id, shell)
 
     async def shell(self, name: str = defaults.MAIN) -> ShellInfo:
-        """Return what the supervisor reports of a shell."""
+        """Return the state of a shell, as the supervisor reports it."""
         return await self.terminal_of(name).info()
 
     async def send(self, text: str | bytes, *, shell: str = defaults.MAIN) -> None:
@@ -215,7 +215,7 @@ class AsyncSession(AsyncNetwork, AsyncShell):
         cols: int | None = None,
         apart: bool = False,
     ) -> AsyncJob:
-        """Start a command outside the shell, on a terminal of its own, where it continues by itself."""
+        """Start a command outside the shell, on a terminal of its own, where it continues independently."""
         return await async_programs.started(
             self._transport,
             self.id,

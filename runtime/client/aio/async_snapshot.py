@@ -207,7 +207,7 @@ class AsyncSnapshot:
         return insight_values.ladder(await self._ask("GET", "fits"))
 
     async def recorded(self) -> list[Recorded]:
-        """Return what was run up to the snapshot since its processes began, as far as that is known."""
+        """Return the commands up to the snapshot since its processes began, as far as they are known."""
         from holdfast.runtime.client import insight_values
 
         told = client_values.tables(await self._ask("GET", "commands"))

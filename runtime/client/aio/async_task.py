@@ -29,7 +29,7 @@ class AsyncTask:
         self._transport, self._session = transport, session
 
     async def record(self) -> TaskRecord | None:
-        """Return the record; None if the session has no task."""
+        """Return the record; None if the session does not have a task."""
         told = await self._look()
         return None if told is None else insight_values.record(told)
 

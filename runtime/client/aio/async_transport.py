@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any, TypeVar
@@ -81,6 +82,15 @@ class AsyncTransport:
         self, call: HttpCall, content: AsyncIterable[bytes] | bytes | None, headers: dict[str, str]
     ) -> Any:
         self._check()
+        sys.audit("holdfast.asks", id(call), "server", f"{call.method} {call.path}")
+        try:
+            return await self._received(call, content, headers)
+        finally:
+            sys.audit("holdfast.answered", id(call))
+
+    async def _received(
+        self, call: HttpCall, content: AsyncIterable[bytes] | bytes | None, headers: dict[str, str]
+    ) -> Any:
         if self._watcher is not None and call.method != "GET" and isinstance(content, bytes | None):
             return await self._watched(call, content, headers, StepLines(self._watcher))
         try:
@@ -129,7 +139,7 @@ class AsyncTransport:
         async for _ in self.heard(call):
             pass
         if call.result is None:
-            raise ProtocolError("cannot understand the server: the call has no result")
+            raise ProtocolError("cannot understand the server: the call ended without a result")
         return call.result
 
     async def heard(self, call: ChannelCall[Any]) -> AsyncGenerator[None]:

@@ -46,7 +46,7 @@ class RemoteInsight:
         disk: bool = False,
         since: str | None = None,
     ) -> Pulse:
-        """Return what is going on now: processes, files, sockets, terminals, kernels, limits."""
+        """Return the current activity: processes, files, sockets, terminals, kernels, limits."""
         from holdfast.runtime.client import insight_values
 
         told = self._look(
@@ -117,7 +117,7 @@ class RemoteInsight:
         return insight_values.drift(self._look("drift", since=since, everything=everything))
 
     def check(self) -> Survivability:
-        """Return what would survive a capture, what copies would find closed, and what blocks one."""
+        """Return the resources that survive a capture, are closed in copies, or block a capture."""
         from holdfast.runtime.client import insight_values
 
         return insight_values.survivability(self._look("check", own=True))
@@ -133,7 +133,7 @@ class RemoteNetwork:
     _session: str
 
     def network(self) -> Reach:
-        """Return what the session can reach, and what it was refused lately."""
+        """Return the hosts that the session can reach, and recent refusals."""
         from holdfast.runtime.client import insight_values
 
         return insight_values.reach(self._transport.ask(HttpCall("GET", self._network)))
@@ -163,7 +163,7 @@ class RemoteNetwork:
         return self
 
     def allow(self, *places: str) -> Self:
-        """Let the session reach HOST:PORT as well: at once if it runs, else when it is resumed."""
+        """Let the session also reach HOST:PORT: immediately if it runs, else when it is resumed."""
         return self.change_network(allow=places)
 
     def disallow(self, *places: str) -> Self:

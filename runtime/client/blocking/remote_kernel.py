@@ -131,7 +131,7 @@ class RemoteKernels:
         return tuple(KernelSpecInfo.of(each) for each in client_values.tables(told))
 
     def open(self, name: str, *, spec: str = PYTHON, cwd: str | None = None) -> KernelInfo:
-        """Open a kernel, or return the one of that name that is open already."""
+        """Open a kernel, or return the open kernel with that name."""
         body = given(name=name, spec=spec, cwd=cwd)
         call = HttpCall("POST", place("sessions", self._session, "kernels"), body=body)
         return KernelInfo.of(client_values.table(self._transport.ask(call)))

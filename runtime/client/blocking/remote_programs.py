@@ -39,7 +39,7 @@ class RemoteRunningProgram:
         return f"<RunningProgram {self.id}>"
 
     def info(self) -> ProgramInfo:
-        """Return what the session reports of it now."""
+        """Return its current state, as the session reports it."""
         return ProgramInfo.of(client_values.table(self._transport.ask(HttpCall("GET", self._place()))))
 
     def wait(
@@ -165,7 +165,7 @@ class RemoteJob:
         return f"<Job {self.id}>"
 
     def info(self) -> JobInfo:
-        """Return what the session reports of it now."""
+        """Return its current state, as the session reports it."""
         return client_values.job_info(self._transport.ask(HttpCall("GET", self._place())))
 
     def wait(
@@ -188,7 +188,7 @@ class RemoteJob:
         return self._transport.result(call)
 
     def output(self, offset: int = 0) -> bytes:
-        """Return what it wrote to its terminal so far, from an offset; a negative one counts from the end."""
+        """Return its terminal output so far, from an offset; a negative one counts from the end."""
         pieces: list[bytes] = []
         self.follow(on_bytes=pieces.append, offset=offset, follow=False)
         return b"".join(pieces)

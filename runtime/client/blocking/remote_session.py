@@ -150,7 +150,7 @@ class RemoteSession(RemoteNetwork, RemoteShell):
 
     @property
     def labels(self) -> dict[str, str]:
-        """The labels that callers gave it, pairs of a key and a text. A copy has no labels."""
+        """The labels that callers gave it, pairs of a key and a text. A copy does not have labels."""
         return dict(client_values.table(self._told.get("labels") or {}))
 
     def set_labels(self, labels: Mapping[str, str] | Sequence[str]) -> Self:
@@ -187,7 +187,7 @@ class RemoteSession(RemoteNetwork, RemoteShell):
         return RemoteTerminal(self._transport, self.id, shell)
 
     def shell(self, name: str = defaults.MAIN) -> ShellInfo:
-        """Return what the supervisor reports of a shell."""
+        """Return the state of a shell, as the supervisor reports it."""
         return self.terminal_of(name).info()
 
     def send(self, text: str | bytes, *, shell: str = defaults.MAIN) -> None:
@@ -216,7 +216,7 @@ class RemoteSession(RemoteNetwork, RemoteShell):
         cols: int | None = None,
         apart: bool = False,
     ) -> RemoteJob:
-        """Start a command outside the shell, on a terminal of its own, where it continues by itself."""
+        """Start a command outside the shell, on a terminal of its own, where it continues independently."""
         return remote_programs.started(
             self._transport,
             self.id,

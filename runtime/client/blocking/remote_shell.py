@@ -195,11 +195,11 @@ class RemoteTerminal:
             raise missing(name) if not name.startswith("_") else AttributeError(name)
 
     def info(self) -> ShellInfo:
-        """Return what the supervisor reports of the shell."""
+        """Return the state of the shell, as the supervisor reports it."""
         return shell_told(self._ask("GET"))
 
     def screen(self) -> Screen:
-        """Return what the terminal shows now."""
+        """Return the current screen of the terminal."""
         return client_values.screen(self._ask("GET", "screen"))
 
     def send(self, text: str | bytes) -> None:
@@ -211,7 +211,7 @@ class RemoteTerminal:
         self._ask("POST", "input", keys=list(names))
 
     def lease(self) -> Lease:
-        """Return who may type into the shell, and who is attached."""
+        """Return the holder of the shell, and the attached viewers."""
         return Lease.model_validate(self._ask("GET", "lease"))
 
     def take(self, seconds: float | None = None, *, force: bool = False) -> Lease:
@@ -271,12 +271,12 @@ class RemoteShells:
         return tuple(shell_told(each) for each in client_values.tables(told))
 
     def open(self, name: str, *, rows: int | None = None, cols: int | None = None) -> ShellInfo:
-        """Open a shell, or return the one of that name that is open already."""
+        """Open a shell, or return the open shell with that name."""
         body = given(name=name, rows=rows, cols=cols)
         call = HttpCall("POST", place("sessions", self._session, "shells"), body=body)
         return shell_told(self._transport.ask(call))
 
     def close(self, name: str, *, force: bool = False) -> None:
-        """End a shell and what has its terminal; with `force` also if a command runs in it."""
+        """End a shell and the processes on its terminal; with `force` also if a command runs in it."""
         path = place("sessions", self._session, "shells", name)
         self._transport.ask(HttpCall("DELETE", path, {"force": force}))

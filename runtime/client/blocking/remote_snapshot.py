@@ -208,7 +208,7 @@ class RemoteSnapshot:
         return insight_values.ladder(self._ask("GET", "fits"))
 
     def recorded(self) -> list[Recorded]:
-        """Return what was run up to the snapshot since its processes began, as far as that is known."""
+        """Return the commands up to the snapshot since its processes began, as far as they are known."""
         from holdfast.runtime.client import insight_values
 
         told = client_values.tables(self._ask("GET", "commands"))

@@ -30,7 +30,7 @@ class RemoteTask:
         self._transport, self._session = transport, session
 
     def record(self) -> TaskRecord | None:
-        """Return the record; None if the session has no task."""
+        """Return the record; None if the session does not have a task."""
         told = self._look()
         return None if told is None else insight_values.record(told)
 

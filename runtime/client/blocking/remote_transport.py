@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import sys
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -82,6 +83,15 @@ class RemoteTransport:
         self, call: HttpCall, content: Iterable[bytes] | bytes | None, headers: dict[str, str]
     ) -> Any:
         self._check()
+        sys.audit("holdfast.asks", id(call), "server", f"{call.method} {call.path}")
+        try:
+            return self._received(call, content, headers)
+        finally:
+            sys.audit("holdfast.answered", id(call))
+
+    def _received(
+        self, call: HttpCall, content: Iterable[bytes] | bytes | None, headers: dict[str, str]
+    ) -> Any:
         if self._watcher is not None and call.method != "GET" and isinstance(content, bytes | None):
             return self._watched(call, content, headers, StepLines(self._watcher))
         try:
@@ -130,7 +140,7 @@ class RemoteTransport:
         for _ in self.heard(call):
             pass
         if call.result is None:
-            raise ProtocolError("cannot understand the server: the call has no result")
+            raise ProtocolError("cannot understand the server: the call ended without a result")
         return call.result
 
     def heard(self, call: ChannelCall[Any]) -> Generator[None]:

@@ -156,7 +156,7 @@ _SWITCHES = (
     _Switch("kernel.dmesg_restrict", 1, "hides the kernel's messages, which reveal addresses and devices"),
     _Switch("kernel.unprivileged_bpf_disabled", 1, "keeps the BPF verifier, a frequent target, from users"),
     _Switch("kernel.perf_event_paranoid", 2, "keeps kernel profiling from users"),
-    _Switch("kernel.yama.ptrace_scope", 1, "a process may trace its own children only"),
+    _Switch("kernel.yama.ptrace_scope", 1, "a process can trace its own children only"),
 )
 
 
@@ -200,7 +200,7 @@ def _runtimes(facts: MachineFacts) -> Iterator[PostureFinding]:
         yield PostureFinding(
             "runtime",
             "weak",
-            f"{default} by default: snapshots there have no files of a session, and no processes",
+            f"{default} by default: snapshots there contain neither files nor processes of a session",
             why,
             '"default-runtime": "runc" in /etc/docker/daemon.json (docs/decisions/0023)',
         )
@@ -261,7 +261,7 @@ def _exposed(facts: MachineFacts) -> Iterator[PostureFinding]:
 
 
 def _live_restore(facts: MachineFacts) -> Iterator[PostureFinding]:
-    why = "sessions outlive a restart of the engine, so that security updates need not wait"
+    why = "sessions outlive a restart of the engine, so that security updates do not have to wait"
     if facts.engine.live_restore:
         yield PostureFinding("live-restore", "ok", "on", why)
     else:
@@ -271,7 +271,7 @@ def _live_restore(facts: MachineFacts) -> Iterator[PostureFinding]:
 
 
 def _network(facts: MachineFacts) -> Iterator[PostureFinding]:
-    why = "keeps sessions from each other and from what is not theirs to reach"
+    why = "keeps sessions from each other and from hosts that they must not reach"
     if facts.network is None:
         yield PostureFinding("sessions' network", "weak", "not known", why, "`holdfast doctor`")
     else:
@@ -281,7 +281,7 @@ def _network(facts: MachineFacts) -> Iterator[PostureFinding]:
 
 
 def _images(facts: MachineFacts) -> Iterator[PostureFinding]:
-    why = "what runs as init in sessions, and what captures and restores them"
+    why = "the first process of sessions, and the program that captures and restores them"
     missing = [tag for tag, ready in facts.images.items() if not ready]
     criu = f"; CRIU {facts.criu}" if facts.criu else ""
     if missing:

@@ -48,7 +48,7 @@ class TerminalCall:
                 self._link.type(data)
 
     def resize(self, rows: int, cols: int) -> None:
-        """Report another size of the client's terminal."""
+        """Report a new size of the client's terminal."""
         with self._lock:
             self._args |= {"rows": rows, "cols": cols}
             if self._link is not None:
@@ -100,7 +100,7 @@ class FarTerminal:
         self._wake()
 
     def resize(self, rows: int, cols: int) -> None:
-        """Note another size."""
+        """Note a new size."""
         with self._lock:
             self._size, self._resized = (rows, cols), True
         self._wake()
@@ -113,18 +113,18 @@ class FarTerminal:
             self._wake_in = self._wake_out = -1
 
     def descriptors(self) -> Sequence[int]:
-        """Return what to wait for."""
+        """Return the descriptor to wait for."""
         return (self._wake_in,)
 
     def typed(self, ready: Collection[int]) -> bytes | None:
-        """Return what was typed since the last time."""
+        """Return the input since the last time."""
         with self._lock:
             data = bytes(self._typed)
             self._typed.clear()
         return data or None
 
     def resized(self, ready: Collection[int]) -> bool:
-        """Return whether it has another size since the last time."""
+        """Return whether its size changed since the last time."""
         if self._wake_in in ready:
             os.read(self._wake_in, 4096)
         with self._lock:

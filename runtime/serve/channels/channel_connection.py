@@ -29,7 +29,7 @@ class CreditGate:
         self._left = False
 
     def pass_on(self, size: int) -> bool:
-        """Wait until there is credit, and use it; false if the channel was closed meanwhile."""
+        """Wait until there is credit, and use it; false if the channel was closed in the meantime."""
         with self._changed:
             while self._credit <= 0 and not self._left:
                 self._changed.wait()
@@ -37,7 +37,7 @@ class CreditGate:
             return not self._left
 
     def grant(self, size: int) -> None:
-        """Give credit, up to the most that a channel may have."""
+        """Give credit, up to the limit of a channel."""
         with self._changed:
             self._credit = min(self._credit + size, MOST_CREDIT)
             self._changed.notify_all()
@@ -172,7 +172,7 @@ class _Channel:
             InvalidArgument: it is another one.
         """
         if not isinstance(self.call, Typed):
-            raise InvalidArgument("cannot type there: the channel has no terminal")
+            raise InvalidArgument("cannot type there: the channel is not a terminal's")
         return self.call
 
     def leave(self) -> None:
@@ -185,7 +185,7 @@ def _made(message: OpenMessage) -> Made:
     """Return the call that a message asks for.
 
     Raises:
-        InvalidArgument: there is no such call, or its arguments are not valid.
+        InvalidArgument: the call does not exist, or its arguments are not valid.
     """
     if message.call not in CALLS:
         raise InvalidArgument(f"cannot call {message.call}: there are {', '.join(CALLS)}")

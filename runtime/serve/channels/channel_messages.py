@@ -1,4 +1,4 @@
-"""Messages of a WebSocket: what a client may send, and what it gets.  Pure.
+"""Messages of a WebSocket, in both directions.  Pure.
 
 A message is a JSON object in a text frame. The client opens channels, by numbers of its choice; everything
 about a channel has its number. Output comes only as far as the client has given credit for it.
@@ -26,7 +26,7 @@ Number = Annotated[int, Field(ge=1, lt=2**31)]
 
 
 class OpenMessage(RequestBody):
-    """Opens a channel with a call in a session; `args` are those of the call."""
+    """Opens a channel with a call in a session; `args` are the arguments of the call."""
 
     open: Number
     call: Annotated[str, Field(min_length=1, max_length=40)]
@@ -88,7 +88,7 @@ def parse(text: str) -> Message:
     """Parse what a client sent.
 
     Raises:
-        InvalidArgument: it is no message.
+        InvalidArgument: it is not a message.
     """
     try:
         found = json.loads(text)
@@ -105,7 +105,7 @@ def parse(text: str) -> Message:
 
 
 def wrong(error: ValidationError) -> str:
-    """Return what is wrong with a value, in one line."""
+    """Return the fault of a value, in one line."""
     found = error.errors(include_input=False)[:3]
     said = [f"{'.'.join(map(str, each['loc'])) or 'it'}: {each['msg']}" for each in found]
     return plain("; ".join(said), 400)

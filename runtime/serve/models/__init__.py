@@ -1,1 +1,1 @@
-"""What requests may say and what answers have, as the OpenAPI document describes them."""
+"""The forms of requests and answers, as the OpenAPI document describes them."""

@@ -1,4 +1,4 @@
-"""Bodies of answers: what the library returns, in JSON. Most have the fields of a class of values.
+"""Bodies of answers: the results of the library, in JSON. Most have the fields of a class of values.
 
 Offsets are positions in an output, times are in Unix seconds unless they are texts. Those who know the values
 decide what is in an answer; how it is computed is not known here.
@@ -35,12 +35,12 @@ from holdfast.snapshots.survivability import Resource, Survivability
 
 @answer_of(State, optional=True)
 class StateAnswer(AnswerBody):
-    """What a shell or kernel does, and the process that explains it."""
+    """The state of a shell or kernel, and the process that explains it."""
 
 
 @answer_of(ExecResult)
 class ExecAnswer(AnswerBody):
-    """The outcome of a command, or what it waits for, or that it runs.
+    """The outcome of a command, or its question, or the note that it runs.
 
     `output_base64` has the output's bytes if they are not UTF-8. Offsets are positions in the shell's output.
     """
@@ -73,7 +73,7 @@ class CellFailure(AnswerBody):
 
 @answer_of(CellResult)
 class CellAnswer(AnswerBody):
-    """The outcome of a cell, or what it asks, or that it runs; `result` is its value as text."""
+    """The outcome of a cell, or its question, or that it runs; `result` is its value as text."""
 
     status: Literal["ok", "error", "interrupted", "died", "timeout", "restarted", "waiting", "running"]
     result: str | None
@@ -87,12 +87,12 @@ class JobAnswer(AnswerBody):
 
 @answer_of(ProgramInfo)
 class ProgramAnswer(AnswerBody):
-    """A program, running or ended; `stdout` and `stderr` count bytes it wrote, `accepted` those it read."""
+    """A program, running or ended; `stdout` and `stderr` count bytes written, `accepted` bytes read."""
 
 
 @answer_of(ProgramResult)
 class ProgramResultAnswer(AnswerBody):
-    """How a program ended, and what it wrote; the bytes in base64 if they are not UTF-8."""
+    """The end of a program, and its output; the bytes in base64 if they are not UTF-8."""
 
     id: str
     exit_code: int | None
@@ -138,15 +138,15 @@ class KernelSpecAnswer(AnswerBody):
 
 @answer_of(Screen)
 class ScreenAnswer(AnswerBody):
-    """What a terminal shows: lines without trailing blanks; the cursor as row and column from 0."""
+    """The screen of a terminal: lines without trailing blanks; the cursor as row and column from 0."""
 
     cursor: Annotated[list[int], Field(min_length=2, max_length=2)]
 
 
 class RecordingAnswer(AnswerBody):
-    """A part of what a terminal showed: offsets of its output, and the size of the terminal where it begins.
+    """A part of a terminal's recording: offsets of its output, and the size of the terminal where it begins.
 
-    `kept_start` and `kept_end` are those of all that is kept; `missing` bytes at the beginning of the part
+    `kept_start` and `kept_end` are those of all kept output; `missing` bytes at the beginning of the part
     are not. `begun` is in Unix seconds.
     """
 
@@ -168,19 +168,19 @@ class CastEventAnswer(AnswerBody):
 
 @answer_of(SessionFile, without=("attributes",))
 class FileAnswer(AnswerBody):
-    """What is at a path. `mode` is octal; `version` differs when the content may have changed."""
+    """The file at a path. `mode` is octal; `version` differs when the content has possibly changed."""
 
     mode: str
 
 
 @answer_of(FoundFile, optional=True)
 class FoundAnswer(AnswerBody):
-    """What a search has found: a file, or one line of one."""
+    """A result of a search: a file, or a line in a file."""
 
 
 @answer_of(Copied)
 class CopiedAnswer(AnswerBody):
-    """What was unpacked: counts, and what was left out, by path."""
+    """The result of unpacking: counts, and omitted entries by path."""
 
 
 class ReplacedAnswer(AnswerBody):
@@ -225,14 +225,14 @@ class SessionAnswer(AnswerBody):
 
 @answer_of(Reach)
 class ReachAnswer(AnswerBody):
-    """What a session can reach, and what it was refused lately."""
+    """The hosts that a session can reach, and its recent refusals."""
 
     refused: list[dict[str, Any]]
     secrets: dict[str, list[str]]
 
 
 class SnapshotAnswer(AnswerBody):
-    """A snapshot. `bytes` are those that it alone takes on this machine."""
+    """A snapshot. `bytes` is the space that it alone takes on this machine."""
 
     id: str
     name: str
@@ -248,7 +248,7 @@ class SnapshotAnswer(AnswerBody):
     pinned: bool
     template: bool
     details: dict[str, Any]
-    """What was recorded of the capture: seconds, bytes of memory, who took it."""
+    """Facts about the capture: seconds, bytes of memory, the actor."""
 
 
 @answer_of(Rung)
@@ -258,14 +258,14 @@ class RungAnswer(AnswerBody):
 
 @answer_of(Ladder)
 class LadderAnswer(AnswerBody):
-    """What is possible with a snapshot on the server's machine, best first."""
+    """The rungs that the server's machine offers for a snapshot, best first."""
 
     best: Literal["live", "commands", "files"] | None
 
 
 @answer_of(Recorded)
 class RecordedAnswer(AnswerBody):
-    """A command, cell or job that was run; `typed` is its input, with null for what was hidden."""
+    """A command, cell or job that was run; `typed` is its input, with null for hidden parts."""
 
 
 @answer_of(Rewound, without=("session",))
@@ -281,7 +281,7 @@ class RewoundAnswer(AnswerBody):
 
 @answer_of(Resource)
 class ResourceAnswer(AnswerBody):
-    """One thing a session has, and what a capture does to it."""
+    """A resource of a session, and the effect of a capture on it."""
 
     verdict: str
     reason: str
@@ -291,7 +291,7 @@ class ResourceAnswer(AnswerBody):
 
 @answer_of(Survivability, without=("resources",))
 class CheckAnswer(AnswerBody):
-    """What would survive a capture."""
+    """The resources that would survive a capture."""
 
     blocks: int
     reset: int
@@ -301,7 +301,7 @@ class CheckAnswer(AnswerBody):
 
 @answer_of(Run)
 class RunAnswer(AnswerBody):
-    """One run. `output` has the lines of the first run of each kind; `names` are those of its copy."""
+    """One run. `output` has the lines of the first run of each kind; `names` are the names in its copy."""
 
     status: str
 
@@ -329,7 +329,7 @@ class SpreadAnswer(AnswerBody):
 
 @answer_of(TaskVerdict)
 class TaskVerdictAnswer(AnswerBody):
-    """What came out of a verification or an attempt, and the record after it."""
+    """The result of a verification or an attempt, and the record after it."""
 
     record: dict[str, Any]
     failure: dict[str, str] | None
@@ -368,12 +368,12 @@ class StatedActionAnswer(AnswerBody):
 
 @answer_of(RedoneAction)
 class RedoneActionAnswer(AnswerBody):
-    """An action, and what became of it."""
+    """An action, and its outcome."""
 
 
 @answer_of(Redo)
 class RedoAnswer(AnswerBody):
-    """What was repeated, in which session; `left`: how many actions were not reached."""
+    """The repeated actions and their session; `left`: how many actions were not reached."""
 
     complete: bool
 

@@ -104,7 +104,7 @@ def _in_json(form: Any) -> Any:
 
 
 class ErrorBody(AnswerBody):
-    """An error: a stable code, a line for people, and what to do about it."""
+    """An error: a stable code, a line for people, and a remedy."""
 
     code: str
     message: str

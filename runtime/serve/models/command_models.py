@@ -1,4 +1,4 @@
-"""Commands, cells, programs and jobs: what is asked, and how it ended."""
+"""Commands, cells, programs and jobs: requests, and outcomes."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ class AnswerRequest(RequestBody):
 
 
 class InterruptRequest(RequestBody):
-    """What to interrupt: what runs in a shell, or one command only."""
+    """The target of an interrupt: the foreground of a shell, or one command only."""
 
     shell: Part = defaults.MAIN
     command_id: Annotated[str, Field(min_length=1, max_length=80)] | None = None
@@ -115,7 +115,7 @@ class CellRequest(RequestBody):
 
 
 class CellAnswerRequest(RequestBody):
-    """A line for a cell that asks for one; `seq` is that of the result which said so."""
+    """A line for a cell that asks for one; `seq` is taken from the result with the question."""
 
     text: Annotated[str, Field(max_length=1 << 20)]
     seq: Annotated[int, Field(ge=0, lt=2**53)] = 0

@@ -48,7 +48,7 @@ class ModeRequest(RequestBody):
 
 
 class ReplaceRequest(RequestBody):
-    """A text of a file, and what is to be in its place wherever it is."""
+    """A text to replace in a file, wherever it occurs, and its replacement."""
 
     path: PathField
     old: Annotated[str, Field(min_length=1, max_length=1 << 20)]
@@ -72,7 +72,7 @@ class WholeFile(RequestBody):
 
     @property
     def content(self) -> bytes | str:
-        """What is to be written."""
+        """The content to write."""
         return base64.b64decode(self.base64) if self.base64 is not None else str(self.text)
 
 

@@ -1,4 +1,4 @@
-"""Sessions, their shells, and what they can reach."""
+"""Sessions, their shells, and their network rules."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class PolicyFields(RequestBody):
 
 
 class LabelsRequest(RequestBody):
-    """The labels of a session, in place of those it has."""
+    """The labels of a session, which replace its present ones."""
 
     labels: Labels
 
@@ -77,7 +77,7 @@ _ChosenOptions: Any = create_model("_ChosenOptions", __base__=RequestBody, **_OP
 class SessionRequest(_ChosenOptions):  # type: ignore[misc]  # its fields are those of SessionOptions
     """A new session, as `Holdfast.new` takes it. With `template` it starts from that.
 
-    Sizes and numbers may be texts (`1.5g`), and variables a list of `KEY=VALUE`, as there.
+    Sizes and numbers can be texts (`1.5g`), and variables a list of `KEY=VALUE`, as there.
     """
 
     name: Name | None = None
@@ -87,7 +87,7 @@ class SessionRequest(_ChosenOptions):  # type: ignore[misc]  # its fields are th
     policy: PolicyFields | None = None
 
     def options(self) -> dict[str, Any]:
-        """Return what was asked for, as `Holdfast.new` takes it."""
+        """Return the options of the request, as `Holdfast.new` takes them."""
         found: dict[str, Any] = self.model_dump(exclude_none=True, exclude={"policy", "warm"})
         return found | ({"warm": True} if self.warm else {})
 
@@ -101,7 +101,7 @@ class ShellRequest(RequestBody):
 
 
 class LeaseRequest(RequestBody):
-    """What to do with the right to type into a shell; `to` is an actor, for `give`."""
+    """A change of the right to type into a shell; `to` is an actor, for `give`."""
 
     action: Literal["take", "return", "give"]
     seconds: Seconds | None = None
@@ -110,7 +110,7 @@ class LeaseRequest(RequestBody):
 
 
 class KernelRequest(RequestBody):
-    """A kernel to be opened; `spec` is which of those that the image has."""
+    """A kernel to be opened; `spec` names one of the image's kernel specs."""
 
     name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]{0,39}$")]
     spec: Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]{1,100}$")] = "python3"
@@ -118,7 +118,7 @@ class KernelRequest(RequestBody):
 
 
 class NetworkRequest(RequestBody):
-    """Changes of what a session can reach, made in one step."""
+    """Changes of the network rules of a session, made in one step."""
 
     network: Literal["internet", "open"] | None = None
     allow: Annotated[list[Place], Field(max_length=200, default_factory=list)]

@@ -10,7 +10,7 @@ from holdfast.runtime.serve.models.base_models import TEXT, Name, Patient, Reque
 from holdfast.runtime.task.task_record import MOST_PROFILES, ProfileName
 
 Line = Annotated[str, Field(max_length=4000, pattern=TEXT)]
-"""A text that may be empty: then there is none any more."""
+"""A text; an empty one removes it."""
 Words = Annotated[str, Field(min_length=1, max_length=4000, pattern=TEXT)]
 Whole = Annotated[str, Field(max_length=256 << 10, pattern=TEXT)]
 """A plan, or a record as Markdown or JSON."""
@@ -20,7 +20,7 @@ EntryNumber = Annotated[str, Field(pattern=r"^#[1-9][0-9]{0,15}$")]
 
 
 class TaskSetRequest(RequestBody):
-    """The goal, which begins a task, the resume point, and what must hold for every successor."""
+    """The goal, which begins a task, the resume point, and the rules for every successor."""
 
     goal: Words | None = None
     resume_at: Line | None = None
@@ -138,7 +138,7 @@ class DropRequest(RequestBody):
 
 
 class BlockRequest(RequestBody):
-    """What blocks the work, and what would unblock it."""
+    """The cause that blocks the work, and the thing that would unblock it."""
 
     why: Words
     needs: Words
@@ -157,7 +157,7 @@ class CheckpointRequest(RequestBody):
 
 
 class RedoRequest(RequestBody):
-    """What is to be repeated, as `Snapshot.redo` takes it; `timeout` in seconds for each action."""
+    """The actions to repeat, as `Snapshot.redo` takes them; `timeout` in seconds for each action."""
 
     name: Name | None = None
     since: Name | None = None

@@ -89,7 +89,7 @@ async def answer(who: From, session: Ref, body: AnswerRequest) -> Any:
 
 @router.post("/interrupt")
 async def interrupt(who: From, session: Ref, body: InterruptRequest) -> ExecAnswer | None:
-    """Interrupt what runs in a shell, as Ctrl-C does; null if that was no command of `exec`."""
+    """Interrupt the foreground of a shell, as Ctrl-C does; null if it was not a command of `exec`."""
 
     def work(found: Session) -> ExecAnswer | None:
         result = found.interrupt(command_id=body.command_id, patience=body.patience, shell=body.shell)
@@ -113,7 +113,7 @@ async def list_shells(who: From, session: Ref) -> list[ShellAnswer]:
 
 @router.post("/shells", status_code=201)
 async def open_shell(who: From, session: Ref, body: ShellRequest) -> ShellAnswer:
-    """Open a shell, or return the one of that name that is open already."""
+    """Open a shell, or return the open shell with that name."""
     return _shell(
         await who.in_session(
             session, lambda found: found.shells.open(body.name, rows=body.rows, cols=body.cols)
@@ -134,14 +134,14 @@ async def close_shell(
     shell: PartRef,
     force: bool = False,
 ) -> Response:
-    """End a shell and what has its terminal; with `force` also if a command runs in it."""
+    """End a shell and the processes on its terminal; with `force` also if a command runs in it."""
     await who.in_session(session, lambda found: found.shells.close(shell, force=force))
     return Response(status_code=204)
 
 
 @router.get("/shells/{shell}/screen")
 async def screen(who: From, session: Ref, shell: PartRef) -> ScreenAnswer:
-    """Return what the terminal of a shell shows now."""
+    """Return the screen of a shell's terminal."""
     found = await who.in_session(session, lambda each: each.terminal_of(shell).screen())
     return ScreenAnswer.model_validate(as_table(found))
 

@@ -52,7 +52,7 @@ Range = Annotated[
     Header(
         alias="Range",
         max_length=300,
-        description="`bytes=0-99`, or `bytes=100-` to the end. What has another form is ignored.",
+        description="`bytes=0-99`, or `bytes=100-` to the end. Other forms are ignored.",
     ),
 ]
 _RANGE = re.compile(r"bytes=(\d{1,15})-(\d{1,15})?", re.ASCII)
@@ -67,7 +67,7 @@ _TAR: dict[str, Any] = {"application/x-tar": {"schema": {"type": "string", "form
         200: {"content": _BYTES, "description": "The file."},
         206: {"content": _BYTES, "description": "The part of it that `Range` names."},
         304: {"description": "It is as `If-None-Match` says."},
-        416: ERRORS[400] | {"description": "The file has no such part."},
+        416: ERRORS[400] | {"description": "The range is outside of the file."},
     },
 )
 async def read(

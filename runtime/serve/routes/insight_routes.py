@@ -49,7 +49,7 @@ async def pulse(
     part: Annotated[list[PulsePart] | None, Query()] = None,
     files: bool = False,
     pid: Annotated[int | None, Query(ge=1, le=2**22, description="Look closer at this process.")] = None,
-    file: Annotated[FileQuery | None, Query(description="Who has this file open.")] = None,
+    file: Annotated[FileQuery | None, Query(description="Find the processes with this file.")] = None,
     screens: bool = False,
     disk: bool = False,
     since: Moment | None = None,

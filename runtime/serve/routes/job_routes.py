@@ -28,7 +28,7 @@ router = api_router(prefix="/v1/sessions/{session}/jobs", tags=["jobs"], respons
 
 @router.get("")
 async def list_jobs(who: From, session: Ref) -> list[JobAnswer]:
-    """List the jobs, the oldest first; of those that ended, the last 200."""
+    """List the jobs, the oldest first; of ended ones, the last 200."""
     return [_job(each) for each in await who.in_session(session, lambda found: found.jobs())]
 
 

@@ -76,7 +76,7 @@ async def list_kernel_specs(who: From, session: Ref) -> list[KernelSpecAnswer]:
 
 @router.post("/kernels", status_code=201)
 async def open_kernel(who: From, session: Ref, body: KernelRequest) -> KernelAnswer:
-    """Open a kernel, or return the one of that name that is open already."""
+    """Open a kernel, or return the open kernel with that name."""
     return _kernel(
         await who.in_session(
             session, lambda found: found.kernels.open(body.name, spec=body.spec, cwd=body.cwd)

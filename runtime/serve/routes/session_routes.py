@@ -38,7 +38,8 @@ _LABEL = rf"^{session_labels.KEY}(=[^\x00-\x1f\x7f]{{0,{session_labels.LONGEST}}
 Asked = Annotated[
     list[Annotated[str, Field(pattern=_LABEL)]] | None,
     Query(
-        max_length=session_labels.MOST, description="Only those that have all of these: KEY=VALUE, or KEY."
+        max_length=session_labels.MOST,
+        description="Only sessions with all of these: KEY=VALUE, or KEY.",
     ),
 ]
 

@@ -42,6 +42,7 @@ class Home:
     gateway/             rules of sessions with secrets or domains: policies, values of secrets, the authority
     ballast              room that is released when the disk is full, so that things can be removed
     locks/               lock files
+    errors.log           tracebacks of unexpected errors, without secrets
     """
 
     def __init__(self, root: Path | str) -> None:
@@ -199,14 +200,15 @@ class Home:
 
             self._try_filesystem()  # without permissions, chmod would not help
             raise StoreError(
-                f"cannot use state directory {self.root}: others may write to it (mode {mode:04o})",
+                f"cannot use state directory {self.root}: other users can write to it (mode {mode:04o})",
                 hint=f"see what is in it, then `chmod 700 {shlex.quote(str(self.root))}`",
             )
         if mode & 0o077:
             # Only a home, or an empty folder that becomes one, is closed: others may be meant to be read.
             if not self.database.exists() and any(self.root.iterdir()):
                 raise StoreError(
-                    f"cannot use state directory {self.root}: it holds other files, which others may read",
+                    f"cannot use state directory {self.root}: it holds other files, which other "
+                    "users can read",
                     hint="set HOLDFAST_HOME to a new folder",
                 )
             self.root.chmod(0o700)

@@ -19,7 +19,7 @@ from pathlib import Path
 from holdfast.errors import StoreError
 from holdfast.procfs import mount_table
 
-HINT = "set HOLDFAST_HOME to a folder on a local disk (ext4, xfs, btrfs); bundles may be kept anywhere"
+HINT = "set HOLDFAST_HOME to a folder on a local disk (ext4, xfs, btrfs); bundles can be kept anywhere"
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 
 

@@ -84,7 +84,7 @@ class _Database:
                 valid = True
                 yield size, root, transaction
         if not valid:
-            raise Unreadable("it is no such database")
+            raise Unreadable("it is not a bbolt database")
 
     def _page(self, number: int) -> bytes:
         head = os.pread(self._descriptor, _PAGE.size, number * self._size)

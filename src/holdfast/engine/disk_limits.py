@@ -33,7 +33,7 @@ def fault(info: Mapping[str, Any], mountinfo: bytes) -> str:
     below = dict(item for item in info.get("DriverStatus") or () if len(item) == 2)
     kind = str(below.get("Backing Filesystem", "?"))
     if driver != "overlay2" or kind != "xfs":
-        return f"its storage, {driver} on {kind}, has no quotas"
+        return f"its storage, {driver} on {kind}, does not support quotas"
     options = _options(mountinfo, str(info.get("DockerRootDir", "/")))
     return "" if options & {"pquota", "prjquota"} else "its xfs is not mounted with `pquota`"
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import socket
+import sys
 from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
@@ -45,10 +46,10 @@ def connected(place: EnginePlace) -> docker.DockerClient:
         if not settings.get("tls") and not direct:
             asking = sdk.DockerClient(**settings, timeout=ANSWER_SECONDS)  # it asks for the version
             asking.api.timeout = TIMEOUT_SECONDS
-            return asking
+            return _audited(asking)
         version = _offered(settings, direct=direct)
         made = sdk.DockerClient(**settings, version=version, timeout=TIMEOUT_SECONDS)
-        return _trusting(made, direct=direct)
+        return _audited(_trusting(made, direct=direct))
 
 
 def require_here(place: EnginePlace) -> None:
@@ -109,6 +110,23 @@ def _trusting(client: docker.DockerClient, *, direct: bool) -> docker.DockerClie
 
     client.api.trust_env = False
     client.api.proxies = {} if direct else requests.utils.get_environ_proxies(client.api.base_url)
+    return client
+
+
+def _audited(client: docker.DockerClient) -> docker.DockerClient:
+    """Have a client raise an audit event for each request, without its query, and for its answer."""
+    api: Any = client.api
+    send = api.send
+
+    def audited(request: Any, **options: Any) -> Any:
+        path = request.path_url.partition("?")[0]
+        sys.audit("holdfast.asks", id(request), "engine", f"{request.method} {path}")
+        try:
+            return send(request, **options)
+        finally:
+            sys.audit("holdfast.answered", id(request))
+
+    api.send = audited
     return client
 
 

@@ -95,7 +95,7 @@ def _context(folder: Path, name: str) -> EnginePlace:
         host = endpoint.get("Host") or LOCAL
         skips = endpoint.get("SkipTLSVerify") is True
     except FileNotFoundError:
-        raise EngineUnavailable(f"cannot reach Docker: there is no context {shown}", hint=hint) from None
+        raise EngineUnavailable(f"cannot reach Docker: unknown context {shown}", hint=hint) from None
     except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
         raise EngineUnavailable(f"cannot reach Docker: context {shown} cannot be read", hint=hint) from error
     if not isinstance(host, str):

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import socket
+import sys
 
 from holdfast.engine import usual_place
 from holdfast.engine.label_filters import label_filters
@@ -54,12 +55,14 @@ def _get(path: str, target: str) -> bytes:
         ValueError: there is another answer.
     """
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
+        sys.audit("holdfast.asks", id(connection), "engine", f"GET {target.partition('?')[0]}")
         connection.settimeout(PATIENCE)
         connection.connect(path)
         connection.sendall(f"GET {target} HTTP/1.0\r\nHost: localhost\r\n\r\n".encode())
         answer = bytearray()
         while len(answer) < LARGEST and (block := connection.recv(1 << 16)):
             answer += block
+        sys.audit("holdfast.answered", id(connection))
     head, _, body = bytes(answer).partition(b"\r\n\r\n")
     status, *fields = head.lower().split(b"\r\n")
     sizes = [int(value) for name, _, value in (each.partition(b":") for each in fields) if name == _LENGTH]

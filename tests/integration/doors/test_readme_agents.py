@@ -127,6 +127,10 @@ def test_examples_of_clients(server: Served, tmp_path: Path) -> None:
     python = str(SUITES / "e2b-newest" / "bin" / "python")
     said = output([python, str(ROOT / "examples" / "e2b_migration.py")], e2b, tmp_path)
     assert said.endswith("lines: 3\ntimes 2: 12\ntimes 3: 18\n")
+    inspect = {"HOLDFAST_URL": server.url, "HOLDFAST_TOKEN": server.token, "PYTHONPATH": str(ROOT / "src")}
+    python = str(SUITES / "inspect" / "bin" / "python")
+    said = output([python, str(ROOT / "examples" / "inspect_eval.py")], inspect, tmp_path)
+    assert said.endswith("the session: 100\nsuccess: C\n")
 
 
 def output(words: list[str], environment: dict[str, str], place: Path) -> str:

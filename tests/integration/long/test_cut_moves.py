@@ -95,7 +95,7 @@ def test_without_the_answer_it_runs_nowhere_until_another_move_settles_it(
     for verb in (["resume", "work"], ["rewind", "work", held.id], ["move", "work", "elsewhere"]):
         said = cli(*verb)
         assert said.code != 0, verb
-        assert "it may run at there" in said.err, said.err
+        assert "it possibly runs at there" in said.err, said.err
     with Holdfast(hf.home) as again:  # which looks for what was cut short
         assert [each.state for each in again.sessions()] == ["suspended"]
     there.returns()

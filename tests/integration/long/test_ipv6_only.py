@@ -51,7 +51,7 @@ def test_sessions_work_without_ipv4(machine: Machine) -> None:
 
     found = {line["name"]: line for line in json.loads(does("doctor", "--json"))}
     assert found["network"]["ok"]
-    assert "no IPv4 way out" in found["network"]["detail"]
+    assert "over IPv6 only" in found["network"]["detail"]
     does("new", "--name", "work")
     does("exec", "work", "python3 -m http.server --bind ::1 8000 >/dev/null 2>&1 &")
     for place in (f"[{HERE}]", "192.0.2.1"):

@@ -124,8 +124,8 @@ ASKING = {
 }
 SHOWN = {
     "bash": "list\n",
-    "zsh": """*: :(("list":"List this home's keys and those it trusts."))\n""",
-    "fish": "list\tList this home's keys and those it trusts.\n",
+    "zsh": """*: :(("list":"List this home's keys and the trusted keys."))\n""",
+    "fish": "list\tList this home's keys and the trusted keys.\n",
 }
 
 

@@ -131,7 +131,7 @@ def test_bash_has_those_of_the_sandbox_once() -> None:
 
 
 def test_what_a_language_cannot_have_is_refused_for_an_execution() -> None:
-    with pytest.raises(InvalidArgument, match="no variable named a-b"):
+    with pytest.raises(InvalidArgument, match="not allow a variable named a-b"):
         cell_environment.source("bash", {}, {"a-b": "x"})
     with pytest.raises(InvalidArgument, match="code in cobol"):
         cell_environment.source("cobol", {}, {"A": "x"})

@@ -45,4 +45,4 @@ def test_a_context_has_the_language_of_its_kernel() -> None:
 
 
 def test_a_language_without_kernel_is_named() -> None:
-    assert "no Jupyter kernel" in str(code_interpreter.unavailable("bash"))
+    assert "not have a Jupyter kernel" in str(code_interpreter.unavailable("bash"))

@@ -57,7 +57,7 @@ def test_hosts_use_tls_by_default() -> None:
         ("T@*.a.org=hidden-value", "is not a host"),
         ("T@ftp://a.org=hidden-value", "is not a host"),
         ("T@a.org/path=hidden-value", "is not a host"),
-        ("T@a.org=env:NO", "no variable NO"),
+        ("T@a.org=env:NO", "variable NO is not set"),
         ("T@a.org=@/no/such", "No such file"),
         ("T@a.org=short", "5 characters"),
         ("T@a.org=hidden-\nvalue", "no header can have"),

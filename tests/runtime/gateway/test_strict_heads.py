@@ -32,9 +32,9 @@ def test_controls_are_refused_wherever_they_are(letter: bytes) -> None:
         (*GOOD, ((b"X" + letter, b"a"),)),
         (*GOOD, ((b"X", b"a" + letter + b"b"),)),
     ):
-        assert "may not be there" in str(ambiguity(*head))
+        assert "is not allowed" in str(ambiguity(*head))
     for head in ((b"", GOOD[1], GOOD[2], ()), (GOOD[0], b"a b", GOOD[2], ()), (*GOOD, ((b"X ", b"a"),))):
-        assert "may not be there" in str(ambiguity(*head))
+        assert "is not allowed" in str(ambiguity(*head))
 
 
 @pytest.mark.parametrize("name", [b"Host", b"Content-Length", b"Transfer-Encoding"])

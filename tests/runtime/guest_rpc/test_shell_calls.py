@@ -475,5 +475,5 @@ def test_a_time_limit_is_kept_without_the_session(guest: Any, monkeypatch: pytes
             while True:
                 peer.send(event="gap", offset=0, size=1)
 
-    with pytest.raises(GuestError, match="not ended the command at its time limit"):
+    with pytest.raises(GuestError, match="did not end the command at its time limit"):
         _call(guest(answer, answer), timeout=0.1)

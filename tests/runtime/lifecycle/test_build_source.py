@@ -48,7 +48,7 @@ def test_no_file_leads_out_of_the_folder(folder: Path, tmp_path: Path, name: str
         build_source.read(folder, folder / "Dockerfile")
     (folder / name).unlink()
     os.mkfifo(folder / name)
-    with pytest.raises(ImageError, match="is no regular file"):
+    with pytest.raises(ImageError, match="is not a regular file"):
         build_source.read(folder, folder / "Dockerfile")
     (folder / name).unlink()
     (folder / name).write_bytes(b"#" * (1 + max(build_source.LONGEST, 1 << 20)))

@@ -132,7 +132,7 @@ def test_an_image_that_cannot_be_fetched_is_named_with_the_cause(
     with pytest.raises(ImageError) as refused:
         choose(context, image="gone:2")
     assert str(refused.value) == (
-        f"cannot use image gone:2: the engine has none of that name, and cannot pull it ({cause})"
+        f"cannot use image gone:2: the engine does not have it, and cannot pull it ({cause})"
     )
 
 

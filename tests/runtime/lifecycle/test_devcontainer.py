@@ -129,7 +129,7 @@ def test_a_project_does_not_build_of_other_folders(project: Path, tmp_path: Path
         ({"image": "a", "build": {}}, "it needs either an image or a build"),
         ({"image": 1}, "image is no text"),
         ({"image": "a\0"}, "image is no text"),
-        ({"build": []}, "build is no object"),
+        ({"build": []}, "build is not an object"),
         ({"build": {"args": []}}, "args is no object"),
         ({"build": {"args": {"A": 1}}}, "A is no text"),
         ({"image": "a", "workspaceFolder": "here"}, "workspaceFolder here is not a folder for a"),
@@ -161,7 +161,7 @@ def test_files_of_another_form(project: Path, text: str) -> None:
 
 
 def test_files_that_are_missing_or_too_long(project: Path, tmp_path: Path) -> None:
-    with pytest.raises(InvalidArgument, match=r"it has no devcontainer\.json"):
+    with pytest.raises(InvalidArgument, match=r"it does not contain a devcontainer\.json"):
         devcontainer.read(tmp_path)
     (project / devcontainer.PLACES[0]).write_bytes(b" " * (devcontainer.LONGEST + 1))
     with pytest.raises(InvalidArgument, match="longer than"):

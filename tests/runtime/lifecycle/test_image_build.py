@@ -29,8 +29,8 @@ def test_a_folder_has_its_own_dockerfile(folder: Path, tmp_path: Path) -> None:
 
 def test_what_is_missing_is_named(tmp_path: Path) -> None:
     for given, why in (
-        ("none", "there is no such folder"),
-        ("file", "it is no folder"),
+        ("none", "the folder does not exist"),
+        ("file", "it is not a folder"),
         ("", "no Dockerfile"),
     ):
         (tmp_path / "file").touch()

@@ -218,7 +218,7 @@ def test_an_index_that_names_itself_ends(layout: Layout, monkeypatch: pytest.Mon
     index = {"manifests": [{"mediaType": load_image._INDEXES[0], "digest": digest(b"")}]}
     monkeypatch.setattr(load_image, "_blob", lambda *_: json.dumps(index).encode())
     layout.manifests = index["manifests"]
-    with pytest.raises(ImageError, match="its index has another form"):
+    with pytest.raises(ImageError, match="its index has an unexpected form"):
         load_image.find_image(layout.write(), HERE)
 
 

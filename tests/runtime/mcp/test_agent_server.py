@@ -77,7 +77,7 @@ def test_every_tool_has_a_title_and_all_hints(server: AgentServer) -> None:
         ),
         ("run", {"command": "x", "wait": -1}, "cannot wait that long"),
         ("nothing", {}, "Unknown tool: nothing"),
-        ("answer", {"text": "a", "key": "C-c"}, "cannot type a text and press a key at once"),
+        ("answer", {"text": "a", "key": "C-c"}, "cannot type a text and press a key in one call"),
         ("file", {"path": ""}, "cannot use a file without a path"),
         ("file", {"path": "x", "old": "a"}, "cannot edit"),
         ("go_back", {"copies": 1000}, "cannot make 1000 copies"),
@@ -89,7 +89,7 @@ def test_every_tool_has_a_title_and_all_hints(server: AgentServer) -> None:
         ("task", {"action": "import"}, "cannot do `import`: it needs text"),
         ("task", {"action": "drop"}, "cannot do `drop`: it needs text (such as `question 2`)"),
         ("task", {"action": "dance"}, "cannot call task: action: Input should be 'show', "),
-        ("sessions", {"new": "a", "end": "b"}, "cannot make and end a session at once"),
+        ("sessions", {"new": "a", "end": "b"}, "cannot make and end a session in one call"),
     ],
 )
 def test_a_wrong_call_is_told_in_one_line(

@@ -97,7 +97,7 @@ def test_a_session_with_other_options_is_refused_by_their_names(
 def test_a_session_of_another_folder_is_refused(hf: Holdfast, tmp_path: Path) -> None:
     here = folder(tmp_path / "api")
     made(hf, name_for(here), record(tmp_path / "other", {}))
-    with pytest.raises(SessionExists, match=r"it is that of .*/other"):
+    with pytest.raises(SessionExists, match=r"it belongs to .*/other"):
         agents(hf, here).of("")
 
 

@@ -55,7 +55,7 @@ def test_the_verb_and_its_words_are_found(words: str, verb: str, options: str) -
     ],
 )
 def test_files_of_the_caller_are_refused_with_what_to_do(words: str) -> None:
-    with pytest.raises(InvalidArgument, match="the engine is on another one") as refused:
+    with pytest.raises(InvalidArgument, match="the engine is on a different machine") as refused:
         refuse(CommandLine.of(words.split()), FILE)
     assert refused.value.hint
 

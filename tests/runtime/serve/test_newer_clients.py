@@ -51,7 +51,7 @@ def test_what_the_server_does_not_know_is_refused(
     """A path, a method, a field; the answer says which version refuses."""
     error = _error(tmp_path, method, path, body)
     assert str(error).startswith(said)
-    assert error.hint.startswith(f"this server is Holdfast {VERSION}; a client of a newer version")
+    assert error.hint.startswith(f"this server is Holdfast {VERSION}, which is older")
 
 
 def test_other_mistakes_are_not_of_a_version(tmp_path: Path) -> None:

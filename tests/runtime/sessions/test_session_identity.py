@@ -80,7 +80,9 @@ def test_an_unknown_id_is_free_and_a_known_one_is_its_own(store: Store) -> None:
     session_identity.check_claim(store, "f" * 12, Tenures())
     session_identity.check_claim(store, row.id, mine.plus(TENURE, "box"))
     for other in (Tenures(), Tenures.begun(0.0, "liar"), Tenures.begun(0.0, "liar").plus(TENURE, "box")):
-        with pytest.raises(SessionExists, match="has moved to ann@box since: this is not what became of it"):
+        with pytest.raises(
+            SessionExists, match="has moved to ann@box since: the arriving state does not continue it"
+        ):
             session_identity.check_claim(store, row.id, other)
     plain = store.add_session("plain", "image", {}, state="running")
     with pytest.raises(SessionExists, match="there already \\(running\\): two machines have it"):
@@ -90,7 +92,7 @@ def test_an_unknown_id_is_free_and_a_known_one_is_its_own(store: Store) -> None:
     store.keep_details(plain.id, tenures=session_identity.tenures(store, plain).plus(NEXT, "here").kept())
     session_identity.check_claim(store, plain.id, other)  # it was removed here, and runs only there
     never = store.add_session("never", "image", {}, state="removed")
-    with pytest.raises(SessionExists, match="was there before: this"):
+    with pytest.raises(SessionExists, match="was there before: the arriving"):
         session_identity.check_claim(store, never.id, mine)
 
 

@@ -136,7 +136,7 @@ def test_an_interpreter_is_for_the_python_kernel() -> None:
 
 def test_an_unknown_option_is_named() -> None:
     """In the words of this program, with the known ones."""
-    with pytest.raises(InvalidArgument, match="there is no option 'memroy'") as raised:
+    with pytest.raises(InvalidArgument, match="unknown option 'memroy'") as raised:
         SessionOptions.parse(memroy="1g")
 
     assert "memory" in raised.value.hint

@@ -88,7 +88,7 @@ def test_a_failure_lets_nothing_be_found(registry: FakeRegistry) -> None:
 
 def test_no_digest_is_pushed_to(registry: FakeRegistry) -> None:
     """Its digest results from what is pushed."""
-    with pytest.raises(InvalidArgument, match="its digest results from what is pushed"):
+    with pytest.raises(InvalidArgument, match="its digest results from the content"):
         _push(registry, "registry.test/team/work@sha256:" + "0" * 64)
 
 
@@ -176,7 +176,10 @@ def test_a_plain_image_or_missing_reference_is_reported(registry: FakeRegistry) 
         origin.index()
     with (
         RegistryOrigin(registry.client("registry.test/team/work:none")) as origin,
-        pytest.raises(ReferenceNotFound, match=r"cannot pull registry\.test/team/work:none: .* nothing"),
+        pytest.raises(
+            ReferenceNotFound,
+            match=r"registry\.test/team/work:none: the registry does not have it",
+        ),
     ):
         origin.index()
 

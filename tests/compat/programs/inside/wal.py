@@ -39,6 +39,6 @@ database.execute("pragma wal_checkpoint(truncate)")
 total = sqlite3.connect("wal.db").execute("select sum(amount) from account").fetchone()[0]
 whole = database.execute("pragma integrity_check").fetchone()[0]
 good = not any(faults) and total == 10000 and whole == "ok"
-said = f"committed, {rounds} more transactions, sum {total}, integrity {whole}, views {old} {new}"
+said = f"committed, {rounds} more transactions, sum {total}, integrity {whole}, views {old}, {new}"
 Path("new").write_text(f"{'ok' if good else 'not ok'}: {said}\n")
 os.replace("new", "verdict")  # noqa: PTH105

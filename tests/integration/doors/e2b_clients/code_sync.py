@@ -116,8 +116,13 @@ def languages(sandbox: Any) -> None:
     """Each has its variables; one without a kernel is refused in a sentence."""
     check(text(sandbox, "x", language="python") == "20")
     check("".join(sandbox.run_code("echo $((6 * 7))", language="bash").logs.stdout).strip() == "42")
-    fails(SandboxException, lambda: sandbox.run_code("1", language="java"), "400", "no Jupyter kernel")
-    fails(SandboxException, lambda: sandbox.create_code_context(language="java"), "400", "no Jupyter kernel")
+    fails(SandboxException, lambda: sandbox.run_code("1", language="java"), "400", "a Jupyter kernel")
+    fails(
+        SandboxException,
+        lambda: sandbox.create_code_context(language="java"),
+        "400",
+        "a Jupyter kernel",
+    )
     check(text(sandbox, "const n: number = 6 * 7; n", language="ts") == "42")
     check(text(sandbox, "process.env.ONCE", language="js", envs={"ONCE": "b"}) == "b")
     check(text(sandbox, "process.env.ONCE ?? process.env.WIDE", language="js") == "a")
