@@ -1,6 +1,7 @@
 """Events of a session: the journal entries that a caller is likely to want.
 
-A session does not report its own refused connections: this host reads them from the rules, and journals them.
+Some events this host writes: a session does not report its own refused connections, which are read from the
+rules, and does not know when its life ends. Its own claims of these kinds are ignored.
 Following continues across captures, and ends with an event that says why when the session does.
 """
 
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
     from holdfast.runtime.store.journal_entries import EntryRow
     from holdfast.runtime.store.rows import SessionRow
 
+OF_HOST = (attempt_log.KIND, "life_ending", "sleep_failed")
+"""Kinds that this host writes."""
 NOTABLE = (
     "process_exited",
     "oom",
@@ -43,7 +46,7 @@ NOTABLE = (
     "detached",
     "lease",
     "hook_failed",
-    attempt_log.KIND,
+    *OF_HOST,
 )
 """Kinds that are reported unless others are requested."""
 # Before reconnecting: a session that only hangs up must not keep us busy.
@@ -74,28 +77,28 @@ def read(
     """
     patience = Patience.of(patience)
     chosen = NOTABLE if kinds is None else kinds
-    wanted = [kind for kind in chosen if kind != attempt_log.KIND]
-    refusals = _Refusals(context, session_id, after, wanted=attempt_log.KIND in chosen)
+    wanted = [kind for kind in chosen if kind not in OF_HOST]
+    hosts = _HostEvents(context, session_id, after, [kind for kind in OF_HOST if kind in chosen])
     told, began = False, time.time()
     heard = time.monotonic()
     while not patience.over:
         opened = time.monotonic()
         try:
             row = line.row
-            refusals.look(row)
+            hosts.look(row)
             if timelines.rewound_at(row) > began:  # it went back: numbers start again there
                 began, after = time.time(), min(after, timelines.resumes_after(row))
             args = {"after_seq": after, "follow": follow, "kinds": wanted}
             connection = line.reconnection().run(partial(_open, line, args))
             with connection:
                 patience.hold(connection)
-                for event in _events(connection, line, refusals, follow=follow):
+                for event in _events(connection, line, hosts, follow=follow):
                     heard = time.monotonic()
                     if event is not None:
                         told = True
-                        after = event.seq if event.kind != attempt_log.KIND else after
+                        after = event.seq if event.kind not in OF_HOST else after
                         yield event
-            yield from refusals.new()
+            yield from hosts.new()
             return
         except GuestDisconnected:
             # A capture closes connections; the next request finds out whether the session still exists.
@@ -122,17 +125,17 @@ def _last(
 
     wanted = journal_query.Filter(after, kinds)
     for entry in journal_query.read(context, session_id, wanted) if kinds else ():
-        if entry.host == (entry.kind == attempt_log.KIND):  # the session's own claim counts for nothing
+        if entry.host == (entry.kind in OF_HOST):
             after = max(after, entry.seq)
             moment = datetime.fromtimestamp(min(entry.at, LATEST), UTC)
             yield Event(entry.seq, moment, entry.kind, entry.details)
     yield ended(context, session_id, after, message)
 
 
-class _Refusals:
-    """Refused connections of a session, as entries that this host writes."""
+class _HostEvents:
+    """Events of a session that this host writes into its journal."""
 
-    def __init__(self, context: Context, session_id: str, after: int, *, wanted: bool) -> None:
+    def __init__(self, context: Context, session_id: str, after: int, wanted: Collection[str]) -> None:
         self._context = context
         self._session = session_id
         self._after = after
@@ -145,24 +148,24 @@ class _Refusals:
     @property
     def due(self) -> bool:
         """True if it is time to check again."""
-        return self._wanted and time.monotonic() >= self._next
+        return bool(self._wanted) and time.monotonic() >= self._next
 
     def look(self, row: SessionRow) -> None:
-        """Journal what the rules recorded. If they cannot be read, check less often."""
+        """Read them, once what the rules recorded is journalled; if that cannot be read, look less often."""
         if not self.due:
             return
         # 0.2 s that other commands need not spend
         from holdfast.runtime.store.journal_entries import EntryFilter
 
-        seen = attempt_log.glance(self._context, row)
+        seen = attempt_log.KIND not in self._wanted or attempt_log.glance(self._context, row)
         self._pause = REFUSALS_SECONDS if seen else min(self._pause * 2, REFUSALS_LATEST)
         self._next = time.monotonic() + self._pause
-        kept = EntryFilter(after=self._after, kinds=[attempt_log.KIND])
+        kept = EntryFilter(after=self._after, kinds=self._wanted)
         found = self._context.store.entries.stream([self._session], kept)
         self._pending = [entry for entry in found if entry.host and entry.id > self._yielded]
 
     def new(self, before: int | None = None) -> Iterator[Event]:
-        """Return the refusals that were not reported yet: all, or those before an entry of the session."""
+        """Return the events not reported yet: all, or only those before an entry of the session."""
         while self._pending and (before is None or self._pending[0].seq < before):
             entry = self._pending.pop(0)
             self._yielded = max(self._yielded, entry.id)
@@ -170,21 +173,21 @@ class _Refusals:
 
 
 def _events(
-    connection: Connection, line: SessionChannel, refusals: _Refusals, *, follow: bool
+    connection: Connection, line: SessionChannel, hosts: _HostEvents, *, follow: bool
 ) -> Iterator[Event | None]:
-    """Yield events in order, with refusals in between; None for anything else the guest sends."""
+    """Yield events in order, with the host's in between; None for anything else the guest sends."""
     for frame in _frames(connection, follow=follow):
-        if follow and refusals.due:
-            refusals.look(line.row)
-            yield from refusals.new()
+        if follow and hosts.due:
+            hosts.look(line.row)
+            yield from hosts.new()
         if frame is None:
             continue
         if wire_fields.event(frame) != "entry":
             yield None
             continue
         event = parse(wire_fields.body(frame))
-        if event.kind != attempt_log.KIND:  # the session's own claim counts for nothing
-            yield from refusals.new(event.seq)
+        if event.kind not in OF_HOST:
+            yield from hosts.new(event.seq)
             yield event
 
 
