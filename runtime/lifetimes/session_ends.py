@@ -49,7 +49,10 @@ class DueSteps:
 
     @classmethod
     def of(cls, rows: Iterable[SessionRow], used: Mapping[str, float], now: float) -> DueSteps:
-        """Return the plan for all sessions, `used` being when some were last seen to be used.  Pure."""
+        """Return the plan for all sessions, `used` being when some were last seen to be used.  Pure.
+
+        Ends come first: they ask nothing of a session, which can keep its caller waiting.
+        """
         steps: list[tuple[str, Step]] = []
         pause = LOOK_SECONDS
         for row in rows:
@@ -69,7 +72,7 @@ class DueSteps:
                     pause = min(pause, may_be_in)
             if (left := found.next_look(row.state, now)) is not None:
                 pause = min(pause, left)
-        return cls(tuple(steps), pause)
+        return cls(tuple(sorted(steps, key=lambda step: step[1] == "idle")), pause)
 
 
 class Watch:

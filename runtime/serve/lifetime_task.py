@@ -17,7 +17,8 @@ from holdfast.runtime.lifetimes import session_ends
 from holdfast.runtime.lifetimes.session_ends import ACTOR, LOOK_SECONDS, DueSteps, Step, Watch
 from holdfast.runtime.serve.callers import Callers
 
-AT_ONCE = 4
+AT_ONCE, IDLE_AT_ONCE = 4, 2
+"""Steps carried out at the same time, and how many of them can ask a session, which can be slow to answer."""
 GRACE_SECONDS = 30.0
 logger = logging.getLogger("holdfast.serve")
 
@@ -30,6 +31,7 @@ class LifetimeTask:
         callers.lifetime_changed = self.look
         self._changed = asyncio.Event()
         self._under_way: dict[str, asyncio.Task[None]] = {}
+        self._asking: set[str] = set()
         self._watch = Watch()
 
     def look(self) -> None:
@@ -67,9 +69,13 @@ class LifetimeTask:
             again = self._watch.ready(session_id, time.monotonic())
             if again > 0:
                 pause = min(pause, again)
-            elif session_id not in self._under_way and len(self._under_way) < AT_ONCE:
+            elif session_id not in self._under_way and self._has_room(step):
+                self._asking |= {session_id} if step == "idle" else set()
                 self._under_way[session_id] = asyncio.create_task(self._carry_out(session_id, step))
         return max(pause, 0.01)
+
+    def _has_room(self, step: Step) -> bool:
+        return len(self._under_way) < AT_ONCE and (step != "idle" or len(self._asking) < IDLE_AT_ONCE)
 
     async def _carry_out(self, session_id: str, step: Step) -> None:
         try:
@@ -80,6 +86,7 @@ class LifetimeTask:
             logger.error("lifetime of session %s: %s", session_id, plain(str(error), 400))
         finally:
             del self._under_way[session_id]
+            self._asking.discard(session_id)
             self.look()
 
     def _step(self, session_id: str, step: Step) -> None:

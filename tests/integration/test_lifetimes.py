@@ -151,5 +151,16 @@ def test_a_server_ends_sessions_and_those_that_sleep_wake_for_requests(
         server.call("GET", f"/v1/sessions/{shared.id}/pulse", status=409)["error"]["code"] == "session_asleep"
     )
     assert there.exec("echo $kept").text == "there\n"
+
+    # By the doors of others as well; a list, and the question whether it lives, are no uses.
+    there.lifetime(life=1)
+    assert polling.until(lambda: there.refresh().state == "suspended", 60, 0.2)
+    assert server.get("/api/kernels") == []
+    key = {"x-api-key": server.token}
+    assert server.call("GET", "/swerex/shared/is_alive", headers=key)["is_alive"]
+    assert there.refresh().state == "suspended"
+    server.post("/api/kernels", {"name": "holdfast-shared"}, 201)
+    assert there.refresh().state == "running"
+    assert there.exec("echo $kept").text == "there\n"
     found = there.refresh().lifetime(idle=None, life=None)
     assert (found.ends_at, found.idle) == (None, None)
