@@ -30,7 +30,6 @@ async def test_sessions_that_do_not_answer_keep_no_other_from_its_end(
 ) -> None:
     """Root in any number of sessions can stop their supervisors."""
     rows = [_row(f"silent-{number}", Lifetime(idle=10.0)) for number in range(8)]
-    rows.append(_row("over", Lifetime(life=1.0, ends_at=1.0)))
     store = SimpleNamespace(sessions=lambda: rows)
     controller = SimpleNamespace(store=store, context=SimpleNamespace())
     callers: Any = SimpleNamespace(brief=CallThreads(8), controller=lambda _: controller)
@@ -49,7 +48,10 @@ async def test_sessions_that_do_not_answer_keep_no_other_from_its_end(
     monkeypatch.setattr(session_ends, "carry_out", carry_out)
     task = LifetimeTask(callers)
     async with task.running():
+        assert await asyncio.to_thread(polling.until, lambda: len(asked) >= IDLE_AT_ONCE, 30, 0.01)
+        rows.append(_row("over", Lifetime(life=1.0, ends_at=1.0)))
+        task.look()
         assert await asyncio.to_thread(ended.wait, 30)
-        assert await asyncio.to_thread(polling.until, lambda: len(asked) == IDLE_AT_ONCE, 30, 0.01)
+        assert len(asked) == IDLE_AT_ONCE
         answered.set()
         assert await asyncio.to_thread(polling.until, lambda: len(asked) == 8, 30, 0.01)
