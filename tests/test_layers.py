@@ -50,6 +50,7 @@ ROOMS = (
     "verification",
     "capture",
     "restore",
+    "lifetimes",
     "transfer",
     "moving",
     "api",

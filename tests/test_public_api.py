@@ -28,6 +28,7 @@ def test_the_public_names_are_pinned() -> None:
     """The names a program may rely on are these."""
     values = {
         "NewOptions",
+        "LifetimeOptions",
         "PolicyOptions",
         "AsyncHoldfast",
         "AsyncSession",
@@ -59,6 +60,7 @@ def test_the_public_names_are_pinned() -> None:
         "Moved",
         "OpenFile",
         "Patience",
+        "Lifetime",
         "Policy",
         "Port",
         "Process",

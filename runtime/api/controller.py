@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from holdfast.runtime.guest_rpc.results import Check
     from holdfast.runtime.history.diff.diff_result import Diff
     from holdfast.runtime.storage.verify_storage import Verified
+    from holdfast.runtime.store.rows import SessionRow
     from holdfast.runtime.store.store import Store
     from holdfast.runtime.task.task_standing import TaskStanding
     from holdfast.runtime.task.work_report import WorkReport
@@ -58,6 +59,12 @@ def _fill_undo_table() -> None:
     from holdfast.runtime.restore import restore_service  # noqa: F401
     from holdfast.runtime.restore.rewind import switch_over  # noqa: F401
     from holdfast.runtime.transfer import receive, send  # noqa: F401
+
+
+def _wake(context: Context, session_id: str) -> SessionRow:
+    from holdfast.runtime.lifetimes import waking
+
+    return waking.wake(context, session_id)
 
 
 def _incoming() -> type[Incoming]:
@@ -119,7 +126,8 @@ class Holdfast:
                 "cannot use a token for a home: it is for the URL of a server", hint="leave it out"
             )
         acting = actors.checked(actor)
-        self.context = Context(Home.at(home).create(), acting, reason, progress or no_progress, on_step)
+        how = (acting, reason, progress or no_progress, on_step)
+        self.context = Context(Home.at(home).create(), *how, waker=_wake)
         recovery.recover(self.context, _fill_undo_table)
         if self.home.has_unpacked:
             from holdfast.runtime.storage import packing_request
@@ -174,6 +182,9 @@ class Holdfast:
         build_network: str | None = None,
         remote_sources: bool = False,
         labels: Mapping[str, str] | Sequence[str] | None = None,
+        life: float | str | None = None,
+        then: str | None = None,
+        idle: float | str | None = None,
         **options: Unpack[NewOptions],
     ) -> Session:
         """Create a session and wait until its shell can be used.
@@ -194,6 +205,9 @@ class Holdfast:
             build_network: of the steps, if a devcontainer builds its image, as for `images.build`.
             remote_sources: what its Dockerfile names may be fetched by the engine, as for `images.build`.
             labels: pairs to find it by, as for `Session.set_labels`.
+            life: how long it lives from when it is ready, as for `Session.lifetime`, like `then` and `idle`.
+            then: see `life`.
+            idle: see `life`.
             options: image, network, allow, deny, domains, secrets (texts `NAME@HOST=SOURCE`), memory, disk,
                 cpus, pids, user, env, mounts, workdir, read_only, writable, shell, kernel, python, as in
                 `SessionOptions`.
@@ -218,6 +232,7 @@ class Holdfast:
             build_network=build_network,
             remote_sources=remote_sources,
             labels=labels,
+            lifetime={"life": life, "then": then, "idle": idle},
         )
 
     def sessions(self, *, labels: Mapping[str, str | None] | Sequence[str] | None = None) -> list[Session]:

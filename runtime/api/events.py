@@ -1,6 +1,7 @@
 """Events of a session: the journal entries that a caller is likely to want.
 
-A session does not report its own refused connections: this host reads them from the rules, and journals them.
+Some events this host writes: a session does not report its own refused connections, which are read from the
+rules, and does not know when its life ends. Its own claims of these kinds are ignored.
 Following continues across captures, and ends with an event that says why when the session does.
 """
 
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
     from holdfast.runtime.store.journal_entries import EntryRow
     from holdfast.runtime.store.rows import SessionRow
 
+OF_HOST = (attempt_log.KIND, "life_ending", "sleep_failed")
+"""Kinds that this host writes."""
 NOTABLE = (
     "process_exited",
     "oom",
@@ -43,11 +46,13 @@ NOTABLE = (
     "detached",
     "lease",
     "hook_failed",
-    attempt_log.KIND,
+    *OF_HOST,
 )
 """Kinds that are reported unless others are requested."""
 # Before reconnecting: a session that only hangs up must not keep us busy.
 PAUSE = 0.005
+HOST_SECONDS = 5.0
+"""Seconds between two looks at the host's journal, while events are followed, if no refusal brings one."""
 LASTING = 1.0
 """Seconds after which a connection without traffic is one of a session in which nothing happens."""
 
@@ -70,28 +75,28 @@ def read(
     """
     patience = Patience.of(patience)
     chosen = NOTABLE if kinds is None else kinds
-    wanted = [kind for kind in chosen if kind != attempt_log.KIND]
-    refusals = _Refusals(context, session_id, after, wanted=attempt_log.KIND in chosen)
+    wanted = [kind for kind in chosen if kind not in OF_HOST]
+    hosts = _HostEvents(context, session_id, after, [kind for kind in OF_HOST if kind in chosen])
     told, began = False, time.time()
     heard = time.monotonic()
     while not patience.over:
         opened = time.monotonic()
         try:
             row = line.row
-            refusals.look(row, fresh=not follow)
+            hosts.look(row, fresh=not follow)
             if timelines.rewound_at(row) > began:  # it went back: numbers start again there
                 began, after = time.time(), min(after, timelines.resumes_after(row))
             args = {"after_seq": after, "follow": follow, "kinds": wanted}
             connection = line.reconnection().run(partial(_open, line, args))
             with connection:
                 patience.hold(connection)
-                for event in _events(connection, line, refusals, follow=follow):
+                for event in _events(connection, line, hosts, follow=follow):
                     heard = time.monotonic()
                     if event is not None:
                         told = True
-                        after = event.seq if event.kind != attempt_log.KIND else after
+                        after = event.seq if event.kind not in OF_HOST else after
                         yield event
-            yield from refusals.new()
+            yield from hosts.new()
             return
         except GuestDisconnected:
             # A capture closes connections; the next request finds out whether the session still exists.
@@ -118,44 +123,50 @@ def _last(
 
     wanted = journal_query.Filter(after, kinds)
     for entry in journal_query.read(context, session_id, wanted) if kinds else ():
-        if entry.host == (entry.kind == attempt_log.KIND):  # the session's own claim counts for nothing
+        if entry.host == (entry.kind in OF_HOST):
             after = max(after, entry.seq)
             moment = datetime.fromtimestamp(min(entry.at, LATEST), UTC)
             yield Event(entry.seq, moment, entry.kind, entry.details)
     yield ended(context, session_id, after, message)
 
 
-class _Refusals:
-    """Refused connections of a session, as entries that this host writes."""
+class _HostEvents:
+    """Events of a session that this host writes into its journal, refused connections among them."""
 
-    def __init__(self, context: Context, session_id: str, after: int, *, wanted: bool) -> None:
+    def __init__(self, context: Context, session_id: str, after: int, wanted: Collection[str]) -> None:
         self._context = context
         self._session = session_id
         self._after = after
         self._wanted = wanted
         self._yielded = 0
         self._pending: list[EntryRow] = []
-        self._watch = refusal_watch.watch_of(context, session_id)
+        self._refusals = refusal_watch.watch_of(context, session_id) if attempt_log.KIND in wanted else None
+        self._others = any(kind != attempt_log.KIND for kind in wanted)
         self._read = 0
+        self._next = 0.0
 
     def are_due(self) -> bool:
         """Return whether there may be some that are not known."""
-        return self._wanted and self._watch.is_due(self._read)
+        if self._others and time.monotonic() >= self._next:
+            return True
+        return self._refusals is not None and self._refusals.is_due(self._read)
 
     def look(self, row: SessionRow, *, fresh: bool = False) -> None:
-        """Have the host journal what the rules recorded; `fresh`: also if they were read just now."""
+        """Read them, once the host journalled what the rules recorded; `fresh`: also what was read just now."""
         if not self._wanted or not (fresh or self.are_due()):
             return
         # 0.2 s that other commands need not spend
         from holdfast.runtime.store.journal_entries import EntryFilter
 
-        self._read = self._watch.read(self._context, row, fresh=fresh)
-        kept = EntryFilter(after=self._after, kinds=[attempt_log.KIND])
+        if self._refusals is not None:
+            self._read = self._refusals.read(self._context, row, fresh=fresh)
+        self._next = time.monotonic() + HOST_SECONDS
+        kept = EntryFilter(after=self._after, kinds=self._wanted)
         found = self._context.store.entries.stream([self._session], kept)
         self._pending = [entry for entry in found if entry.host and entry.id > self._yielded]
 
     def new(self, before: int | None = None) -> Iterator[Event]:
-        """Return the refusals that were not reported yet: all, or those before an entry of the session."""
+        """Return the events not reported yet: all, or only those before an entry of the session."""
         while self._pending and (before is None or self._pending[0].seq < before):
             entry = self._pending.pop(0)
             self._yielded = max(self._yielded, entry.id)
@@ -163,28 +174,28 @@ class _Refusals:
 
 
 def _events(
-    connection: Connection, line: SessionChannel, refusals: _Refusals, *, follow: bool
+    connection: Connection, line: SessionChannel, hosts: _HostEvents, *, follow: bool
 ) -> Iterator[Event | None]:
-    """Yield events in order, with refusals in between; None for anything else the guest sends."""
-    for frame in _frames(connection, refusals, follow=follow):
-        if follow and refusals.are_due():
-            refusals.look(line.row)
-            yield from refusals.new()
+    """Yield events in order, with the host's in between; None for anything else the guest sends."""
+    for frame in _frames(connection, hosts, follow=follow):
+        if follow and hosts.are_due():
+            hosts.look(line.row)
+            yield from hosts.new()
         if frame is None:
             continue
         if wire_fields.event(frame) != "entry":
             yield None
             continue
         event = parse(wire_fields.body(frame))
-        if event.kind != attempt_log.KIND:  # the session's own claim counts for nothing
-            yield from refusals.new(event.seq)
+        if event.kind not in OF_HOST:
+            yield from hosts.new(event.seq)
             yield event
 
 
-def _frames(connection: Connection, refusals: _Refusals, *, follow: bool) -> Iterator[Frame | None]:
+def _frames(connection: Connection, hosts: _HostEvents, *, follow: bool) -> Iterator[Frame | None]:
     """Yield the guest's messages; None when something else is due while it is silent."""
     if follow:
-        connection.is_wanted_elsewhere = refusals.are_due
+        connection.is_wanted_elsewhere = hosts.are_due
     while True:
         try:
             yield from connection.events(bounded=not follow)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from holdfast.runtime.retention import prune
 
 if TYPE_CHECKING:
+    from holdfast.runtime.lifetimes.session_ends import Watch
     from holdfast.runtime.operations.context import Context
     from holdfast.runtime.retention.garbage import Garbage
 
@@ -16,6 +17,7 @@ class Keeping:
 
     def __init__(self, context: Context) -> None:
         self._context = context
+        self._watch: Watch | None = None
 
     @property
     def quota(self) -> int | None:
@@ -38,6 +40,18 @@ class Keeping:
         from holdfast.runtime.retention import garbage
 
         return garbage.collect(self._context, dry_run=dry_run)
+
+    def carry_out_lifetimes(self) -> list[tuple[str, str]]:
+        """End sessions whose life is over, and put those to sleep that were not used for long enough.
+
+        Returns the names of these sessions, with `suspended` or `removed`. A failure in one is reported as
+        progress, and tried again later. A running server does this as well, as does `holdfast autosnap`.
+        """
+        from holdfast.runtime.lifetimes import session_ends
+
+        if self._watch is None:
+            self._watch = session_ends.Watch()
+        return [(name, done) for name, done in session_ends.look(self._context, self._watch)]
 
     def capture_idle(self) -> list[str]:
         """Capture sessions whose policy asks for it after this much idle time; return their names.

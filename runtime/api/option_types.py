@@ -32,6 +32,14 @@ class NewOptions(TypedDict, total=False):
     python: str | None
 
 
+class LifetimeOptions(TypedDict, total=False):
+    """When a session ends and sleeps; durations can be texts. `Lifetime` explains them."""
+
+    life: float | str | None
+    then: Literal["suspend", "remove"] | str | None
+    idle: float | str | None
+
+
 class PolicyOptions(TypedDict, total=False):
     """The fields of a policy; durations and sizes can be texts. `Policy` explains them."""
 

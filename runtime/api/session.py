@@ -6,6 +6,7 @@ It holds no state that matters: any number of handles, in any process, can refer
 from __future__ import annotations
 
 import contextlib
+import time
 from functools import cached_property
 
 from holdfast.base.delegation import late
@@ -19,8 +20,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from datetime import datetime
     from types import TracebackType
-    from typing import Any
+    from typing import Any, Unpack
 
+    from holdfast.runtime.api.option_types import LifetimeOptions
     from holdfast.runtime.api.running_program import SessionPrograms
     from holdfast.runtime.api.session_files import SessionFiles
     from holdfast.runtime.api.session_insight import SessionInsight
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
     from holdfast.runtime.api.terminal_handle import SessionTerminal
     from holdfast.runtime.guest_rpc.shell_report import ShellInfo
     from holdfast.runtime.operations.context import Context
+    from holdfast.runtime.store.lifetime import Lifetime
     from holdfast.runtime.store.rows import SessionRow
     from holdfast.snapshots.verification import Verification
 
@@ -116,7 +119,7 @@ class Session:
         self._context = context
         self._remove = remove
         self._row = row
-        self._line = SessionChannel(context, lambda: self._row)
+        self._line = SessionChannel(context, lambda: self._row, self._became)
 
     @cached_property
     def kernel(self) -> SessionKernel:
@@ -260,6 +263,30 @@ class Session:
         """The labels that callers gave it, pairs of a key and a text. A copy does not have labels."""
         return dict(self._row.details.labels)
 
+    def lifetime(self, /, **choices: Unpack[LifetimeOptions]) -> Lifetime:
+        """Return when the session ends and when it sleeps, after changes.
+
+        A running server (`holdfast serve`) or `holdfast autosnap` carries it out. Without one the session
+        stays as it is until one runs again.
+
+        Args:
+            choices: `life`: seconds from now, or a text (`30m`, `2h`), after which it ends; given again, it
+                begins again. `then`: the action at its end: `suspend` (with its processes, by default) or
+                `remove` (state that is not in a snapshot is lost). `idle`: the time without use after which
+                it is put to sleep, which is a live suspend; the next use wakes it. None is the default: no
+                end and no sleep. Without any choice, nothing is changed.
+
+        Raises:
+            InvalidArgument: one of them is not valid.
+        """
+        from holdfast.runtime.store import lifetime
+
+        if choices:
+            now = time.time()
+            lifetime.change(self._context.store, self.id, lambda kept: lifetime.changed(kept, now, choices))
+            self._row = self._context.store.find_session(self.id, removed=True) or self._row
+        return lifetime.Lifetime.of(self._context.session_row(self.id).details)
+
     def set_labels(self, labels: Mapping[str, str] | Sequence[str]) -> Session:
         """Replace its labels: a mapping, or texts `KEY=VALUE`.
 
@@ -290,7 +317,16 @@ class Session:
             "verification": self._row.details.verification,
             "hooks": self._row.details.hooks,
             "labels": self.labels,
+            "lifetime": self._shown_lifetime(),
         }
+
+    def _shown_lifetime(self) -> dict[str, Any] | None:
+        details = self._row.details
+        if "lifetime" not in details and "sandbox" not in details:
+            return None  # of most, and without loading what reads one
+        from holdfast.runtime.store.lifetime import Lifetime
+
+        return Lifetime.of(details).shown(self._row.state)
 
     def refresh(self) -> Session:
         """Read the store and the state of the container again."""

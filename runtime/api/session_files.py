@@ -273,7 +273,7 @@ class SessionFiles:
         return made
 
     def _requests(self) -> FileRequests:
-        return FileRequests(self._line, self._user, self._owner)
+        return FileRequests(self._line.awake(), self._user, self._owner)
 
     def _stopped(self, error: SessionDead) -> StoppedFiles:
         """Return the files of a session that has ended, if its container is still there."""

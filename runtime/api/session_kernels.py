@@ -80,7 +80,7 @@ class SessionKernel:
 
             running = KernelCall(
                 self._line.client(),
-                self._line.reconnection(),
+                self._line.reconnection(wakes=True),
                 code,
                 kernel=kernel,
                 timeout=timeout,
@@ -95,6 +95,7 @@ class SessionKernel:
             running.on_start = on_start
             return running.run()
 
+        self._line.awake()
         if key is None:
             return call()
         from holdfast.runtime.guest_rpc.idempotency import cell_once
@@ -128,7 +129,7 @@ class SessionKernel:
 
         with self._line.explained():
             return KernelCall(
-                self._line.client(),
+                self._line.awake().client(),
                 self._line.reconnection(),
                 "",
                 kernel=kernel,
@@ -177,7 +178,7 @@ class SessionKernel:
 
     def restart(self, kernel: str = defaults.MAIN) -> None:
         """End the kernel and start a new one; its variables are lost."""
-        self._line.request("kernel_restart", slow=True, kernel=kernel)
+        self._line.request("kernel_restart", slow=True, uses=True, kernel=kernel)
 
 
 PYTHON = "python3"
@@ -239,7 +240,7 @@ class SessionKernels:
         }
         if cwd is not None:
             asked["cwd"] = call_arguments.text(cwd, "cwd")
-        return kernel_reported(self._line.request("kernel_open", slow=True, **asked).head)
+        return kernel_reported(self._line.request("kernel_open", slow=True, uses=True, **asked).head)
 
     def close(self, name: str, *, force: bool = False) -> None:
         """End a kernel, and forget its variables and cells.

@@ -96,7 +96,7 @@ class SessionShell:
 
             running = ShellCall(
                 self._line.client(),
-                self._line.reconnection(),
+                self._line.reconnection(wakes=True),
                 command,
                 shell=shell,
                 timeout=timeout,
@@ -114,6 +114,7 @@ class SessionShell:
             running.on_offset = on_offset
             return running.run()
 
+        self._line.awake()
         if key is None:
             return call()
         from holdfast.runtime.guest_rpc.idempotency import exec_once
@@ -169,7 +170,7 @@ class SessionShell:
 
         with self._line.explained():
             following = Following(
-                self._line.client(),
+                self._line.awake().client(),
                 self._line.reconnection(),
                 command_id,
                 shell=shell,
@@ -212,6 +213,7 @@ class SessionShell:
         """
         from holdfast.runtime.api import job
 
+        self._line.awake()
         if self._line.captures():
             from holdfast.runtime.capture import autosnapshot
 
@@ -327,7 +329,7 @@ class SessionShells:
         from holdfast.runtime.guest_rpc.shell_report import reported
 
         given = call_arguments.text(name, "shell")
-        return reported(self._line.request("shell_open", shell=given, rows=rows, cols=cols).head)
+        return reported(self._line.request("shell_open", uses=True, shell=given, rows=rows, cols=cols).head)
 
     def close(self, name: str, *, force: bool = False) -> None:
         """End a shell and what has its terminal, and forget its output; programs it started in the background

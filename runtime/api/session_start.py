@@ -34,21 +34,27 @@ def start(
     build_network: str | None = None,
     remote_sources: bool = False,
     labels: Mapping[str, str] | Sequence[str] | None = None,
+    lifetime: Mapping[str, Any] | None = None,
 ) -> Session:
-    """Start a session, as `Holdfast.new` says.
+    """Start a session, as `Holdfast.new` says; `lifetime` has what `Session.lifetime` takes.
 
     Raises:
         HoldfastError: as for `Holdfast.new`; nothing is left of it.
     """
     how: dict[str, Any] = {"remove": remove, "template": template, "warm": warm, "devcontainer": devcontainer}
     how |= {"entrypoint": entrypoint, "build_network": build_network, "remote_sources": remote_sources}
-    if labels is None:
+    wish = {key: value for key, value in (lifetime or {}).items() if value is not None}
+    if labels is None and not wish:
         return _started(context, name, policy, options, **how)
     from holdfast.runtime.sessions import session_labels
+    from holdfast.runtime.store.lifetime import Lifetime, changed
 
-    wanted = session_labels.parse(labels)  # before anything is made
+    wanted = session_labels.parse(labels or {})  # before anything is made
+    changed(Lifetime(), 0.0, wish)
     made = _started(context, name, policy, options, **how)
     try:
+        if wish:
+            made.lifetime(**wish)
         return made.set_labels(wanted)
     except BaseException:
         made.remove()

@@ -150,7 +150,7 @@ class SessionTerminal:
         from holdfast.runtime.attachment.terminal_link import TerminalLink
 
         return TerminalLink(
-            self._line.client(),
+            (self._line if view else self._line.awake()).client(),
             self._line.reconnection(),
             shell=self.shell,
             size=(rows, cols),
@@ -194,5 +194,5 @@ def attachment(terminal: SessionTerminal, person: PersonTerminal, **how: Any) ->
     """Return the link between a person's terminal and a shell's; `how` is as for `attach`."""
     from holdfast.runtime.attachment.attach import Attachment
 
-    line = terminal._line
+    line = terminal._line if how.get("read_only") else terminal._line.awake()
     return Attachment(line.client(), line.reconnection(), person, shell=terminal.shell, **how)

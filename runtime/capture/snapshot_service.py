@@ -24,6 +24,8 @@ from holdfast.runtime.retention import prune
 from holdfast.runtime.sessions import health
 from holdfast.runtime.sessions.session_lock import check_runs, turn
 from holdfast.runtime.storage import snapshot_storage
+from holdfast.runtime.store.lifetime import DETAIL, change
+from holdfast.runtime.store.row_details import OperationDetails
 from holdfast.runtime.store.rows import OperationKind, SnapshotRow
 from holdfast.snapshots import manifest
 
@@ -113,7 +115,13 @@ def capture(
 
 
 def suspend(
-    context: Context, session: SessionRow, *, kind: SnapshotKind = "live", settle: bool = True
+    context: Context,
+    session: SessionRow,
+    *,
+    kind: SnapshotKind = "live",
+    settle: bool = True,
+    asleep: str = "",
+    still: Callable[[], None] = lambda: None,
 ) -> SessionRow:
     """Capture a session and end its processes at the same instant; nothing of its container remains.
 
@@ -121,24 +129,35 @@ def suspend(
     cannot be stored it is dead then, and can be started again in its container.
 
     Without `settle` its memory is not packed soon: it is about to be moved, and then removed.
+
+    `asleep`: why its lifetime has it sleep, if that is the reason; the snapshot is automatic then. `still` is
+    called under the session's lock, and raises if the session is not to be suspended after all.
     """
     from holdfast.runtime.egress import attempt_log  # a snapshot needs none of it
 
     snapshot_id, rows = ids.new_id(), list[SnapshotRow]()
+    auto = {"trigger": "sleep", "what": asleep} if asleep else None
+    details = OperationDetails.of(asleep=asleep) if asleep else None
     with turn(context, session, "suspend") as running:
+        still()
 
         def plan() -> None:
-            rows.append(new_row(context, running, snapshot_id, None, kind))
+            rows.append(new_row(context, running, snapshot_id, None, kind, auto=auto))
 
         with carry_out(
-            context, OperationKind.SUSPEND, session_id=running.id, snapshot_id=snapshot_id, plan=plan
+            context,
+            OperationKind.SUSPEND,
+            session_id=running.id,
+            snapshot_id=snapshot_id,
+            details=details,
+            plan=plan,
         ) as operation:
             prune.check_room(context, running)
             attempt_log.glance(context, running)
             taking = Taking(context, running, operation, rows[0])
             taken = taking.suspend() if kind == "live" else taking.suspend_files()
             with held():
-                suspended = _put_away(context, running, taken, operation.id)
+                suspended = _put_away(context, running, taken, operation)
     if settle:
         snapshot_storage.leave_to_worker(context)
     prune.make_room(context, running, taken, must=True)
@@ -170,23 +189,29 @@ def _finished(context: Context, operation: OperationRow) -> bool:
     if state is not None and state.running:
         snapshot_storage.remove_snapshot(context, taken)
         return False
-    _put_away(context, session, taken, operation.id)
+    _put_away(context, session, taken, operation)
     return True
 
 
-def _put_away(context: Context, session: SessionRow, taken: SnapshotRow, operation_id: str) -> SessionRow:
+def _put_away(
+    context: Context, session: SessionRow, taken: SnapshotRow, operation: OperationRow
+) -> SessionRow:
     from holdfast.runtime.sessions import shared_folder
 
     if session.container_id is not None:
         context.engine.kill_remove(session.container_id)
-    host_events.taken(context, session, taken, "suspended")
+    host_events.taken(context, session, taken, "suspended", why=operation.details.asleep or None)
     shared_folder.remove(context.engine, context.home, session.id)
     if context.home.has_gateway:
         from holdfast.runtime.egress import session_policy
 
         session_policy.leave(context.home, session.id)
     suspended = {"state": "suspended", "container_id": None, "parent_snapshot_id": taken.id}
-    context.store.operations.complete(operation_id, sessions={session.id: suspended})
+    why, memory = operation.details.asleep, taken.kind == "live"
+    with context.store.together():
+        if DETAIL in session.details or "sandbox" in session.details:
+            change(context.store, session.id, lambda kept: kept.suspended(why, memory=memory))
+        context.store.operations.complete(operation.id, sessions={session.id: suspended})
     return context.store.session(session.id)
 
 

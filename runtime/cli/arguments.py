@@ -92,6 +92,13 @@ DENY = option(
 )
 REASON = option("--reason", metavar="TEXT", help="Why, for the journal.")
 RAW = option("--raw", help="Pass the session's output to your terminal unfiltered.")
+LIFE = option(
+    metavar="TIME", help="End it after this long, such as 2h; a running server or `autosnap` does that."
+)
+THEN = option(metavar="suspend|remove", help="The action at its end; `suspend` by default.")
+IDLE = option(
+    metavar="TIME", help="Put it to sleep after this long without use, such as 30m; the next use wakes it."
+)
 NAME_OPTION = option("--name", help="Name of the new session.")
 AS = option(
     "--as",

@@ -114,14 +114,17 @@ def autosnap(
     once: bool = option("--once", help="Check once and exit."),
     json: bool = JSON,
 ) -> None:
-    """Watch sessions whose policy has --idle, in the foreground, and capture them when they are idle."""
+    """Watch sessions in the foreground: end those whose life is over, put unused ones to sleep, and capture
+    those whose policy has --idle.
+    """
     with controller() as holdfast:
         while True:
-            for name in holdfast.keeping.capture_idle():
+            done = [(name, "captured") for name in holdfast.keeping.capture_idle()]
+            for name, done_to in [*done, *holdfast.keeping.carry_out_lifetimes()]:
                 if wants_json(json):
-                    printing.emit({"name": name})
+                    printing.emit({"name": name, "what": done_to})
                 else:
-                    printing.say(name)
+                    printing.say(name if done_to == "captured" else f"{name} {done_to}")
             if once:
                 return
             time.sleep(every)

@@ -9,7 +9,6 @@ from holdfast.base.home import Home
 from holdfast.runtime.e2b import e2b_app
 from holdfast.runtime.e2b.port_traffic import PortTraffic
 from holdfast.runtime.e2b.sandbox_access import PortDoor, SandboxDoor, SandboxTokens, said_by_name
-from holdfast.runtime.e2b.sandbox_lives import SandboxLives
 from holdfast.runtime.http_doors import door_setup
 from holdfast.runtime.http_doors.admission import Admission, App
 from holdfast.runtime.http_doors.request_limits import RequestRate
@@ -19,6 +18,7 @@ from holdfast.runtime.operations.context import Progress
 from holdfast.runtime.serve import server_app
 from holdfast.runtime.serve.api_server import Beside
 from holdfast.runtime.serve.callers import Callers
+from holdfast.runtime.serve.lifetime_task import LifetimeTask
 from holdfast.runtime.serve.request_gate import RequestGate, ServedDoor
 from holdfast.runtime.swerex import swerex_app
 from holdfast.runtime.swerex.swerex_app import RuntimeDoor
@@ -52,7 +52,7 @@ class ServedDoors:
     ) -> None:
         self.callers = callers = Callers(home, progress)
         rules, limit = Admission(token, hosts, origins), RequestRate(rate, max(1, rate * 2))
-        lives, tokens, ids = SandboxLives(callers), SandboxTokens(token), e2b_app.session_ids(callers)
+        lives, tokens, ids = LifetimeTask(callers), SandboxTokens(token), e2b_app.session_ids(callers)
         callers.signature = tokens.signature
         doors: list[ServedDoor] = [
             # First: what is sent to the name of a port must reach nothing else.

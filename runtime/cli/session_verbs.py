@@ -1,4 +1,4 @@
-"""Verbs of sessions as a whole: new, ls, rm, network."""
+"""Verbs of sessions as a whole: new, ls, rm, lifetime, network."""
 
 from __future__ import annotations
 
@@ -10,10 +10,13 @@ from holdfast.runtime.cli.arguments import (
     ALLOW,
     DENY,
     DOMAIN,
+    IDLE,
     JSON,
+    LIFE,
     NAME_OPTION,
     SESSION_REF,
     SESSION_REFS,
+    THEN,
     session_options,
 )
 from holdfast.runtime.cli.caller import controller, wants_json
@@ -71,6 +74,9 @@ def new(
     label: list[str] | None = option(
         "--label", metavar="KEY=VALUE", help="A label to find it by, as in `ls --label`. Repeatable."
     ),
+    life: str | None = LIFE,
+    then: str | None = THEN,
+    idle: str | None = IDLE,
     json: bool = JSON,
 ) -> None:
     """Start a session."""
@@ -109,6 +115,9 @@ def new(
         template=template,
         warm=warm,
         labels=label,
+        life=life,
+        then=then,
+        idle=idle,
         **options,
     )
     if wants_json(json):
@@ -132,14 +141,70 @@ def ls(
     from datetime import UTC, datetime
 
     now = datetime.now(UTC)
-    rows = [[s.name, s.id, s.state, printing.ago(s.created_at, now), printing.image(s.image)] for s in found]
+    shown = [session.as_dict()["lifetime"] or {} for session in found]
+    rows = [
+        [
+            s.name,
+            s.id,
+            "asleep" if one.get("asleep") else s.state,
+            printing.ago(s.created_at, now),
+            printing.image(s.image),
+        ]
+        for s, one in zip(found, shown, strict=True)
+    ]
     columns = ["NAME", "ID", "STATE", "CREATED", "IMAGE"]
     if any(session.labels for session in found):
         columns.append("LABELS")
         for row, session in zip(rows, found, strict=True):
             row.append(", ".join(f"{key}={value}" for key, value in session.labels.items()))
+    if any(one.get("ends_at") for one in shown):
+        columns.append("ENDS")
+        for row, one in zip(rows, shown, strict=True):
+            row.append(_ends(one, now.timestamp()))
     printing.table(columns, rows)
     return 0
+
+
+def _ends(shown: dict[str, Any], now: float) -> str:
+    """Return when a session ends, and how, for people; empty if it never does."""
+    if shown.get("ends_at") is None:
+        return ""
+    left = int(shown["ends_at"] - now)
+    return f"{shown['then']} {f'in {_rough(left)}' if left > 0 else 'now'}"
+
+
+def _rough(seconds: int) -> str:
+    """Return a duration in its largest unit."""
+    for length, unit in ((86400, "d"), (3600, "h"), (60, "min")):
+        if seconds >= length:
+            return f"{seconds // length} {unit}"
+    return f"{seconds} s"
+
+
+@examples("lifetime work", "lifetime work --life 2h --then remove --idle 30m", "lifetime work --life none")
+def lifetime(
+    session: str = SESSION_REF,
+    life: str | None = LIFE,
+    then: str | None = THEN,
+    idle: str | None = IDLE,
+    json: bool = JSON,
+) -> None:
+    """Show when a session ends and when it sleeps; with options, change it first. `none` takes one back."""
+    given = {"life": life, "then": then, "idle": idle}
+    nothing = ("none", "off", "0")
+    choices: Any = {name: None if text in nothing else text for name, text in given.items() if text}
+    with controller() as holdfast:
+        found = holdfast.session(session)
+        now = found.lifetime(**choices)
+    if wants_json(json):
+        printing.emit({"id": found.id, "name": found.name, "lifetime": now.shown(found.state)})
+        return
+    import time
+
+    from holdfast.runtime.store.lifetime import lines
+
+    for line in lines(now, found.state, time.time()):
+        printing.say(line)
 
 
 @examples("rm work", "rm try-1 try-2 try-3")

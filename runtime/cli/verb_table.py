@@ -142,11 +142,12 @@ FAMILIES: Mapping[str, Mapping[str, tuple[str, _Place]]] = {
         "bisect": ("Find the snapshot from which a command begins to fail.", "ci_verbs:bisect"),
     },
     "Keep": {
-        "policy": (
-            "Set when to capture automatically, and how many to keep.",
-            "retention_verbs:policy",
+        "lifetime": ("Set when a session ends, and when it sleeps.", "session_verbs:lifetime"),
+        "policy": ("Set when to capture automatically, and how many to keep.", "retention_verbs:policy"),
+        "autosnap": (
+            "Carry out lifetimes, and capture sessions when they are idle.",
+            "retention_verbs:autosnap",
         ),
-        "autosnap": ("Capture sessions when they are idle.", "retention_verbs:autosnap"),
         "pin": ("Keep snapshots until they are deleted by hand.", "retention_verbs:pin"),
         "unpin": ("Let policy and quota delete snapshots again.", "retention_verbs:unpin"),
         "quota": ("Limit the room that snapshots take.", "retention_verbs:quota"),

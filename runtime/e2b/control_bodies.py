@@ -26,11 +26,12 @@ from holdfast.base.text import plain
 from holdfast.errors import InvalidArgument
 from holdfast.runtime.e2b.connect_wire import NotOffered, WireBody
 from holdfast.runtime.e2b.sandbox_access import SandboxTokens
-from holdfast.runtime.e2b.sandbox_lives import SandboxFacts
+from holdfast.runtime.e2b.sandbox_lives import SandboxFacts, ended
 from holdfast.runtime.egress import session_policy
 from holdfast.runtime.lifecycle import chosen_image
 from holdfast.runtime.sessions import network_exceptions
 from holdfast.runtime.sessions.network_exceptions import Allowed
+from holdfast.runtime.store.lifetime import Lifetime
 from holdfast.runtime.store.rows import SessionRow, SnapshotRow
 from holdfast.snapshots.checkpointer.egress.netrules import Network
 
@@ -225,19 +226,23 @@ class NewSandbox(WireBody):
         """Whether a request resumes it when it is paused."""
         return self.auto_resume is not None and self.auto_resume.enabled
 
-    def facts(self, default_seconds: float) -> SandboxFacts:
-        """Return the facts to keep with the session; its end is set when it is made."""
-        seconds = default_seconds if self.timeout is None else self.timeout
+    def facts(self) -> SandboxFacts:
+        """Return the facts to keep with the session."""
         return SandboxFacts(
             template=self.template_id,
             metadata=self.metadata or {},
             env=self.env_vars or {},
-            at_end="pause" if self.auto_pause else "kill",
-            keeps_memory=self.auto_pause_memory,
-            auto_resume=self.wakes,
             public_ports=self.network is not None and self.network.allow_public_traffic is True,
             request_host=None if self.network is None else self.network.mask_request_host,
-            seconds=seconds,
+        )
+
+    def lifetime(self, default_seconds: float) -> Lifetime:
+        """Return the lifetime; its clock does not run yet."""
+        return Lifetime(
+            life=float(default_seconds if self.timeout is None else self.timeout),
+            then="suspend" if self.auto_pause else "remove",
+            keeps_memory=self.auto_pause_memory,
+            wakes=self.wakes,
         )
 
 
@@ -312,7 +317,7 @@ def sandbox_made(row: SessionRow, tokens: SandboxTokens, domain: str) -> dict[st
 
 def sandbox_listed(row: SessionRow, disk: int) -> dict[str, Any]:
     """Return a sandbox as a list has it; `disk` is the size of the machine's, in bytes."""
-    facts = SandboxFacts.of(row) or SandboxFacts()
+    facts, ends_at = SandboxFacts.of(row) or SandboxFacts(), Lifetime.of(row.details).ends_at
     options = row.options
     found = {
         "templateID": facts.template,
@@ -320,9 +325,7 @@ def sandbox_listed(row: SessionRow, disk: int) -> dict[str, Any]:
         "clientID": CLIENT,
         "envdVersion": ENVD_VERSION,
         "startedAt": written_time(row.created_at),
-        "endAt": NO_END
-        if facts.ends_at is None
-        else written_time(datetime.fromtimestamp(facts.ends_at, UTC)),
+        "endAt": NO_END if ends_at is None else written_time(datetime.fromtimestamp(ends_at, UTC)),
         "cpuCount": processors(row),
         "memoryMB": int(options.get("memory") or 0) >> 20,
         "diskSizeMB": int(options.get("disk") or disk) >> 20,
@@ -334,19 +337,22 @@ def sandbox_listed(row: SessionRow, disk: int) -> dict[str, Any]:
 
 def sandbox_detailed(row: SessionRow, tokens: SandboxTokens, domain: str, disk: int) -> dict[str, Any]:
     """Return everything of a sandbox."""
-    facts = SandboxFacts.of(row) or SandboxFacts()
+    facts, life = SandboxFacts.of(row) or SandboxFacts(), Lifetime.of(row.details)
     allowed, denied = _said_network(row.options)
     found = sandbox_made(row, tokens, domain) | sandbox_listed(row, disk)
     found |= {
         "allowInternetAccess": "0.0.0.0/0" not in denied,
-        "lifecycle": {"autoResume": facts.auto_resume, "onTimeout": facts.at_end},
+        "lifecycle": {
+            "autoResume": life.wakes and life != Lifetime(),
+            "onTimeout": "pause" if life.then == "suspend" and life.life is not None else "kill",
+        },
     }
     if allowed or (denied and row.options.get("network") != "none"):
         found["network"] = {"allowOut": allowed, "denyOut": denied} | _ports(facts)
     elif facts.public_ports or facts.request_host:
         found["network"] = _ports(facts)
     if row.state == "suspended":
-        found["pauseMode"] = "filesystem" if facts.files_only else "full"
+        found["pauseMode"] = "filesystem" if life.files_only else "full"
     return found
 
 
@@ -427,7 +433,7 @@ class ListQuery:
     def fits(self, row: SessionRow) -> bool:
         """Return whether a session matches. One that no client made is not a sandbox."""
         facts = SandboxFacts.of(row)
-        if facts is None or facts.ended or row.state not in self.states:
+        if facts is None or ended(row) or row.state not in self.states:
             return False
         if self.template is not None and facts.template != self.template:
             return False

@@ -39,12 +39,14 @@ from holdfast.runtime.e2b.control_bodies import (
     page,
 )
 from holdfast.runtime.e2b.sandbox_access import ACTOR, SandboxIds, SandboxTokens
-from holdfast.runtime.e2b.sandbox_lives import SandboxFacts, SandboxLives
+from holdfast.runtime.e2b.sandbox_lives import SandboxFacts
 from holdfast.runtime.e2b.sandbox_making import OnceMade
+from holdfast.runtime.lifetimes import waking
 from holdfast.runtime.pulse.limits import Limits
 from holdfast.runtime.restore import restore_service
 from holdfast.runtime.serve.callers import ApiCaller, chosen_actor
-from holdfast.runtime.store.row_details import SessionDetails
+from holdfast.runtime.serve.lifetime_task import LifetimeTask
+from holdfast.runtime.store.lifetime import Lifetime
 from holdfast.runtime.store.rows import SessionRow, SnapshotRow
 
 Result = TypeVar("Result")
@@ -58,7 +60,7 @@ class ControlCaller(ApiCaller):
         super().__init__(connection, state.callers, chosen_actor(connection, ACTOR))
         self.tokens: SandboxTokens = state.tokens
         self.once: OnceMade = state.once
-        self._lives: SandboxLives = state.lives
+        self._lives: LifetimeTask = state.lives
         self._ids: SandboxIds = state.ids
 
     def changed(self) -> None:
@@ -84,8 +86,7 @@ class ControlCaller(ApiCaller):
         """
         hf = self.holdfast()
         row = hf.store.find_session(ref)
-        facts = None if row is None else SandboxFacts.of(row)
-        if row is None or (facts is not None and facts.ended):
+        if row is None or sandbox_lives.ended(row):
             raise SandboxNotFound(
                 f"cannot find the sandbox {plain(ref, 64)}: it was killed, or never existed"
             )
@@ -132,12 +133,12 @@ FIRST_SECONDS, SECOND_SECONDS = 15, 300
 
 async def _create(who: ControlCaller, body: NewSandbox, key: str | None, seconds: int) -> dict[str, Any]:
     body.check()
+    life = body.lifetime(seconds)
 
     async def work(facts: SandboxFacts) -> SessionRow:
-        return await who.brief(lambda hf: sandbox_making.found_or_made(hf, body, facts))
+        return await who.brief(lambda hf: sandbox_making.found_or_made(hf, body, facts, life))
 
-    facts = body.facts(seconds)
-    row = await who.once.made(key, body, facts, work)
+    row = await who.once.made(key, body, body.facts(), work)
     who.changed()
     return control_bodies.sandbox_made(row, who.tokens, who.domain)
 
@@ -229,18 +230,18 @@ async def connect(who: From, sandbox: str, body: ConnectBody) -> JSONResponse:
     def work(found: Session) -> JSONResponse:
         row = found.refresh().row
         resumes = row.state == "suspended"
-        if resumes and not body.memory and not (SandboxFacts.of(row) or SandboxFacts()).files_only:
+        if resumes and not body.memory and not Lifetime.of(row.details).files_only:
             raise NotOffered(
                 "cannot resume a sandbox without the memory it was paused with: it continues as it was",
                 hint="pause it without its memory",
             )
         if resumes:
-            row = sandbox_lives.resume_sandbox(who.holdfast(), row)
+            row = waking.resume_once(who.holdfast().context, row)
         if row.state != "running":
             raise SandboxNotFound(f"cannot connect to the sandbox {row.id}: it has ended")
         now = time.time()
-        sandbox_lives.change_facts(
-            who.holdfast().store, row.id, lambda facts: facts.given(body.timeout, now, longer=not resumes)
+        sandbox_lives.change_life(
+            who.holdfast().store, row.id, lambda kept: kept.given(body.timeout, now, longer=not resumes)
         )
         return JSONResponse(control_bodies.sandbox_made(row, who.tokens, who.domain), 201 if resumes else 200)
 
@@ -266,8 +267,8 @@ async def _end_in(who: ControlCaller, sandbox: str, seconds: int, *, longer: boo
         if found.state != "running":
             raise SandboxNotFound(f"cannot change the end of the sandbox {found.id}: it does not run")
         now = time.time()
-        if not sandbox_lives.change_facts(
-            who.holdfast().store, found.id, lambda facts: facts.given(seconds, now, longer=longer)
+        if not sandbox_lives.change_life(
+            who.holdfast().store, found.id, lambda kept: kept.given(seconds, now, longer=longer)
         ):
             raise InvalidArgument(
                 f"cannot give session {found.name} an end: no client of this wire made it", hint="kill it"
@@ -352,10 +353,9 @@ async def fork(who: From, sandbox: str, body: ForkBody) -> list[dict[str, Any]]:
 
     def work(found: Session) -> list[dict[str, Any]]:
         hf, taken = who.holdfast(), found.snapshot()
-        facts = SandboxFacts.of(found.row) or SandboxFacts()
-        own = sandbox_making.copied(facts, body.timeout, time.time())
-        made = own.being_made(time.time())
-        details = SessionDetails().plus(sandbox=made.model_dump(mode="json"))
+        own = sandbox_making.copied(SandboxFacts.of(found.row) or SandboxFacts())
+        life = sandbox_making.copied_life(Lifetime.of(found.row.details), body.timeout, time.time())
+        details = sandbox_making.details_of(own, life)
         try:
             rows = restore_service.restore(
                 hf.context, taken.row, None, body.count, details=details, on_touch=True
@@ -365,7 +365,7 @@ async def fork(who: From, sandbox: str, body: ForkBody) -> list[dict[str, Any]]:
             status, told = connect_wire.status_of(error), connect_wire.sentence(error)
             return [{"error": {"code": status, "message": told}}] * body.count
         for row in rows:
-            sandbox_making.handed_over(hf, row, own.seconds)
+            sandbox_making.handed_over(hf, row, life.life or 0.0)
         return [{"sandbox": control_bodies.sandbox_made(row, who.tokens, who.domain)} for row in rows]
 
     answer = await who.in_session(sandbox, work)

@@ -23,6 +23,7 @@ from holdfast.runtime.e2b import (
     filesystem_service,
     folder_watches,
     process_service,
+    sandbox_lives,
 )
 from holdfast.runtime.e2b.connect_wire import NotOffered
 from holdfast.runtime.e2b.folder_watches import PolledWatchers
@@ -32,9 +33,9 @@ from holdfast.runtime.e2b.sandbox_access import (
     SandboxTokens,
     Scopes,
 )
-from holdfast.runtime.e2b.sandbox_lives import SandboxFacts, SandboxLives
 from holdfast.runtime.e2b.sandbox_making import OnceMade
 from holdfast.runtime.serve.callers import Callers
+from holdfast.runtime.serve.lifetime_task import LifetimeTask
 
 _REASONS = (
     (
@@ -85,13 +86,13 @@ def session_ids(callers: Callers) -> SandboxIds:
     """Return the ids of all sessions, for both of the following."""
 
     def ids() -> Iterable[str]:
-        rows = ((row.id, SandboxFacts.of(row)) for row in callers.controller(ACTOR).store.sessions())
-        return dict.fromkeys(id_ for id_, facts in rows if facts is None or not facts.ended)
+        rows = callers.controller(ACTOR).store.sessions()
+        return dict.fromkeys(row.id for row in rows if not sandbox_lives.ended(row))
 
     return SandboxIds(lambda: callers.brief.run(ids))
 
 
-def wire(callers: Callers, tokens: SandboxTokens, lives: SandboxLives, ids: SandboxIds) -> Scopes:
+def wire(callers: Callers, tokens: SandboxTokens, lives: LifetimeTask, ids: SandboxIds) -> Scopes:
     """Return the applications behind the door, by the credential that opens each."""
     once, watchers = OnceMade(), PolledWatchers(callers)
 

@@ -24,7 +24,7 @@ from holdfast.runtime.api.session import Session
 from holdfast.runtime.api.session_files import SessionFiles, located, with_attributes
 from holdfast.runtime.e2b.connect_wire import NotOffered, SandboxUnavailable, WireBody
 from holdfast.runtime.e2b.sandbox_caller import From
-from holdfast.runtime.e2b.sandbox_lives import SandboxFacts
+from holdfast.runtime.e2b.sandbox_lives import SandboxFacts, ended
 from holdfast.runtime.files.session_file import Kind, SessionFile
 from holdfast.runtime.serve.models.base_models import TEXT
 
@@ -376,8 +376,7 @@ async def health(who: From) -> Response:
     def look(hf: Holdfast) -> None:
         try:
             found = hf.session(who.sandbox)
-            facts = SandboxFacts.of(found.row)
-            state = "gone" if facts is not None and facts.ended else found.state
+            state = "gone" if ended(found.row) else found.state
         except SessionNotFound:
             state = "gone"
         if state != "running":

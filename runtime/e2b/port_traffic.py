@@ -13,6 +13,7 @@ import base64
 import hashlib
 import re
 import secrets
+import time
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
@@ -42,6 +43,7 @@ from holdfast.runtime.e2b.sandbox_lives import SandboxFacts
 from holdfast.runtime.guest_rpc import session_sockets
 from holdfast.runtime.guest_rpc.session_channel import SessionChannel
 from holdfast.runtime.http_doors.admission import Admission, Receive, Scope, Send
+from holdfast.runtime.lifetimes import session_ends
 from holdfast.runtime.serve.callers import Callers
 from holdfast.runtime.serve.session_links import SessionLinks, SessionStream
 
@@ -417,6 +419,7 @@ class PortTraffic:
         def connect() -> Any:
             caller = SandboxCaller(HTTPConnection(scope), self._callers, self._tokens)
             session = caller.session(name.sandbox)
+            session_ends.note_use(caller.holdfast().context, session.row, time.time())
             host.append(_host(scope, name, SandboxFacts.of(session.row)))
             line = SessionChannel(caller.holdfast().context, lambda: session.row)
             return session_sockets.port_socket(line, name.port)

@@ -14,14 +14,16 @@ from typing import Annotated, TypeVar
 from fastapi import Depends
 from starlette.requests import HTTPConnection, Request
 
-from holdfast.errors import SessionError, SessionNotFound
+from holdfast.errors import SessionNotFound
 from holdfast.runtime.api.session import Session
 from holdfast.runtime.api.session_files import SessionFiles, owned_by
 from holdfast.runtime.e2b import sandbox_lives
 from holdfast.runtime.e2b.connect_wire import SandboxUnavailable
 from holdfast.runtime.e2b.sandbox_access import ACTOR, SANDBOX, SandboxTokens
 from holdfast.runtime.e2b.sandbox_lives import ACCOUNT, SandboxFacts
+from holdfast.runtime.lifetimes import waking
 from holdfast.runtime.serve.callers import ApiCaller, Callers
+from holdfast.runtime.store.lifetime import Lifetime
 
 Result = TypeVar("Result")
 
@@ -83,8 +85,9 @@ class SandboxCaller(ApiCaller):
         except SessionNotFound:
             raise SandboxUnavailable(f"cannot reach the sandbox: {ref} was not found") from None
         if found.state == "suspended":
-            facts = SandboxFacts.of(found.row)
-            if facts is None or not facts.auto_resume:
+            of_client = SandboxFacts.of(found.row) is not None
+            kept = Lifetime.of(found.row.details)
+            if not (kept.sleeps or (of_client and kept.wakes)):
                 raise SandboxUnavailable(
                     f"cannot reach the sandbox: {ref} was not found: it is paused", hint="connect to it"
                 )
@@ -94,16 +97,12 @@ class SandboxCaller(ApiCaller):
         return found
 
     def _woken(self, found: Session) -> Session:
-        """Resume a session for a request."""
-        try:
-            resumed = found.resume()
-        except SessionError:
-            again = super().session(found.id)
-            if again.state != "running":  # else another request has resumed it
-                raise
-            return again
-        sandbox_lives.change_facts(self.holdfast().store, resumed.id, lambda kept: kept.woken(time.time()))
-        return resumed
+        """Resume a session for a request, unless another request has just done it."""
+        hf = self.holdfast()
+        row = waking.resume_once(hf.context, found.row)
+        now = time.time()
+        sandbox_lives.change_life(hf.store, row.id, lambda kept: sandbox_lives.woken(kept, now))
+        return Session(hf.context, row)
 
 
 def _basic_user(header: str) -> str | None:

@@ -29,10 +29,13 @@ from holdfast.runtime.guest_rpc.account_calls import make_account
 from holdfast.runtime.guest_rpc.guest_client import GuestClient
 from holdfast.runtime.lifecycle import chosen_image, create
 from holdfast.runtime.restore import template_start
+from holdfast.runtime.store.lifetime import Lifetime
 from holdfast.runtime.store.row_details import SessionDetails
 from holdfast.runtime.store.rows import SessionRow, SnapshotRow
 
 LONGEST_KEY = 200
+DEFAULT_SECONDS = 300.0
+"""The life of a copy of a session that has none."""
 HOME = f"/home/{ACCOUNT}"
 """Where code runs and shells begin, as clients expect it."""
 logger = logging.getLogger("holdfast.serve")
@@ -62,14 +65,14 @@ def snapshot_of(hf: Holdfast, template: str) -> SnapshotRow:
         ) from None
 
 
-def make(hf: Holdfast, asked: NewSandbox, facts: SandboxFacts) -> SessionRow:
+def make(hf: Holdfast, asked: NewSandbox, facts: SandboxFacts, life: Lifetime) -> SessionRow:
     """Make the sandbox that a client asks for.
 
     Raises:
         SandboxNotFound, InvalidArgument, NotOffered, HoldfastError: it was not made.
     """
     wish = control_bodies.network_wish(asked.allow_internet_access, asked.network)
-    row = _started(hf, asked.template_id, wish, facts)
+    row = _started(hf, asked.template_id, wish, facts, life)
     try:
         home = _account(hf, row)
     except BaseException:  # no client hears of it
@@ -77,7 +80,7 @@ def make(hf: Holdfast, asked: NewSandbox, facts: SandboxFacts) -> SessionRow:
         raise
     own = {"home": home, "javascript": TEMPLATE_IMAGES.get(asked.template_id) == chosen_image.DATA}
     sandbox_lives.change_facts(hf.store, row.id, lambda kept: kept.model_copy(update=own))
-    handed_over(hf, row, facts.seconds)
+    handed_over(hf, row, life.life or 0.0)
     return hf.store.session(row.id)
 
 
@@ -92,9 +95,16 @@ def _account(hf: Holdfast, row: SessionRow) -> str | None:
         return None
 
 
-def _started(hf: Holdfast, template: str, wish: NetworkWish, facts: SandboxFacts) -> SessionRow:
-    made = facts.being_made(time.time())
-    details = SessionDetails().plus(sandbox=made.model_dump(mode="json"))
+def details_of(facts: SandboxFacts, life: Lifetime) -> SessionDetails:
+    """Return the details with which a sandbox begins."""
+    made = sandbox_lives.being_made(life, time.time())
+    return SessionDetails().plus(sandbox=facts.model_dump(mode="json"), lifetime=made.as_dict())
+
+
+def _started(
+    hf: Holdfast, template: str, wish: NetworkWish, facts: SandboxFacts, life: Lifetime
+) -> SessionRow:
+    details = details_of(facts, life)
     if template in TEMPLATE_IMAGES:
         try:
             image = TEMPLATE_IMAGES[template]
@@ -154,7 +164,7 @@ class OnceMade:
         return await asyncio.shield(task)
 
 
-def found_or_made(hf: Holdfast, asked: NewSandbox, facts: SandboxFacts) -> SessionRow:
+def found_or_made(hf: Holdfast, asked: NewSandbox, facts: SandboxFacts, life: Lifetime) -> SessionRow:
     """Return the sandbox that this key has made before, or make it; raises as `make` does.
 
     Raises:
@@ -163,7 +173,7 @@ def found_or_made(hf: Holdfast, asked: NewSandbox, facts: SandboxFacts) -> Sessi
     """
     for row in hf.store.sessions() if facts.key is not None else ():
         kept = SandboxFacts.of(row)
-        if kept is None or kept.key != facts.key or kept.ended or row.state == "dead":
+        if kept is None or kept.key != facts.key or sandbox_lives.ended(row) or row.state == "dead":
             continue
         if kept.asked != facts.asked:
             raise _differ()
@@ -172,21 +182,26 @@ def found_or_made(hf: Holdfast, asked: NewSandbox, facts: SandboxFacts) -> Sessi
                 "cannot make the sandbox: another server is making it", hint="try again in a moment"
             )
         return row
-    return make(hf, asked, facts)
+    return make(hf, asked, facts, life)
 
 
-def copied(facts: SandboxFacts, seconds: float | None, now: float) -> SandboxFacts:
-    """Return the facts of a copy of a sandbox: it lives for `seconds`, or as long as its parent.  Pure."""
+def copied(facts: SandboxFacts) -> SandboxFacts:
+    """Return the facts of a copy of a sandbox.  Pure."""
+    return facts.model_copy(update={"key": None, "asked": None})
+
+
+def copied_life(parent: Lifetime, seconds: float | None, now: float) -> Lifetime:
+    """Return the lifetime of a copy of a sandbox: it lives for `seconds`, or as long as its parent.  Pure."""
     if seconds is None:
-        left = facts.left(now)
-        seconds = facts.seconds if left is None else left
-    own = {"key": None, "asked": None, "ended": False, "ends_at": None, "seconds": seconds}
-    return facts.model_copy(update=own)
+        seconds = parent.left(now)
+    if seconds is None:
+        seconds = DEFAULT_SECONDS if parent.life is None else parent.life
+    return Lifetime(life=seconds, then=parent.then, keeps_memory=parent.keeps_memory, wakes=parent.wakes)
 
 
 def handed_over(hf: Holdfast, row: SessionRow, seconds: float) -> None:
     """Let the life of a sandbox begin: it is ready, however long that took."""
-    sandbox_lives.change_facts(hf.store, row.id, lambda kept: kept.given(seconds, time.time()))
+    sandbox_lives.change_life(hf.store, row.id, lambda kept: kept.given(seconds, time.time()))
 
 
 def _differ() -> RequestsDiffer:

@@ -30,11 +30,16 @@ GRACE = 3.0
 STREAMS = ("stdout", "stderr")
 
 
-def request(channel: SessionChannel, op: str, payload: bytes = b"", **args: Any) -> Frame:
-    """Send a request that may be repeated without harm, until it is answered."""
-    client = channel.client()
+def request(
+    channel: SessionChannel, op: str, payload: bytes = b"", *, uses: bool = False, **args: Any
+) -> Frame:
+    """Send a request that may be repeated without harm, until it is answered.
+
+    `uses`: it is a use of the session, and wakes it.
+    """
+    client = (channel.awake() if uses else channel).client()
     with channel.explained():
-        return channel.reconnection().run(lambda: client.request(op, payload=payload, **args))
+        return channel.reconnection(wakes=uses).run(lambda: client.request(op, payload=payload, **args))
 
 
 class ProgramFollowing:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from holdfast.errors import GuestDisconnected, SessionRewound
+from holdfast.errors import GuestDisconnected, SessionAsleep, SessionRewound
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -26,6 +26,8 @@ ASK_SECONDS = 0.1
 STEP_SECONDS = 2.0
 """The longest that counts as silence between two attempts: a machine that was asleep heard nothing."""
 
+BEGUN_SECONDS = 30.0
+"""A call that began later than this before its session fell asleep unused was overlooked; it is a use."""
 FIRST_LOOK = 2.0
 """Seconds of silence before the judge is asked. Most answers come in milliseconds."""
 LAST_LOOK = 30.0
@@ -39,7 +41,9 @@ class Reconnection:
 
     `check` raises an error that says why the session cannot be used, if it cannot. `rewound` returns when the
     session was last rewound, in Unix seconds: calls that started before are not continued, unless `again`
-    starts them again. `held`: whether something of ours keeps the session from answering now.
+    starts them again. `held`: whether something of ours keeps the session from answering now. `wake`: wakes
+    the session if it falls asleep before it has taken the call; without it that is the end, as it is for a
+    call that is under way.
     """
 
     def __init__(
@@ -47,9 +51,11 @@ class Reconnection:
         check: Callable[[], None],
         rewound: Callable[[], float] = lambda: 0.0,
         held: Callable[[], bool] = lambda: False,
+        wake: Callable[[], None] | None = None,
     ) -> None:
         self._check_session = check
-        self._rewound, self._held = rewound, held
+        self._rewound, self._held, self._wake = rewound, held, wake
+        self._reached = False
         self._began = time.time()
         self.again: Callable[[], None] | None = None
         self._last = self._ticked = time.monotonic()
@@ -58,6 +64,10 @@ class Reconnection:
 
     def heard(self) -> None:
         """Note that the supervisor answered."""
+        self._reached = True
+        self._begin_silence()
+
+    def _begin_silence(self) -> None:
         self._last = self._ticked = time.monotonic()
         self._silent = 0.0
 
@@ -69,12 +79,12 @@ class Reconnection:
             GuestDisconnected: it runs, but its supervisor was silent for half a minute, or took a connection
                 twice and did not answer for as long.
         """
-        self.heard()
+        self._begin_silence()
         self._began = time.time()
         try:
             return attempt()
         except GuestDisconnected:
-            self.heard()  # a call may have waited in silence for hours before it lost its connection
+            self._begin_silence()  # a call may have waited for hours before it lost its connection
             self._check()
         import tenacity  # 70 ms that a call which no snapshot interrupts need not spend
 
@@ -113,7 +123,14 @@ class Reconnection:
         if now - self._last < ASK_SECONDS or now - self._asked < ASK_SECONDS * 5:
             return
         self._asked = now
-        self._check_session()
+        try:
+            self._check_session()
+        except SessionAsleep as sleep:
+            begun = self._reached and not (sleep.why == "idle" and time.time() - self._began < BEGUN_SECONDS)
+            if self._wake is None or begun:
+                raise
+            self._wake()
+            self._begin_silence()
 
 
 class Silence:

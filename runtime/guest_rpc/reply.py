@@ -93,7 +93,7 @@ def answer_cell(
     Raises:
         GuestError: it asks nothing.
     """
-    channel.request("input", text.encode("utf-8", "replace"), kernel=kernel)
+    channel.request("input", text.encode("utf-8", "replace"), uses=True, kernel=kernel)
     return KernelCall(
         channel.client(),
         channel.reconnection(),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -28,11 +29,17 @@ POLICY_SECONDS = 2.0
 
 
 class SessionChannel:
-    """The channel to the session of `row`; it holds no connection."""
+    """The channel to the session of `row`; it holds no connection. `became` is called with a newer row."""
 
-    def __init__(self, context: Context, row: Callable[[], SessionRow]) -> None:
+    def __init__(
+        self,
+        context: Context,
+        row: Callable[[], SessionRow],
+        became: Callable[[SessionRow], object] = lambda _: None,
+    ) -> None:
         self._context = context
         self._row = row
+        self._became = became
         self._policy: Policy | None = None
         self._looked = time.monotonic()
 
@@ -55,6 +62,27 @@ class SessionChannel:
         """Return the current row of a session whose container runs; raises as `health.check` does."""
         health.check(self._context, self.known.id)
         return self.row
+
+    def awake(self) -> SessionChannel:
+        """Wake the session if it sleeps, and return this channel: for calls that use the session.
+
+        Raises:
+            HoldfastError: it could not be woken.
+        """
+        row = self.known
+        # The folder is removed when a session is suspended: a look at it takes microseconds.
+        if row.state == "running" and os.access(self._context.home.shared_folder(row.id), os.F_OK):
+            return self
+        now = self.row
+        if now.state == "suspended":
+            self._wake()
+        elif now.state != row.state:
+            self._became(now)
+        return self
+
+    def _wake(self) -> None:
+        if (waker := self._context.waker) is not None:
+            self._became(waker(self._context, self.known.id))
 
     def captures(self) -> bool:
         """Check whether the session is captured automatically, as of the last seconds."""
@@ -96,21 +124,28 @@ class SessionChannel:
         health.check_silent(self._context, self._row().id, unanswered)
         return False
 
-    def reconnection(self) -> Reconnection:
-        """Return the reconnection of a call that can be repeated until it ends or the session does."""
+    def reconnection(self, *, wakes: bool = False) -> Reconnection:
+        """Return the reconnection of a call that can be repeated until it ends or the session does.
+
+        `wakes`: it uses the session, and wakes it if it falls asleep before it has taken the call.
+        """
         return Reconnection(
             lambda: health.check(self._context, self._row().id),
             lambda: timelines.rewound_at(self.row),
             lambda: health.is_held(self._context, self._row().id),
+            self._wake if wakes else None,
         )
 
-    def request(self, op: str, payload: bytes = b"", *, slow: bool = False, **args: Any) -> Frame:
+    def request(
+        self, op: str, payload: bytes = b"", *, slow: bool = False, uses: bool = False, **args: Any
+    ) -> Frame:
         """Send one request that is not repeated: typing twice is worse than not at all.
 
         `slow`: its answer comes when a program has started, which has a limit of its own in the session.
+        `uses`: it is a use of the session, and wakes it.
         """
-        client = self.client()
-        with self.explained(), self.reconnection().run(client.connect) as connection:
+        client = (self.awake() if uses else self).client()
+        with self.explained(), self.reconnection(wakes=uses).run(client.connect) as connection:
             if slow:
                 connection.socket.settimeout(guest_client.WHOLE_SECONDS)
             return connection.ask(op, payload, **{**client.who, **args})

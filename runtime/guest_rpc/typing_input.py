@@ -20,6 +20,8 @@ def send(
 ) -> Frame | None:
     """Type all of it, and return the reply to its last piece; None if there is nothing to type.
 
+    A session that sleeps is woken.
+
     Raises:
         GuestDisconnected: the terminal was not read, for half a minute or until the patience was over.
         InvalidArgument: the terminal would truncate a line of it. The pieces before were typed.
@@ -38,9 +40,9 @@ def _typed(
     channel: SessionChannel, op: str, piece: bytes, patience: Patience | None, target: dict[str, Any]
 ) -> Frame:
     if patience is None:
-        return channel.request(op, piece, **target)
-    client = channel.client()
-    with channel.explained(), channel.reconnection().run(client.connect) as connection:
+        return channel.request(op, piece, uses=True, **target)
+    client = channel.awake().client()
+    with channel.explained(), channel.reconnection(wakes=True).run(client.connect) as connection:
         patience.hold(connection)
         if (left := patience.left()) is not None:
             connection.socket.settimeout(max(0.01, left))

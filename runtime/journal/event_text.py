@@ -18,6 +18,8 @@ _WOKEN = {
     "resumed": "continues after a snapshot",
     "aborted": "continues after a snapshot that failed",
 }
+_SLEEPS = {"idle": ": it was not used, and wakes on use", "life": ": its life was over; it wakes on use"}
+_DONE = {"suspend": "suspended", "remove": "removed"}
 MAX_LINE = 160
 _OF_THE_ONE_BEFORE = ("command_ended", "cell_ended", "changed")
 """They are indented."""
@@ -226,7 +228,11 @@ SENTENCES: Mapping[str, Callable[[Fields], str]] = {
     "files": _files,
     "run_started": lambda of: f"run {of('argv')}",
     "run_ended": lambda of: f"run {of('argv')} {of.end()} after {of('duration')} s",
-    "suspended": lambda of: "suspended",
+    "suspended": lambda of: f"suspended{_SLEEPS.get(of('why', ''), '')}",
+    "life_ending": lambda of: f"its life ends in {of('seconds')} s; then it is {_DONE.get(of('then'), '?')}",
+    "life_ended": lambda of: f"its life is over: it is {_DONE.get(of('then'), '?')}",
+    "sleep_failed": lambda of: f"could not be ended or put to sleep: {of('why')}",
+    "wake_failed": lambda of: f"could not be woken, and still sleeps: {of('why')}",
     "moved": lambda of: f"moved to {of('to')}, where it is {of('into')}",
     "arrived": lambda of: f"moved here from {of('source')}",
     "twin": lambda of: f"runs on another machine as well: {of('why')}",

@@ -90,10 +90,11 @@ def taken(
     kind: str = "snapshot",
     *,
     copied: bool = False,
+    why: str | None = None,
 ) -> None:
     """Record that a snapshot was taken of a session, or that it was suspended in one.
 
-    `copied` is as for `note`.
+    `copied` is as for `note`; `why`: the reason if its lifetime has put it to sleep.
     """
     moment = snapshot.details.moment
     note(
@@ -106,6 +107,7 @@ def taken(
         snapshot=snapshot.id,
         label=snapshot.label,
         of=snapshot.kind,
+        why=why,
     )
 
 

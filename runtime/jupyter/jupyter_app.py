@@ -32,6 +32,7 @@ from holdfast.errors import (
     SessionNotFound,
 )
 from holdfast.runtime.api.session_kernels import SessionKernel
+from holdfast.runtime.guest import defaults
 from holdfast.runtime.http_doors import admission
 from holdfast.runtime.http_doors.admission import Refusal, Scope, Send
 from holdfast.runtime.jupyter import kernel_table
@@ -148,7 +149,9 @@ async def kernels(request: Request) -> Response:
 async def start(request: Request) -> Response:
     """Return the kernel that a spec leads to; it runs already."""
     asked, body = _Request(request), await _json_body(request)
-    kernel = await asked.table.named(asked.caller, _text(body, "name"), asked.only)
+    spec = _text(body, "name")
+    await asked.table.wake(asked.caller, lambda row: kernel_table.leads_to(row, spec), asked.only)
+    kernel = await asked.table.named(asked.caller, spec, asked.only)
     location = f"/api/kernels/{kernel.id}"
     return JSONResponse(asked.table.model(kernel), 201, headers={"Location": location})
 
@@ -176,6 +179,10 @@ async def interrupt(request: Request) -> Response:
 async def restart(request: Request) -> Response:
     """Replace the process of a kernel: its variables are gone, also for the agent."""
     asked = _Request(request)
+    wanted = request.path_params["kernel"]
+    await asked.table.wake(
+        asked.caller, lambda row: kernel_table.kernel_id(row.id, defaults.MAIN) == wanted, asked.only
+    )
     found = await asked.kernel()
     await asked.call(found, SessionKernel.restart)
     asked.table.forget_looks(found.row.id)

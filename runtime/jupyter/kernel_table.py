@@ -11,7 +11,7 @@ import re
 import time
 import uuid
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -19,8 +19,10 @@ from typing import Any
 from holdfast.errors import HoldfastError, KernelNotFound, SessionError
 from holdfast.runtime.guest import defaults
 from holdfast.runtime.guest_rpc.kernel_report import KernelInfo
+from holdfast.runtime.lifetimes import waking
 from holdfast.runtime.serve.call_threads import CallThreads
 from holdfast.runtime.serve.callers import ApiCaller
+from holdfast.runtime.store import lifetime
 from holdfast.runtime.store.rows import SessionRow
 
 NAMESPACE = uuid.UUID("6f1d3a52-6c1e-5b59-9d0c-7f2f6a7d1e44")
@@ -116,6 +118,18 @@ class KernelTable:
         known = ", ".join(each.spec for each in kernels) or "none: no session runs"
         raise KernelNotFound(f"cannot start kernel {str(spec or PYTHON)[:100]}: there is {known[:500]}")
 
+    async def wake(
+        self, caller: ApiCaller, meant: Callable[[SessionRow], bool], only: str | None = None
+    ) -> None:
+        """Wake the session that is meant, if it sleeps; front ends that merely come back wake none.
+
+        Raises:
+            HoldfastError: it could not be woken.
+        """
+        for row in await self._rows(caller, only):
+            if lifetime.asleep(row) and meant(row):
+                await caller.brief(lambda hf: waking.wake(hf.context, row.id))  # noqa: B023  (awaited here)
+
     def model(self, kernel: GatewayKernel) -> dict[str, Any]:
         """Return the description of a kernel for clients."""
         state = kernel.info.state
@@ -177,6 +191,12 @@ def kernel_id(session: str, kernel: str) -> str:
 def spec_name(row: SessionRow, kernel: str) -> str:
     """Return the name of the spec that leads to a session's kernel."""
     return f"{PREFIX}{row.name}" + ("" if kernel == defaults.MAIN else f".{kernel}")
+
+
+def leads_to(row: SessionRow, spec: str | None) -> bool:
+    """Check whether the spec of this name leads to a kernel of a session."""
+    own = spec_name(row, defaults.MAIN)
+    return spec is not None and (spec == own or spec.startswith(f"{own}."))
 
 
 def spec_model(kernel: GatewayKernel) -> dict[str, Any]:

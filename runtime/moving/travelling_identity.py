@@ -1,23 +1,26 @@
 """What a session takes along so that it stays the same one on another machine: as its source sends it, and as
 its receiver reads it.
 
-Its id, the chain of its tenures, its labels, and what clients of the E2B wire said of it. What its receiver
-takes of that has a form and a size: its source is trusted with sessions of its own, not with more.
+Its id, the chain of its tenures, its labels, its lifetime, and what clients of the E2B wire said of it. The
+receiver takes only values of a known form and size: its source is trusted with sessions of its own, not with
+more.
 """
 
 from __future__ import annotations
 
 import json
 import re
+import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from holdfast.base import ids
 from holdfast.base.text import plain
-from holdfast.base.value_classes import dataclass
+from holdfast.base.value_classes import dataclass, replace
 from holdfast.errors import InvalidArgument
 from holdfast.runtime.sessions import option_table, session_identity, session_labels
 from holdfast.runtime.sessions.tenures import Tenures
+from holdfast.runtime.store.lifetime import Lifetime
 
 if TYPE_CHECKING:
     from holdfast.runtime.store.rows import SessionRow
@@ -36,6 +39,7 @@ class TravellingIdentity:
     tenures: Tenures
     labels: dict[str, str]
     sandbox: dict[str, Any] | None
+    lifetime: dict[str, Any] | None
 
 
 def of(store: Store, session: SessionRow) -> dict[str, Any]:
@@ -45,6 +49,7 @@ def of(store: Store, session: SessionRow) -> dict[str, Any]:
         "tenures": session_identity.tenures(store, session).kept(),
         "labels": session.details.labels,
         "sandbox": session.details.get("sandbox"),
+        "lifetime": session.details.get("lifetime"),
     }
 
 
@@ -64,7 +69,9 @@ def parse(given: object) -> TravellingIdentity | None:
     sandbox = given.get("sandbox")
     if sandbox is not None and (not isinstance(sandbox, dict) or len(json.dumps(sandbox)) > LARGEST):
         raise InvalidArgument("cannot receive: what its clients said of it is not valid, or too much")
-    return TravellingIdentity(session_id, chain, session_labels.parse(given.get("labels") or {}), sandbox)
+    labels, life = session_labels.parse(given.get("labels") or {}), given.get("lifetime")
+    kept = None if life is None else replace(Lifetime.kept(life), ended=False).resumed(time.time()).as_dict()
+    return TravellingIdentity(session_id, chain, labels, sandbox, kept)
 
 
 def travelling_options(name: str, options: Mapping[str, Any]) -> dict[str, Any]:

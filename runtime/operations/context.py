@@ -51,6 +51,7 @@ class Context:
             the call, if it has one (`operations.step`).
         connect: connects to the engine. Raises EngineUnavailable.
         background: work that continues while the caller does something else.
+        waker: wakes a session that sleeps and returns its row; None: sleeping sessions are left alone.
     """
 
     home: Home
@@ -60,6 +61,7 @@ class Context:
     watcher: Watcher | None = None
     connect: Callable[[], Engine] = _connected
     background: Background = field(default_factory=Background)
+    waker: Callable[[Context, str], SessionRow] | None = None
 
     @cached_property
     def store(self) -> Store:

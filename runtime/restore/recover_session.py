@@ -6,6 +6,7 @@ one cannot be known here; the first contact with it shows that (`runtime/session
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -14,6 +15,8 @@ from holdfast.errors import SessionExists
 from holdfast.runtime.restore import restore_service
 from holdfast.runtime.sessions import session_identity
 from holdfast.runtime.sessions.tenures import Tenures
+from holdfast.runtime.store import lifetime
+from holdfast.runtime.store.lifetime import Lifetime
 from holdfast.runtime.store.row_details import SessionDetails
 from holdfast.snapshots import manifest
 
@@ -34,7 +37,8 @@ def recover(
 ) -> SessionRow:
     """Have the session that a snapshot was taken of continue from it; the options are those of a restore.
 
-    What this home remembers of it applies again: its labels, its policy, and what its clients said of it.
+    What this home remembers of it applies again: its labels, its policy, and what its clients said of it. Its
+    life begins again.
 
     Raises:
         SessionExists: it is here, or another home of this engine has it, or the name is taken, or two
@@ -60,6 +64,8 @@ def recover(
     known = before.details if before is not None else SessionDetails()
     remembered = ("labels", "policy", "sandbox", "agent")
     details = SessionDetails({key: known[key] for key in remembered if key in known})
+    if lifetime.DETAIL in known or "sandbox" in known:
+        details = details.plus(lifetime=Lifetime.of(known).begun_again(time.time()).as_dict())
     if known.moved_to:
         context.progress(
             f"session {kept.session} had moved to {known.moved_to}: if it runs there, two machines have it"

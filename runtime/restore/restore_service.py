@@ -6,6 +6,7 @@ Everything it makes carries the operation's id, so that `recovery` can undo it; 
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -23,6 +24,7 @@ from holdfast.runtime.sessions import health, session_identity
 from holdfast.runtime.sessions.session_lock import turn
 from holdfast.runtime.sessions.tenures import Tenures
 from holdfast.runtime.storage import snapshot_lock
+from holdfast.runtime.store import lifetime
 from holdfast.runtime.store.row_details import OperationDetails, SessionDetails
 from holdfast.runtime.store.rows import OperationKind, SessionRow, SnapshotRow
 from holdfast.snapshots.fitness import Name
@@ -135,7 +137,11 @@ def resume(context: Context, session: SessionRow, *, here: bool = False) -> Sess
         resumed.note(context)
         host_events.note(context, session.id, "resumed")
     resumed.report(context)
-    return resumed.row
+    if lifetime.DETAIL not in session.details and "sandbox" not in session.details:
+        return resumed.row
+    now = time.time()
+    lifetime.change(context.store, session.id, lambda kept: kept.resumed(now))
+    return context.store.session(session.id)
 
 
 def _next_generation(session: SessionRow, restoring: Restoring) -> SessionRow:

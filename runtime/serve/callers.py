@@ -97,6 +97,8 @@ class Callers:
         self._patient: set[Patience] = set()
         self.signature: FileSigner | None = None
         """Makes the signatures of addresses of files; the door that takes them sets it."""
+        self.lifetime_changed: Callable[[], None] = lambda: None
+        """Called on the loop when a lifetime has changed; the task that carries out lifetimes sets it."""
         self.stopping = False
         self.stopped = asyncio.Event()
         """Set in the loop when the server is asked to end."""

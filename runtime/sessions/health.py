@@ -7,7 +7,14 @@ from __future__ import annotations
 
 from contextlib import suppress
 
-from holdfast.errors import EngineError, SessionDead, SessionError, SessionPaused, SessionUnhealthy
+from holdfast.errors import (
+    EngineError,
+    SessionAsleep,
+    SessionDead,
+    SessionError,
+    SessionPaused,
+    SessionUnhealthy,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -69,6 +76,15 @@ def check_usable(context: Context, row: SessionRow) -> None:
             _check_answers(context, row)
         return
     if row.state == "suspended":
+        from holdfast.runtime.store import lifetime
+
+        if why := lifetime.asleep(row):
+            raise SessionAsleep(
+                f"cannot use session {row.name}: it sleeps",
+                hint=f"`holdfast exec {row.name}` wakes it, as does any other use; `holdfast resume "
+                f"{row.name}` does nothing else",
+                why=why,
+            )
         raise SessionError(
             f"cannot use session {row.name}: it is suspended", hint=f"`holdfast resume {row.name}`"
         )

@@ -73,6 +73,7 @@ if TYPE_CHECKING:
         arrival: Table
         of_older: str
         sandbox: Table | None
+        lifetime: Table | None
         task: Table | None
         agent: Table
         labels: dict[str, str] | None
@@ -94,6 +95,7 @@ if TYPE_CHECKING:
         proven: str
         columns: Table
         suspends: bool
+        asleep: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -426,6 +428,11 @@ class OperationDetails(_Details):
     def suspends(self) -> bool:
         """True if a move has suspended the session, or is about to."""
         return bool(self.get("suspends"))
+
+    @property
+    def asleep(self) -> str:
+        """Why a suspension puts its session to sleep; empty if a caller wanted it."""
+        return str(self.get("asleep", ""))
 
     @property
     def columns(self) -> Table:

@@ -22,6 +22,7 @@ from holdfast.runtime.http_doors.admission import Refusal, Scope, Send
 from holdfast.runtime.serve.callers import ApiCaller, Callers, chosen_actor
 from holdfast.runtime.serve.models.base_models import Ref
 from holdfast.runtime.serve.request_gate import TokenDoor
+from holdfast.runtime.store import lifetime
 from holdfast.runtime.swerex import program_commands, runtime_bodies, runtime_files, runtime_shells
 from holdfast.runtime.swerex.expected_output import UnreadOutput
 from holdfast.runtime.swerex.runtime_bodies import (
@@ -83,7 +84,8 @@ async def is_alive(who: From, session: Ref) -> Answer:
 
     def why_not() -> str:
         try:
-            state = who.session(session).state
+            found = who.session(session)
+            state = "running" if lifetime.asleep(found.row) else found.state  # its next use wakes it
         except SessionNotFound as error:
             return str(error)
         hint = f": `holdfast resume {session}`" if state == "suspended" else ""

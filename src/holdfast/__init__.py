@@ -58,6 +58,7 @@ if TYPE_CHECKING:
         SecretsFound,
         ServerDenied,
         ServerUnavailable,
+        SessionAsleep,
         SessionBusy,
         SessionDead,
         SessionError,
@@ -82,7 +83,7 @@ if TYPE_CHECKING:
     from holdfast.runtime.api.controller import Holdfast
     from holdfast.runtime.api.job import Job
     from holdfast.runtime.api.job_info import JobInfo
-    from holdfast.runtime.api.option_types import NewOptions, PolicyOptions
+    from holdfast.runtime.api.option_types import LifetimeOptions, NewOptions, PolicyOptions
     from holdfast.runtime.api.redo_snapshot import Redo
     from holdfast.runtime.api.running_program import RunningProgram
     from holdfast.runtime.api.session import Session
@@ -133,6 +134,7 @@ if TYPE_CHECKING:
     from holdfast.runtime.sessions.session_options import Mount, SessionOptions
     from holdfast.runtime.storage.verify_storage import Verified
     from holdfast.runtime.store.entry import Entry
+    from holdfast.runtime.store.lifetime import Lifetime
     from holdfast.runtime.store.policy import Policy
     from holdfast.runtime.task.redo_rules import RedoneAction
     from holdfast.runtime.task.stated_actions import StatedAction
@@ -195,6 +197,8 @@ __all__ = [
     "KernelSpecInfo",
     "Ladder",
     "Lease",
+    "Lifetime",
+    "LifetimeOptions",
     "LiveUnsupported",
     "Memory",
     "Mount",
@@ -244,6 +248,7 @@ __all__ = [
     "ServerUnavailable",
     "Serving",
     "Session",
+    "SessionAsleep",
     "SessionBusy",
     "SessionDead",
     "SessionError",
@@ -320,6 +325,8 @@ _LATE = {
     "OpenFile": "runtime.pulse.facts",
     "Patience": "runtime.guest_rpc.patience",
     "NewOptions": "runtime.api.option_types",
+    "Lifetime": "runtime.store.lifetime",
+    "LifetimeOptions": "runtime.api.option_types",
     "Policy": "runtime.store.policy",
     "PolicyOptions": "runtime.api.option_types",
     "Port": "runtime.pulse.pulse",

@@ -21,6 +21,7 @@ HoldfastError
     SessionExists      the name is taken
     SessionDead        the container or its supervisor is gone
       SessionUnhealthy the container runs, but its supervisor does not answer
+    SessionAsleep      its lifetime has put it to sleep; use wakes it
     SessionPaused      another program than Holdfast paused the container
     SessionBusy        another caller holds the session, shell or kernel
     NetworkNotClosed   its network could not be closed to the host, so nothing was run in it
@@ -250,6 +251,20 @@ class SessionUnhealthy(SessionDead):
     """
 
     code = "session_unhealthy"
+
+
+class SessionAsleep(SessionError):
+    """The session sleeps, because it was not used or its life is over. `why` is `idle` or `life`.
+
+    What to do: Use it: a command, a cell or typed text wakes it, as `holdfast resume` does. Looking at it
+    does not.
+    """
+
+    code = "session_asleep"
+
+    def __init__(self, message: str, *, hint: str = "", why: str = "") -> None:
+        super().__init__(message, hint=hint)
+        self.why = why
 
 
 class SessionPaused(SessionError):

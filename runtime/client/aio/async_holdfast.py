@@ -82,11 +82,15 @@ class AsyncHoldfast:
         template: str | None = None,
         warm: bool = False,
         labels: Mapping[str, str] | Sequence[str] | None = None,
+        life: float | str | None = None,
+        then: str | None = None,
+        idle: float | str | None = None,
         **options: Unpack[NewOptions],
     ) -> AsyncSession:
         """Create a session and wait until its shell can be used. As `Holdfast.new`."""
         chosen = session_options(options)
         kept = None if labels is None else session_labels.parse(labels)
+        chosen |= {"life": life, "then": then, "idle": idle}
         body = given(name=name, policy=policy, template=template, warm=warm, labels=kept, **chosen)
         told = await self._transport.ask(HttpCall("POST", place("sessions"), body=body))
         return AsyncSession(self._transport, told, remove=remove)

@@ -83,11 +83,15 @@ class RemoteHoldfast:
         template: str | None = None,
         warm: bool = False,
         labels: Mapping[str, str] | Sequence[str] | None = None,
+        life: float | str | None = None,
+        then: str | None = None,
+        idle: float | str | None = None,
         **options: Unpack[NewOptions],
     ) -> RemoteSession:
         """Create a session and wait until its shell can be used. As `Holdfast.new`."""
         chosen = session_options(options)
         kept = None if labels is None else session_labels.parse(labels)
+        chosen |= {"life": life, "then": then, "idle": idle}
         body = given(name=name, policy=policy, template=template, warm=warm, labels=kept, **chosen)
         told = self._transport.ask(HttpCall("POST", place("sessions"), body=body))
         return RemoteSession(self._transport, told, remove=remove)

@@ -33,10 +33,11 @@ from holdfast.runtime.guest_rpc.event import Event
 from holdfast.runtime.guest_rpc.patience import Patience
 from holdfast.runtime.guest_rpc.shell_report import ShellInfo
 from holdfast.runtime.store import policy as policies
+from holdfast.runtime.store.lifetime import Lifetime
 from holdfast.runtime.store.policy import Policy
 
 if TYPE_CHECKING:
-    from holdfast.runtime.api.option_types import PolicyOptions
+    from holdfast.runtime.api.option_types import LifetimeOptions, PolicyOptions
     from holdfast.runtime.client.blocking.remote_task import RemoteTask
     from holdfast.runtime.store.rows import SnapshotKind
     from holdfast.snapshots.verification import Verification
@@ -152,6 +153,11 @@ class RemoteSession(RemoteNetwork, RemoteShell):
     def labels(self) -> dict[str, str]:
         """The labels that callers gave it, pairs of a key and a text. A copy does not have labels."""
         return dict(client_values.table(self._told.get("labels") or {}))
+
+    def lifetime(self, /, **choices: Unpack[LifetimeOptions]) -> Lifetime:
+        """Return when the session ends and when it sleeps, after changes."""
+        self._told = client_values.table(self._tell("PATCH", "lifetime", body=choices))
+        return Lifetime.kept(self._told["lifetime"] or {})
 
     def set_labels(self, labels: Mapping[str, str] | Sequence[str]) -> Self:
         """Replace its labels: a mapping, or texts `KEY=VALUE`."""

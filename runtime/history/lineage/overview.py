@@ -137,6 +137,7 @@ _TRIGGERS = {
     "failure": "after failure: {}",
     "every": "after {}",
     "idle": "idle",
+    "sleep": "put to sleep ({})",
     "rewind": "before going back to {}",
 }
 

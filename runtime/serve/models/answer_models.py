@@ -208,6 +208,17 @@ class WrittenAnswer(AnswerBody):
     size: int
 
 
+class LifetimeAnswer(AnswerBody):
+    """When a session ends and sleeps: in seconds, the end since 1970; and why it sleeps, if it does."""
+
+    life: float | None
+    then: str
+    idle: float | None
+    ends_at: float | None
+    asleep: str | None
+    trouble: str | None
+
+
 class SessionAnswer(AnswerBody):
     """A session."""
 
@@ -221,6 +232,7 @@ class SessionAnswer(AnswerBody):
     verification: dict[str, Any] | None
     hooks: list[str]
     labels: dict[str, str]
+    lifetime: LifetimeAnswer | None
 
 
 @answer_of(Reach)

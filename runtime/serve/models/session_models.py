@@ -44,6 +44,14 @@ class PolicyFields(RequestBody):
     quota: int | str | None = None
 
 
+class LifetimeFields(RequestBody):
+    """When a session ends and sleeps, and the action at its end; null is the default."""
+
+    life: float | Said | None = None
+    then: Literal["suspend", "remove"] | None = None
+    idle: float | Said | None = None
+
+
 class LabelsRequest(RequestBody):
     """The labels of a session, which replace its present ones."""
 
@@ -85,6 +93,9 @@ class SessionRequest(_ChosenOptions):  # type: ignore[misc]  # its fields are th
     warm: bool = False
     labels: Labels | None = None
     policy: PolicyFields | None = None
+    life: float | Said | None = None
+    then: Literal["suspend", "remove"] | None = None
+    idle: float | Said | None = None
 
     def options(self) -> dict[str, Any]:
         """Return the options of the request, as `Holdfast.new` takes them."""

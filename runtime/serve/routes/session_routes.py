@@ -22,6 +22,7 @@ from holdfast.runtime.serve.models.base_models import Ref
 from holdfast.runtime.serve.models.session_models import (
     ForkRequest,
     LabelsRequest,
+    LifetimeFields,
     NetworkRequest,
     PolicyFields,
     RewindRequest,
@@ -61,7 +62,9 @@ async def new(who: From, body: SessionRequest) -> SessionAnswer:
     given = body.options()
     if body.policy is not None:
         given["policy"] = body.policy.model_dump(exclude_unset=True)
-    return await who.brief(lambda hf: answered(hf.new(**given)))
+    answer = await who.brief(lambda hf: answered(hf.new(**given)))
+    who.all.lifetime_changed()
+    return answer
 
 
 @router.get("/{session}")
@@ -78,6 +81,20 @@ async def remove(who: From, session: Ref) -> Response:
     # Not of the session's share: one that does not answer must be possible to end.
     await who.brief(lambda _: who.session(session).remove())
     return Response(status_code=204)
+
+
+@router.patch("/{session}/lifetime")
+async def lifetime(who: From, session: Ref, body: LifetimeFields) -> SessionAnswer:
+    """Change when a session ends and sleeps; a life begins now, the same again as well."""
+    given = body.model_dump(exclude_unset=True)
+
+    def work(found: Session) -> SessionAnswer:
+        found.lifetime(**given)
+        return answered(found)
+
+    answer = await who.in_session(session, work)
+    who.all.lifetime_changed()
+    return answer
 
 
 @router.put("/{session}/labels")

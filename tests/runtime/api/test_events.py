@@ -106,9 +106,9 @@ def test_following_continues_after_a_rewind(guest: Any) -> None:
     assert [request.head["after_seq"] for request in guest.requests] == [2, 4]
 
 
-def test_only_the_host_reports_refusals(guest: Any) -> None:
-    """In its place among the session's events; the session's own reports of refusals are ignored, whether
-    it was asked or not.
+def test_only_the_host_reports_refusals_and_ends(guest: Any) -> None:
+    """In its place among the session's events; the session's own reports of refusals and of its end are
+    ignored, whether it was asked or not.
     """
 
     def refused(number: int, seq: int) -> EntryRow:
@@ -116,7 +116,8 @@ def test_only_the_host_reports_refusals(guest: Any) -> None:
         return EntryRow(number, "s", seq, True, 2.0, "refused", "system", body)
 
     forged = entry(4, "refused", address="8.8.8.8", protocol="tcp", port=443)
-    guest(sends(entry(3), forged, entry(5), end=True))
+    ending = entry(4, "life_ending", seconds=5, then="remove")
+    guest(sends(entry(3), forged, ending, entry(5), end=True))
     line: Any = Line(guest, lambda: None)
     found = list(
         read(controller(None, refused(1, 3), refused(2, 5)), line, "s", after=0, follow=False, kinds=None)

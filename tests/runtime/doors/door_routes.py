@@ -21,6 +21,7 @@ ROUTES = {
         POST /v1/sessions/{session}/rewind
         GET /v1/sessions/{session}/network
         PATCH /v1/sessions/{session}/network
+        PATCH /v1/sessions/{session}/lifetime
         PATCH /v1/sessions/{session}/policy
         POST /v1/sessions/{session}/exec
         GET /v1/sessions/{session}/commands/{command_id}

@@ -12,6 +12,7 @@ from holdfast.errors import InvalidArgument
 from holdfast.runtime.e2b.connect_wire import NotOffered
 from holdfast.runtime.e2b.control_bodies import ListQuery, NetworkBody, NetworkWish, network_wish, page
 from holdfast.runtime.e2b.sandbox_lives import SandboxFacts
+from holdfast.runtime.store.lifetime import Lifetime
 from holdfast.runtime.store.row_details import SessionDetails
 from holdfast.runtime.store.rows import SessionRow
 
@@ -93,9 +94,14 @@ NOON = datetime(2030, 1, 1, 12, tzinfo=UTC)
 
 
 def row(
-    number: int, state: Any = "running", facts: SandboxFacts | None = None, *, of: bool = True
+    number: int,
+    state: Any = "running",
+    facts: SandboxFacts | None = None,
+    *,
+    of: bool = True,
+    ended: bool = False,
 ) -> SessionRow:
-    details = SessionDetails()
+    details = SessionDetails().plus(lifetime=Lifetime(ended=ended).as_dict())
     if of:
         details = details.plus(sandbox=(facts or SandboxFacts()).model_dump())
     made = NOON + timedelta(seconds=number // 2)  # some at the same instant
@@ -111,7 +117,7 @@ def query(
 def test_sessions_that_no_client_made_are_not_listed() -> None:
     assert query().fits(row(1))
     assert not query().fits(row(1, of=False))
-    assert not query().fits(row(1, facts=SandboxFacts(ended=True)))
+    assert not query().fits(row(1, ended=True))
 
 
 def test_states() -> None:

@@ -5,8 +5,9 @@ from collections.abc import Callable
 
 import pytest
 
-from holdfast.errors import GuestDisconnected, SessionRewound
-from holdfast.runtime.guest_rpc.reconnect import SILENCE_SECONDS, Reconnection
+from holdfast.errors import GuestDisconnected, SessionAsleep, SessionRewound
+from holdfast.runtime.guest_rpc import reconnect
+from holdfast.runtime.guest_rpc.reconnect import BEGUN_SECONDS, SILENCE_SECONDS, Reconnection
 
 
 def _lost(times: int) -> Callable[[], str]:
@@ -99,3 +100,45 @@ def test_one_that_is_being_captured_is_waited_for(monkeypatch: pytest.MonkeyPatc
     with pytest.raises(GuestDisconnected):
         Reconnection(lambda: None, held=lambda: clock[0] < 1300).run(_unanswered(clock, 30))
     assert 1300 <= clock[0] <= 1360
+
+
+@pytest.mark.parametrize(
+    ("why", "begun", "seconds", "wakes"),
+    [
+        ("idle", False, 0.0, True),
+        ("life", False, 0.0, True),
+        ("idle", True, 0.0, True),  # it began while the session was falling asleep
+        ("idle", True, BEGUN_SECONDS + 1, False),  # it waited so long for input that it was no use
+        ("life", True, 0.0, False),  # an end is an end, also for what runs
+    ],
+)
+def test_a_session_that_falls_asleep_is_woken_for_a_call_that_it_had_not_taken(
+    why: str, begun: bool, seconds: float, wakes: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And for one that was overlooked, but for no other: what waits for an answer keeps no session awake."""
+    asleep = [why]
+
+    def check() -> None:
+        if asleep:
+            raise SessionAsleep("cannot use session work: it sleeps", why=asleep[0])
+
+    now = time.time()
+    monkeypatch.setattr(reconnect, "ASK_SECONDS", 0.0)
+    reconnection = Reconnection(check, wake=asleep.clear)
+
+    def attempt() -> str:
+        if begun:
+            reconnection.heard()
+            monkeypatch.setattr(time, "time", lambda: now + seconds)
+        if asleep:
+            raise GuestDisconnected("cannot reach it")
+        return "done"
+
+    if wakes:
+        assert reconnection.run(attempt) == "done"
+    else:
+        with pytest.raises(SessionAsleep):
+            reconnection.run(attempt)
+    asleep[:] = [why]
+    with pytest.raises(SessionAsleep):
+        Reconnection(check).run(attempt)

@@ -16,18 +16,18 @@ from starlette.routing import Route, WebSocketRoute
 from holdfast.base.home import Home
 from holdfast.runtime.e2b import e2b_app
 from holdfast.runtime.e2b.sandbox_access import SandboxTokens, Scopes
-from holdfast.runtime.e2b.sandbox_lives import SandboxLives
 from holdfast.runtime.operations.context import no_progress
 from holdfast.runtime.serve import server_app
 from holdfast.runtime.serve.answer_forms import PrintableAnswer
 from holdfast.runtime.serve.callers import Callers
+from holdfast.runtime.serve.lifetime_task import LifetimeTask
 from holdfast.runtime.swerex import swerex_app
 from holdfast.runtime.swerex.swerex_app import AsciiAnswer
 
 
 def _wire(callers: Callers) -> Scopes:
     return e2b_app.wire(
-        callers, SandboxTokens("0123456789abcdef"), SandboxLives(callers), e2b_app.session_ids(callers)
+        callers, SandboxTokens("0123456789abcdef"), LifetimeTask(callers), e2b_app.session_ids(callers)
     )
 
 

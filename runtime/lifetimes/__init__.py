@@ -1,0 +1,1 @@
+"""The ends of sessions, their sleep, and how they wake."""
