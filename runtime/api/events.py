@@ -152,7 +152,7 @@ class _HostEvents:
         return self._refusals is not None and self._refusals.is_due(self._read)
 
     def look(self, row: SessionRow, *, fresh: bool = False) -> None:
-        """Read them, once the host journalled what the rules recorded; `fresh`: also what was read just now."""
+        """Read them, once the rules' record is in the journal; `fresh`: also if it was read just now."""
         if not self._wanted or not (fresh or self.are_due()):
             return
         # 0.2 s that other commands need not spend
