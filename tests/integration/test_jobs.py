@@ -75,10 +75,10 @@ def test_the_client_of_a_detached_command_may_die(shared: Session, shared_cli: A
     assert (done["exit_code"], done["output"].split()) == (0, ["begun", "done"])
 
 
-def test_the_terminal_of_a_job_has_a_size_a_kind_and_a_user(shared: Session) -> None:
+def test_the_terminal_of_a_job_has_a_size_a_kind_and_a_user(work: Session) -> None:
     """Its output can be had as the terminal has it, with the ends of lines of one."""
     script = 'trap "stty size" WINCH; stty size; echo $TERM; id -un; while true; do sleep 0.05; done'
-    job = shared.detach(script, rows=30, cols=90, user="nobody", env={"TERM": "vt100"})
+    job = work.detach(script, rows=30, cols=90, user="nobody", env={"TERM": "vt100"})
     seen: list[bytes] = []
     before = b"30 90\r\nvt100\r\nnobody\r\n"
     patience = Patience(20)
@@ -99,7 +99,7 @@ def test_the_terminal_of_a_job_has_a_size_a_kind_and_a_user(shared: Session) -> 
     with pytest.raises(GuestError, match="it has ended"):
         job.resize(24, 80)
     with pytest.raises(InvalidArgument, match="rows must be from 1"):
-        shared.detach("true", rows=0)
+        work.detach("true", rows=0)
 
 
 def test_killing_a_detached_command_is_reported(shared: Session, shared_cli: Any) -> None:
