@@ -132,10 +132,7 @@ class SessionFiles:
         while left > 0:
             data, size, _ = requests.read(path, offset, min(left, PART))
             if length is None and size > MOST_IN_MEMORY:
-                raise InvalidArgument(
-                    f"cannot read {path!r} at once: it has {size} bytes",
-                    hint="read ranges of it, or download it",
-                )
+                raise too_large(path, size)
             parts.append(data)
             offset, left = offset + len(data), left - len(data)
             if not data or offset >= size:
@@ -299,6 +296,13 @@ class SessionFiles:
     def _note(self, what: str, path: str, **details: Any) -> None:
         shown = path.encode("utf-8", "replace").decode()
         host_events.note(self._line.context, self._line.known.id, "files", what=what, path=shown, **details)
+
+
+def too_large(path: str, size: int) -> InvalidArgument:
+    """Return the error for a file that `read` does not return."""
+    return InvalidArgument(
+        f"cannot read {path!r} at once: it has {size} bytes", hint="read ranges of it, or download it"
+    )
 
 
 def permissions(mode: int) -> str:

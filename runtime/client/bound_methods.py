@@ -1,7 +1,7 @@
 """Methods over a URL as those in process describe them: parameters, defaults, docstrings.  Pure.
 
-A method is bound to what asks the server. An argument that was not given is not sent: its default is the
-server's, which is the same.
+A method is bound to a function that asks the server. An argument that was not given is not sent: its default
+is the server's, which is the same.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def asking(
     """Return a method with the parameters, defaults and docstring of one in process.
 
     It calls `ask` with the verb, by default the name of that one, and with the arguments that were given and
-    are not None; a `patience` of None is for as long as it takes. What it returns may be awaited or iterated.
+    are not None; a `patience` of None is for as long as it takes. The result of `ask` can be an awaitable.
     """
     signature, said = inspect.signature(method), verb or method.__name__
 
@@ -126,7 +126,7 @@ Value = TypeVar("Value")
 
 
 def each(read: Callable[[Any], Value]) -> Callable[[Any], list[Value]]:
-    """Return what reads a list of values, of which `read` reads one."""
+    """Return a reader of lists of values; `read` reads one of them."""
 
     def listed(told: Any) -> list[Value]:
         return [read(one) for one in client_values.tables(told)]
@@ -136,7 +136,7 @@ def each(read: Callable[[Any], Value]) -> Callable[[Any], list[Value]]:
 
 
 def all_of(read: Callable[[Any], Value]) -> Callable[[Any], tuple[Value, ...]]:
-    """Return what reads a tuple of values, of which `read` reads one."""
+    """Return a reader of tuples of values; `read` reads one of them."""
 
     def found(told: Any) -> tuple[Value, ...]:
         return tuple(each(read)(told))
@@ -152,7 +152,7 @@ def nothing(_told: Any) -> None:
 def late(name: str) -> Callable[[Any], Any]:
     """Return a function of `insight_values`, by its name: their classes take a while to load."""
 
-    def read(told):  # type: ignore[no-untyped-def]  # it says of its result what the other does
+    def read(told):  # type: ignore[no-untyped-def]  # its result has the type of the other's
         from holdfast.runtime.client import insight_values
 
         return getattr(insight_values, name)(told)
@@ -161,7 +161,7 @@ def late(name: str) -> Callable[[Any], Any]:
 
 
 def returned_by(read: Callable[..., Any]) -> Any:
-    """Return what a function says that it returns; `Any` if it says nothing."""
+    """Return the annotation of a function's result; `Any` if it has none."""
     said = inspect.signature(read).return_annotation
     if said == "Self" and isinstance(kind := getattr(read, "__self__", None), type):
         return kind.__name__

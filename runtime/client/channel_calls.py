@@ -47,7 +47,7 @@ class ChannelCall(ABC, Generic[Result]):
     """One call, from its opening to its result."""
 
     checks: Mapping[str, Callable[[Any], Any]] = {}
-    """Arguments that are checked as in process, and what of them is sent."""
+    """Arguments that are checked as in process; the functions return the values to send."""
 
     def __init__(
         self,
@@ -74,7 +74,7 @@ class ChannelCall(ABC, Generic[Result]):
 
     @classmethod
     def of(cls, session: str, call: str, told: Mapping[str, Any]) -> Self:
-        """Return the call of a method with these arguments: callbacks, patience, key, and what is sent."""
+        """Return the call of a method with these arguments: callbacks, patience, key, others to be sent."""
         callbacks = {name: value for name, value in told.items() if name.startswith("on_")}
         sent = {name: value for name, value in told.items() if name not in callbacks}
         if "on_waiting" in callbacks:

@@ -31,11 +31,19 @@ class HttpCall:
 
     @property
     def query(self) -> dict[str, Any]:
-        """Its parameters as they are sent."""
+        """Its parameters as they are sent.
+
+        Raises:
+            InvalidArgument: one has bytes that are not UTF-8, as the name of a file may.
+        """
+        given = {name: value for name, value in self.params.items() if value is not None}
+        for name, value in given.items():
+            if isinstance(value, str) and any("\ud800" <= each <= "\udfff" for each in value):
+                raise InvalidArgument(
+                    f"cannot send this {name} over a URL: it is not UTF-8", hint="a command can use it"
+                )
         return {
-            name: str(value).lower() if isinstance(value, bool) else value
-            for name, value in self.params.items()
-            if value is not None
+            name: str(value).lower() if isinstance(value, bool) else value for name, value in given.items()
         }
 
     @property
@@ -136,7 +144,7 @@ class PartStream(io.RawIOBase):
 
 
 PATIENCE_HEADER = "Holdfast-Patience"
-"""Seconds that a server waits for what a request asks for, as `serve.callers` reads them."""
+"""Seconds that a server waits on behalf of a request; `serve.callers` reads them."""
 MEDIA_TYPE = "application/x-ndjson"
 HEADERS = {"Holdfast-Steps": "1"}
 MOST_BYTES = 64 << 20

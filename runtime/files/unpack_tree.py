@@ -64,10 +64,10 @@ class UnpackTree:
         return self._made
 
     def tar(self, to: IO[bytes]) -> Copied:
-        """Write what is in the stream to another, as tar, without the account.
+        """Write the members of the stream to another, as tar, without the account.
 
         Raises:
-            ProtocolError: the stream is not valid, or cut short; what came before is written.
+            ProtocolError: the stream is not valid, or cut short; the members before that are written.
             OSError: the other stream cannot be written.
         """
         with tarfile.open(fileobj=to, mode="w|", format=tarfile.PAX_FORMAT, encoding="utf-8") as written:

@@ -77,7 +77,7 @@ ACTOR = "agent:api"
 ACTOR_HEADER = "Holdfast-Actor"
 MOST_ACTORS = 100
 PATIENCE_HEADER = "Holdfast-Patience"
-"""Seconds that a request waits at most for what it asks for."""
+"""The most seconds that a request waits."""
 MOST_ENDED = 1000
 """Requests that are kept in mind because their waiting was ended before they came."""
 LAST_SECONDS = 6.0

@@ -20,6 +20,7 @@ from holdfast.runtime.client.blocking.remote_holdfast import RemoteHoldfast
 
 HERE, URL, ASYNC = "in process", "over a URL", "async over a URL"
 BRIEF = [HERE, URL, pytest.param(ASYNC, marks=pytest.mark.thorough)]
+BLOCKING = [HERE, URL]
 LONG = [HERE, pytest.param(URL, marks=pytest.mark.thorough)]
 """For tests of several seconds."""
 

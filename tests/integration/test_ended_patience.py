@@ -37,7 +37,7 @@ def test_a_command_continues_when_its_caller_waits_no_longer(work: Session) -> N
     seen: list[bytes] = []
     with _ended_when(lambda: b"begun" in b"".join(seen)) as patience:
         left = work.exec(
-            "echo begun; until [ -e /tmp/go ]; do sleep 0.05; done; echo over",
+            "rm -f /tmp/go; echo begun; until [ -e /tmp/go ]; do sleep 0.05; done; echo over",
             patience=patience,
             on_bytes=seen.append,
         )

@@ -33,31 +33,31 @@ def _until(watch: FileWatch, last: str) -> list[tuple[str, str]]:
     return found
 
 
-def test_what_programs_do_is_seen(work: Session, place: str) -> None:
-    work.exec("mkdir a; echo x > a/kept; echo y > b")
-    with work.files.watch(".", recursive=True) as watch:
+def test_what_programs_do_is_seen(shared: Session, place: str) -> None:
+    shared.exec("mkdir a; echo x > a/kept; echo y > b")
+    with shared.files.watch(".", recursive=True) as watch:
         assert watch.path == place
-        work.exec("echo more >> a/kept; mv b a/c; mkdir -p d/e; touch d/e/f; rm -r a; touch end")
+        shared.exec("echo more >> a/kept; mv b a/c; mkdir -p d/e; touch d/e/f; rm -r a; touch end")
         changes = _until(watch, "end")
         assert ("created", f"{place}/d/e/f") in changes
         assert ("removed", f"{place}/a") in changes
         assert ("removed", f"{place}/b") in changes
-        work.files.write("d/e/f", "text")
+        shared.files.write("d/e/f", "text")
         change = watch.next(20)
         assert change is not None
         assert (change.kind, change.path) == ("modified", f"{place}/d/e/f")
         assert change.file is not None
         assert change.file.size == 4
         assert watch.next(0.2) is None
-        work.exec("cd /; rm -r /srv/watched")
+        shared.exec("cd /; rm -r /srv/watched")
         assert [change.path for change in watch][-1] == place
         assert watch.ended
 
 
-def test_a_file_that_is_still_arriving_is_not_seen(work: Session, place: str) -> None:
+def test_a_file_that_is_still_arriving_is_not_seen(shared: Session, place: str) -> None:
     """A write is there at once; until then the session holds it under a name of its own."""
-    with work.files.watch(".") as watch:
-        work.exec(f"touch .{'0f' * 16}.part; mkdir -p a; sleep 0.5; mv .{'0f' * 16}.part whole; touch end")
+    with shared.files.watch(".") as watch:
+        shared.exec(f"touch .{'0f' * 16}.part; mkdir -p a; sleep 0.5; mv .{'0f' * 16}.part whole; touch end")
         assert {path for _, path in _until(watch, "end")} == {
             f"{place}/{name}" for name in ("a", "whole", "end")
         }

@@ -64,7 +64,8 @@ def test_a_tree_comes_back_as_it_was(work: Session, place: str, tmp_path: Path) 
     assert out.as_dict() == into.as_dict() | {"left_out": {}}
     assert _facts(tmp_path / "back") == _facts(tree)
     assert work.exec("sha256sum < there/link", timeout=60).ok
-    assert [file.name for file in work.files.list("there")] == sorted(["inner", "link", ODD])
+    odd = ODD if isinstance(work, Session) else ODD.replace("\udcff", "\ufffd")  # JSON has no such texts
+    assert [file.name for file in work.files.list("there")] == sorted(["inner", "link", odd])
 
 
 def test_single_files_are_read_written_moved_and_removed(work: Session, place: str) -> None:

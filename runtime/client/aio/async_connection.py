@@ -32,7 +32,7 @@ async def next_message(connection: ClientConnection) -> str | bytes:
     return await connection.recv()
 
 
-class Sends(Protocol):
+class AsyncSends(Protocol):
     """Something by which a message reaches the server."""
 
     async def send(self, message: str, /) -> None:
@@ -42,7 +42,7 @@ class Sends(Protocol):
 class AsyncWaking:
     """What `Patience.end` hangs up: the server is asked to end the waiting, and answers as ever."""
 
-    def __init__(self, connection: Sends, message: str) -> None:
+    def __init__(self, connection: AsyncSends, message: str) -> None:
         self._connection, self._message = connection, message
         self._loop = asyncio.get_running_loop()
         self._sending: asyncio.Task[None] | None = None

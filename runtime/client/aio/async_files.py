@@ -140,6 +140,8 @@ class AsyncFiles(AsyncSessionPart):
         found = bytearray()
         async for part in self.parts(path, offset, length):
             found += part
+            if length is None and len(found) > session_files.MOST_IN_MEMORY:
+                raise session_files.too_large(path, (await self.stat(path)).size)
         return bytes(found)
 
     async def parts(self, path: str, offset: int = 0, length: int | None = None) -> AsyncIterator[bytes]:

@@ -88,7 +88,7 @@ class AsyncTransport:
             return {}
         patience.begin()
         request, left = secrets.token_hex(16), patience.left()
-        patience.hold(AsyncWaking(_AsyncWaits(self), request))
+        patience.hold(AsyncWaking(AsyncWaits(self), request))
         return {"X-Request-Id": request} | ({} if left is None else {PATIENCE_HEADER: f"{left:.3f}"})
 
     async def _answer(
@@ -243,13 +243,14 @@ class AsyncTransport:
         )
 
 
-class _AsyncWaits:
+class AsyncWaits:
     """The requests for which a server waits: one whose id is sent waits no longer, and is answered."""
 
     def __init__(self, transport: AsyncTransport) -> None:
         self._transport = transport
 
     async def send(self, request: str) -> None:
+        """Send the id of a request."""
         with suppress(HoldfastError):
             await self._transport.ask(HttpCall("DELETE", place("waits", request)))
 

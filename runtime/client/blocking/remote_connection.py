@@ -168,7 +168,7 @@ def _translated() -> Iterator[None]:
         raise httpx.TransportError(str(error) or type(error).__name__) from error
 
 
-class Sends(Protocol):
+class RemoteSends(Protocol):
     """Something by which a message reaches the server."""
 
     def send(self, message: str, /) -> None:
@@ -178,7 +178,7 @@ class Sends(Protocol):
 class RemoteWaking:
     """What `Patience.end` hangs up: the server is asked to end the waiting, and answers as ever."""
 
-    def __init__(self, connection: Sends, message: str) -> None:
+    def __init__(self, connection: RemoteSends, message: str) -> None:
         self._connection, self._message = connection, message
 
     def hang_up(self) -> None:

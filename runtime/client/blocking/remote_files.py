@@ -141,6 +141,8 @@ class RemoteFiles(RemoteSessionPart):
         found = bytearray()
         for part in self.parts(path, offset, length):
             found += part
+            if length is None and len(found) > session_files.MOST_IN_MEMORY:
+                raise session_files.too_large(path, (self.stat(path)).size)
         return bytes(found)
 
     def parts(self, path: str, offset: int = 0, length: int | None = None) -> Iterator[bytes]:

@@ -1,5 +1,5 @@
 # Made by setup/blocking from ../aio/async_handle.py; do not edit.
-"""What handles over a URL have in common: where they are, how they ask, and methods described in process."""
+"""The base of handles over a URL: their place, their requests, and methods that those in process describe."""
 
 from __future__ import annotations
 

@@ -87,7 +87,7 @@ class RemoteTransport:
             return {}
         patience.begin()
         request, left = secrets.token_hex(16), patience.left()
-        patience.hold(RemoteWaking(_AsyncWaits(self), request))
+        patience.hold(RemoteWaking(RemoteWaits(self), request))
         return {"X-Request-Id": request} | ({} if left is None else {PATIENCE_HEADER: f"{left:.3f}"})
 
     def _answer(
@@ -242,13 +242,14 @@ class RemoteTransport:
         )
 
 
-class _AsyncWaits:
+class RemoteWaits:
     """The requests for which a server waits: one whose id is sent waits no longer, and is answered."""
 
     def __init__(self, transport: RemoteTransport) -> None:
         self._transport = transport
 
     def send(self, request: str) -> None:
+        """Send the id of a request."""
         with suppress(HoldfastError):
             self._transport.ask(HttpCall("DELETE", place("waits", request)))
 
