@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from holdfast import InvalidArgument, Patience, SessionBusy
+from holdfast import InvalidArgument, Patience, PortClosed, SessionBusy
 from holdfast.base import polling
 from holdfast.runtime.api.session import Session
 
@@ -107,6 +107,20 @@ def test_jobs_programs_and_answers(work: Session) -> None:
     job.signal("KILL")
     program.signal("KILL")
     assert program.wait().signal == 9
+
+
+def test_what_nothing_reads_and_what_does_not_listen(work: Session) -> None:
+    """Input that a program does not take, and a port at which nothing accepts."""
+    silent = work.programs.start(["sleep", "600"], input=True)
+    patience = Patience()
+    threading.Timer(0.5, patience.end).start()
+    assert 0 <= silent.write(b"x" * (4 << 20), patience=patience) < 4 << 20
+    assert silent.info().state == "running"
+    silent.signal("KILL")
+    patience = Patience()
+    threading.Timer(0.5, patience.end).start()
+    with pytest.raises(PortClosed):
+        work.wait_port(9, patience=patience)
 
 
 def test_what_is_no_patience_is_refused(work: Session) -> None:
