@@ -16,7 +16,7 @@ from holdfast.runtime.serve.channels.channel_connection import ChannelConnection
 from holdfast.runtime.serve.models.base_models import AnswerBody
 from holdfast.runtime.serve.routes.api_router import api_router
 
-RequestId = Annotated[str, Path(pattern=r"^[A-Za-z0-9._-]{1,64}$", description="As the client has sent it.")]
+RequestId = Annotated[str, Path(pattern=r"^[A-Za-z0-9-]{16,64}$", description="As the client has sent it.")]
 router = api_router(tags=["server"], responses={401: ERRORS[401], 421: ERRORS[421]})
 
 

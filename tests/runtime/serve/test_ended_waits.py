@@ -19,6 +19,7 @@ from holdfast.runtime.serve import server_app
 from holdfast.runtime.serve.callers import ApiCaller, Callers
 
 TOKEN = "a-token-of-this-test"
+MINE = "0123456789abcdef"
 
 
 class Waiting:
@@ -44,7 +45,7 @@ async def _answered(callers: Callers, before: bool, headers: dict[str, str], wai
     ) as client:
 
         async def end() -> int:
-            return (await client.delete("/v1/waits/mine")).status_code
+            return (await client.delete(f"/v1/waits/{MINE}")).status_code
 
         codes = [await end()] if before else []
         sent = client.post("/v1/sessions/work/jobs/it/input", json={"text": "x"}, headers=headers)
@@ -58,8 +59,8 @@ async def _answered(callers: Callers, before: bool, headers: dict[str, str], wai
 @pytest.mark.parametrize(
     ("before", "headers", "codes"),
     [
-        (False, {"X-Request-Id": "mine"}, [204, 204]),
-        (True, {"X-Request-Id": "mine"}, [204, 204]),
+        (False, {"X-Request-Id": MINE}, [204, 204]),
+        (True, {"X-Request-Id": MINE}, [204, 204]),
         (False, {"Holdfast-Patience": "0.05"}, [204]),
         (False, {"Holdfast-Patience": "soon"}, [400]),
     ],
