@@ -69,7 +69,8 @@ class AsyncHoldfast(AsyncHandle):
         remove, labels = told.pop("remove", False), told.pop("labels", None)
         if labels is not None:
             told["labels"] = session_labels.parse(labels)
-        body = {**told, **session_options(told.pop("options", {}))}
+        options = session_options(told.pop("options", {}))
+        body = {**told, **options}
         return AsyncSession(self._transport, await self._ask("POST", "sessions", body=body), remove=remove)
 
     async def _listed(self, _verb: str, told: dict[str, Any]) -> list[AsyncSession]:

@@ -70,7 +70,8 @@ class RemoteHoldfast(RemoteHandle):
         remove, labels = told.pop("remove", False), told.pop("labels", None)
         if labels is not None:
             told["labels"] = session_labels.parse(labels)
-        body = {**told, **session_options(told.pop("options", {}))}
+        options = session_options(told.pop("options", {}))
+        body = {**told, **options}
         return RemoteSession(self._transport, self._ask("POST", "sessions", body=body), remove=remove)
 
     def _listed(self, _verb: str, told: dict[str, Any]) -> list[RemoteSession]:
