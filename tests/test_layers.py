@@ -195,11 +195,15 @@ def test_rooms_of_the_checkpointer_import_each_other_in_one_direction() -> None:
 
 
 def test_only_handles_import_each_other_in_circles() -> None:
-    """Sessions have snapshots, and snapshots make sessions; over a URL as in process."""
+    """Sessions have snapshots, and snapshots make sessions; over a URL as in process.
+
+    And `Holdfast` makes the controller of a URL, whose methods it describes.
+    """
     handles, *remote = sorted(circles(), key=len, reverse=True)
     assert len(handles) <= HANDED_OUT
     assert {room(module) for module in handles} == {"api", "flaky"}
-    pairs = [{f"client.aio.async_{name}" for name in ("session", "snapshot", "task")}]
+    pairs = [{"api.controller", "client.blocking.remote_holdfast"}]
+    pairs += [{f"client.aio.async_{name}" for name in ("session", "snapshot", "task")}]
     pairs += [{f"client.blocking.remote_{name}" for name in ("session", "snapshot", "task")}]
     assert sorted([set(map(short, each)) for each in remote], key=min) == pairs
 

@@ -43,6 +43,7 @@ class Job:
         """
         return listed(self._line, self.id)[0]
 
+    @call_arguments.awaits_nothing
     def wait(
         self,
         *,
@@ -81,6 +82,7 @@ class Job:
         self.follow(on_bytes=pieces.append, offset=offset, follow=False)
         return b"".join(pieces)
 
+    @call_arguments.awaits_nothing
     def follow(
         self,
         on_output: OnOutput | None = None,

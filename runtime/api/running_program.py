@@ -39,6 +39,7 @@ class RunningProgram:
         """
         return program_calls.info(self._line, self.id)
 
+    @call_arguments.awaits_nothing
     def wait(
         self,
         *,
@@ -103,6 +104,7 @@ class SessionPrograms:
     def __init__(self, line: SessionChannel) -> None:
         self._line = line
 
+    @call_arguments.awaits_nothing
     def run(
         self,
         argv: Sequence[str | Path],

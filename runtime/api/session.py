@@ -329,7 +329,7 @@ class Session:
         return Lifetime.of(details).shown(self._row.state)
 
     def refresh(self) -> Session:
-        """Read the store and the state of the container again."""
+        """Read the session's state again; a session that was removed in the meantime is `removed`."""
         with contextlib.suppress(SessionNotFound):
             if (seen := health.observed(self._context, self._row, set())).paused:
                 self._row = seen

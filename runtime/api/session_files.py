@@ -91,12 +91,9 @@ class SessionFiles:
 
     def chmod(self, path: str, mode: int) -> None:
         """Change the permissions of a file or folder, such as 0o755; a link is followed."""
-        if isinstance(mode, bool) or not isinstance(mode, int) or not 0 <= mode <= 0o777:
-            raise InvalidArgument(
-                "cannot change the permissions: they must be from 0 to 0o777", hint="such as 0o755"
-            )
+        text = permissions(mode)
         self._requests().change_mode(path, mode)
-        self._note("changed mode", path, mode=f"{mode:04o}")
+        self._note("changed mode", path, mode=text)
 
     def replace(self, path: str, old: str, new: str) -> int:
         """Replace a text wherever it is in a file, and return how often it was there.
@@ -135,10 +132,7 @@ class SessionFiles:
         while left > 0:
             data, size, _ = requests.read(path, offset, min(left, PART))
             if length is None and size > MOST_IN_MEMORY:
-                raise InvalidArgument(
-                    f"cannot read {path!r} at once: it has {size} bytes",
-                    hint="read ranges of it, or download it",
-                )
+                raise too_large(path, size)
             parts.append(data)
             offset, left = offset + len(data), left - len(data)
             if not data or offset >= size:
@@ -159,6 +153,8 @@ class SessionFiles:
         If the parts raise, the file stays as it was.
         """
         began = time.time()
+        if mode is not None:
+            permissions(mode)
         size = self._requests().write(path, iter(parts), mode=mode)
         self._brought("wrote", path, began, bytes=size)
         return size
@@ -300,6 +296,26 @@ class SessionFiles:
     def _note(self, what: str, path: str, **details: Any) -> None:
         shown = path.encode("utf-8", "replace").decode()
         host_events.note(self._line.context, self._line.known.id, "files", what=what, path=shown, **details)
+
+
+def too_large(path: str, size: int) -> InvalidArgument:
+    """Return the error for a file that `read` does not return."""
+    return InvalidArgument(
+        f"cannot read {path!r} at once: it has {size} bytes", hint="read ranges of it, or download it"
+    )
+
+
+def permissions(mode: int) -> str:
+    """Return the permissions of a file as four octal digits.
+
+    Raises:
+        InvalidArgument: they are not permissions.
+    """
+    if isinstance(mode, bool) or not isinstance(mode, int) or not 0 <= mode <= 0o777:
+        raise InvalidArgument(
+            "cannot change the permissions: they must be from 0 to 0o777", hint="such as 0o755"
+        )
+    return f"{mode:04o}"
 
 
 def owned_by(files: SessionFiles, owner: str) -> SessionFiles:

@@ -23,6 +23,7 @@ class SessionKernel:
     def __init__(self, line: SessionChannel) -> None:
         self._line = line
 
+    @call_arguments.awaits_nothing
     def cell(
         self,
         code: str,
@@ -102,6 +103,7 @@ class SessionKernel:
 
         return cell_once(self._line.context, self._line.known, key, code, kernel, call)
 
+    @call_arguments.awaits_nothing
     def join(
         self,
         cell_id: str,
@@ -140,6 +142,7 @@ class SessionKernel:
                 patience=patience,
             ).run()
 
+    @call_arguments.awaits_nothing
     def answer(
         self,
         waiting: CellResult,

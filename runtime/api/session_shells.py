@@ -29,6 +29,7 @@ class SessionShell:
     def __init__(self, line: SessionChannel) -> None:
         self._line = line
 
+    @call_arguments.awaits_nothing
     def exec(
         self,
         command: str,
@@ -135,6 +136,7 @@ class SessionShell:
         with self._line.explained():
             return self._line.reconnection().run(lambda: check_syntax(self._line.client(), text, shell))
 
+    @call_arguments.awaits_nothing
     def join(
         self,
         command_id: str,
@@ -231,6 +233,7 @@ class SessionShell:
 
         SessionTerminal(self._line, shell).send(text)
 
+    @call_arguments.awaits_nothing
     def answer(
         self,
         text: str | bytes,

@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Unpack
 
 from holdfast.base.value_classes import as_table
-from holdfast.runtime.api.snapshot import Snapshot
+from holdfast.runtime.api.snapshot import Snapshot, check_forks
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
@@ -168,6 +168,7 @@ class SessionSnapshots:
 
         `network`, `allow`, `deny` and `eager` are as for `Snapshot.fork`.
         """
+        check_forks(n)
         taken = self.snapshot()
         try:
             return taken.fork(n, name, network=network, allow=allow, deny=deny, eager=eager)

@@ -33,6 +33,16 @@ if TYPE_CHECKING:
 FORKS = 256
 
 
+def check_forks(n: int) -> None:
+    """Check how many copies are to be made.
+
+    Raises:
+        InvalidArgument: there are none, or too many.
+    """
+    if not 1 <= n <= FORKS:
+        raise InvalidArgument(f"cannot fork {n} times: the number must be from 1 to {FORKS}")
+
+
 class Snapshot:
     """One snapshot."""
 
@@ -297,8 +307,7 @@ class Snapshot:
         from holdfast.runtime.api.session import Session
         from holdfast.runtime.restore import restore_service
 
-        if not 1 <= n <= FORKS:
-            raise InvalidArgument(f"cannot fork {n} times: the number must be from 1 to {FORKS}")
+        check_forks(n)
         rows = restore_service.restore(
             self._context, self._row, name, n, rung, network, allow, deny, on_touch=not eager
         )

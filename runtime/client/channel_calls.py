@@ -12,13 +12,15 @@ import threading
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Mapping
-from typing import Any, Generic, TypeVar
+from functools import partial
+from typing import Any, Generic, Self, TypeVar
 
 from holdfast.errors import OutcomeUnknown, ServerUnavailable
 from holdfast.runtime.client import client_values
 from holdfast.runtime.client.client_errors import error_of
 from holdfast.runtime.files.file_tree import WatchedChange
 from holdfast.runtime.guest.pulse.state import State
+from holdfast.runtime.guest_rpc import call_arguments
 from holdfast.runtime.guest_rpc.event import Event
 from holdfast.runtime.guest_rpc.kernel_calls import KEEP_OUTPUTS, KEEP_TEXT
 from holdfast.runtime.guest_rpc.patience import Patience
@@ -44,6 +46,9 @@ class ServerStopped(ServerUnavailable):
 class ChannelCall(ABC, Generic[Result]):
     """One call, from its opening to its result."""
 
+    checks: Mapping[str, Callable[[Any], Any]] = {}
+    """Arguments that are checked as in process; the functions return the values to send."""
+
     def __init__(
         self,
         session: str,
@@ -66,6 +71,22 @@ class ChannelCall(ABC, Generic[Result]):
         """True once the server has answered with a result or an error: nothing else will come."""
         self._unread = 0
         self._opened = False
+
+    @classmethod
+    def of(cls, session: str, call: str, told: Mapping[str, Any]) -> Self:
+        """Return the call of a method with these arguments: callbacks, patience, key, others to be sent."""
+        callbacks = {name: value for name, value in told.items() if name.startswith("on_")}
+        sent = {name: value for name, value in told.items() if name not in callbacks}
+        if "on_waiting" in callbacks:
+            sent["wait"] = True
+        key, patience = (sent.pop(name, None) for name in ("key", "patience"))
+        for name, value in sent.items():
+            if name in cls.checks:
+                sent[name] = cls.checks[name](value)
+        made = cls(session, call, sent, key=key, patience=patience)
+        for name, callback in callbacks.items():
+            setattr(made, name, callback)
+        return made
 
     def opening(self) -> str:
         """Return the message that opens the call, or continues it over a new connection.
@@ -155,9 +176,19 @@ class ChannelCall(ABC, Generic[Result]):
             )
 
 
+def _command(text: Any) -> str:
+    call_arguments.command(text)
+    return str(text)
+
+
+def _typed(text: Any) -> str:
+    return call_arguments.typed(text, "answer").decode()
+
+
 class CommandCall(ChannelCall[ExecResult]):
     """A command or job, started or followed."""
 
+    checks: Mapping[str, Callable[[Any], Any]] = {"command": _command, "text": _typed}
     on_output: Callable[[str], object] | None = None
     on_bytes: Callable[[bytes], object] | None = None
     on_waiting: Callable[[State], object] | None = None
@@ -218,6 +249,9 @@ class CommandCall(ChannelCall[ExecResult]):
 class CellCall(ChannelCall[CellResult]):
     """A cell, started or followed."""
 
+    checks: Mapping[str, Callable[[Any], Any]] = {
+        name: partial(call_arguments.text, what=name) for name in ("code", "before")
+    }
     on_event: Callable[[CellEvent], object] | None = None
     on_input: Callable[[str, bool], object] | None = None
     on_start: Callable[[str], object] | None = None

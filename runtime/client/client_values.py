@@ -85,6 +85,11 @@ def exec_result(raw: Table, output: bytes, dropped: int) -> ExecResult:
     )
 
 
+def interrupted(raw: Any) -> ExecResult | None:
+    """Return the result of a command that was interrupted; None if there was none."""
+    return None if raw is None else exec_result(raw, data_in(raw, "output"), raw["dropped"])
+
+
 def event(raw: Table) -> Event:
     """Return an event of a session."""
     return events.parse({name: value for name, value in raw.items() if name != "event"})
@@ -168,6 +173,11 @@ def watched_change(raw: Any) -> WatchedChange:
 def copied(raw: Any) -> Copied:
     """Return what was copied."""
     return wire_fields.value(Copied, table(raw))
+
+
+def count(raw: Any) -> int:
+    """Return how often something was found."""
+    return wire_fields.integer(table(raw), "count")
 
 
 def moment(raw: Any) -> datetime:

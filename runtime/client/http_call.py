@@ -9,7 +9,6 @@ import io
 import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from inspect import BoundArguments
 from typing import Any
 from urllib.parse import quote
 
@@ -17,6 +16,7 @@ from holdfast.base.text import plain
 from holdfast.errors import InvalidArgument, ProtocolError
 from holdfast.runtime.client import http_call
 from holdfast.runtime.client.client_errors import error_of
+from holdfast.runtime.guest_rpc import call_arguments
 from holdfast.runtime.operations.step import Step
 
 
@@ -31,11 +31,19 @@ class HttpCall:
 
     @property
     def query(self) -> dict[str, Any]:
-        """Its parameters as they are sent."""
+        """Its parameters as they are sent.
+
+        Raises:
+            InvalidArgument: one has bytes that are not UTF-8, as the name of a file may.
+        """
+        given = {name: value for name, value in self.params.items() if value is not None}
+        for name, value in given.items():
+            if isinstance(value, str) and any("\ud800" <= each <= "\udfff" for each in value):
+                raise InvalidArgument(
+                    f"cannot send this {name} over a URL: it is not UTF-8", hint="a command can use it"
+                )
         return {
-            name: str(value).lower() if isinstance(value, bool) else value
-            for name, value in self.params.items()
-            if value is not None
+            name: str(value).lower() if isinstance(value, bool) else value for name, value in given.items()
         }
 
     @property
@@ -54,14 +62,13 @@ def given(**fields: Any) -> dict[str, Any]:
     return {name: value for name, value in fields.items() if value is not None}
 
 
-def named(call: BoundArguments) -> dict[str, Any]:
-    """Return the arguments of a call of a method that are not None, by name; a table as a plain one."""
-    _, *arguments = call.arguments.items()
-    return {
-        name: dict(value) if isinstance(value, Mapping) else value
-        for name, value in arguments
-        if value is not None
-    }
+def typed_text(text: str | bytes) -> dict[str, Any]:
+    """Return the body that has text typed.
+
+    Raises:
+        InvalidArgument: it is neither text nor bytes.
+    """
+    return {"text": call_arguments.typed(text, "text").decode()}
 
 
 def session_options(options: Mapping[str, Any]) -> dict[str, Any]:
@@ -136,6 +143,8 @@ class PartStream(io.RawIOBase):
         return size
 
 
+PATIENCE_HEADER = "Holdfast-Patience"
+"""Seconds that a server waits on behalf of a request; `serve.callers` reads them."""
 MEDIA_TYPE = "application/x-ndjson"
 HEADERS = {"Holdfast-Steps": "1"}
 MOST_BYTES = 64 << 20

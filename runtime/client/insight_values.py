@@ -248,6 +248,16 @@ def record(raw: Any) -> TaskRecord:
         raise ProtocolError(f"cannot understand the server: {error}") from error
 
 
+def known_record(raw: Any) -> TaskRecord | None:
+    """Return a record, if there is one."""
+    return None if raw is None else record(raw)
+
+
+def registered(raw: Any) -> list[str]:
+    """Return the names of the artifacts that were registered."""
+    return list(client_values.texts(client_values.table(raw).get("registered")))
+
+
 def verdict(raw: Any) -> TaskVerdict:
     """Return what came out of a verification or an attempt."""
     told = client_values.table(raw)

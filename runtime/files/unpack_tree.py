@@ -1,4 +1,4 @@
-"""Unpacks a tar stream of a session's files on this machine, below one folder only.
+"""Unpacks a tar stream of a session's files on this machine, below one folder only, or passes it on.
 
 What the stream says is not trusted, as little as the session it is from: see `local_folder.py`.
 """
@@ -62,6 +62,24 @@ class UnpackTree:
                 with ExitStack() as stack:
                     reached(folder, path, stack).change_mode(mode)
         return self._made
+
+    def tar(self, to: IO[bytes]) -> Copied:
+        """Write the members of the stream to another, as tar, without the account.
+
+        Raises:
+            ProtocolError: the stream is not valid, or cut short; the members before that are written.
+            OSError: the other stream cannot be written.
+        """
+        with tarfile.open(fileobj=to, mode="w|", format=tarfile.PAX_FORMAT, encoding="utf-8") as written:
+            self._each(lambda tar, member: self._pass_on(tar, member, written))
+        return self._made
+
+    def _pass_on(self, tar: BoundedTar, member: tarfile.TarInfo, written: tarfile.TarFile) -> None:
+        written.addfile(member, tar.content(member) if member.isreg() else None)
+        self._made.files += member.isreg()
+        self._made.folders += member.isdir()
+        self._made.links += member.issym()
+        self._made.bytes += member.size if member.isreg() else 0
 
     def _each(self, take: Callable[[BoundedTar, tarfile.TarInfo], None]) -> None:
         ended = False

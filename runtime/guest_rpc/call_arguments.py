@@ -1,17 +1,27 @@
-"""Arguments of calls, validated before anything is sent: texts, durations.  Pure.
+"""Arguments of calls, validated before anything is sent: texts, durations, callbacks.  Pure.
 
 A wrong type is reported by its name where it was passed, not by whatever fails on it later.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import functools
+from collections.abc import Callable, Iterable, Sequence
 
 from holdfast.base import ids
 from holdfast.errors import InvalidArgument
 from holdfast.runtime.guest.wire import protocol
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import ParamSpec, TypeVar
+
+    Parameters = ParamSpec("Parameters")
+    Result = TypeVar("Result")
+
 FOREVER = 1e9
+COROUTINE = 0x80
+"""The flag of the code of a coroutine function, as `inspect` has it, which takes a while to load."""
 
 
 def id_for(key: str | None) -> str:
@@ -108,6 +118,32 @@ def command(value: object) -> bytes:
             hint="put it into a file of the session and run that",
         )
     return data
+
+
+def awaits_nothing(method: Callable[Parameters, Result]) -> Callable[Parameters, Result]:
+    """Return a method that refuses coroutine functions, as callbacks, before it does anything."""
+
+    @functools.wraps(method)
+    def call(*args: Parameters.args, **how: Parameters.kwargs) -> Result:
+        for value in (*args, *how.values()):
+            callback(value)
+        return method(*args, **how)
+
+    return call
+
+
+def callback(value: object) -> None:
+    """Check that an argument is not a coroutine function.
+
+    Raises:
+        InvalidArgument: it is one.
+    """
+    code = getattr(value, "__code__", None)
+    if code is not None and code.co_flags & COROUTINE:
+        raise InvalidArgument(
+            "cannot use a coroutine function as a callback here: nothing would await it",
+            hint="use AsyncHoldfast, or a plain function",
+        )
 
 
 def _number(value: object, what: str) -> float | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 
 from holdfast.errors import CommandNotFound, GuestDisconnected, InvalidArgument, KernelDied, SessionBusy
 from holdfast.runtime.guest.wire import protocol
@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     from holdfast.runtime.guest_rpc.results import CellEventKind, CellStatus
 
 OnEvent = Callable[[CellEvent], object]
-OnInput = Callable[[str, bool], str]
+OnInput = Callable[[str, bool], str | Awaitable[str]]
+"""Returns the line; a line to be awaited is for `AsyncHoldfast`."""
 
 # Bytes that a result keeps of a cell, from its end: of each stream, and of all displays together.
 # Callers that need more receive it as it comes (`on_event`), or have it written to a file.
@@ -228,7 +229,8 @@ class KernelCall:
             self._unanswered = True
             self._interrupt()
             return
-        self._client.request("input", payload=answer.encode("utf-8", "replace"), kernel=self._kernel)
+        line = call_arguments.text(answer, "line")
+        self._client.request("input", payload=line.encode("utf-8", "replace"), kernel=self._kernel)
 
     def _interrupt(self) -> None:
         self._client.request("kernel_interrupt", kernel=self._kernel)

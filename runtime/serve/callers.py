@@ -18,8 +18,10 @@ from starlette.requests import HTTPConnection, Request
 
 from holdfast.base import actors
 from holdfast.base.home import Home
+from holdfast.base.request_id import request_id
 from holdfast.runtime.api.controller import Holdfast
 from holdfast.runtime.api.session import Session
+from holdfast.runtime.guest_rpc import call_arguments
 from holdfast.runtime.guest_rpc.patience import Patience
 from holdfast.runtime.operations.context import Progress
 from holdfast.runtime.serve.call_threads import (
@@ -74,6 +76,10 @@ ACTOR = "agent:api"
 """Who acts if a request does not say."""
 ACTOR_HEADER = "Holdfast-Actor"
 MOST_ACTORS = 100
+PATIENCE_HEADER = "Holdfast-Patience"
+"""The most seconds that a request waits."""
+MOST_ENDED = 1000
+"""Requests that are kept in mind because their waiting was ended before they came."""
 LAST_SECONDS = 6.0
 """For calls that end by themselves, once the server is asked to end; answers have some seconds more."""
 
@@ -94,7 +100,8 @@ class Callers:
         self._progress = progress
         self._controllers: OrderedDict[str, Holdfast] = OrderedDict()
         self._lock = threading.Lock()
-        self._patient: set[Patience] = set()
+        self._patient: dict[Patience, str | None] = {}
+        self._ended_before: OrderedDict[str, bool] = OrderedDict()
         self.signature: FileSigner | None = None
         """Makes the signatures of addresses of files; the door that takes them sets it."""
         self.lifetime_changed: Callable[[], None] = lambda: None
@@ -119,17 +126,27 @@ class Callers:
                 self._controllers.popitem(last=False)  # calls that use it still hold it
             return found
 
-    def patience(self, seconds: float | None = None) -> Patience:
-        """Return the patience of a call, which ends when the server stops."""
+    def patience(self, seconds: float | None = None, request: str | None = None) -> Patience:
+        """Return the patience of a call, which ends when the server stops; `request` is its request."""
         made = Patience(seconds)
-        self._patient.add(made)
-        if self.stopping:
+        self._patient[made] = request
+        if self.stopping or (request is not None and self._ended_before.pop(request, False)):
             made.end()
         return made
 
+    def end_wait(self, request: str) -> None:
+        """End the patience of a request, by its id; of one that has not come yet, when it comes."""
+        found = [patience for patience, made_by in self._patient.items() if made_by == request]
+        for each in found:
+            each.end()
+        if not found:
+            self._ended_before[request] = True
+            while len(self._ended_before) > MOST_ENDED:
+                self._ended_before.popitem(last=False)
+
     def done(self, patience: Patience) -> None:
         """Forget the patience of a call that has returned."""
-        self._patient.discard(patience)
+        self._patient.pop(patience, None)
 
     def stop(self) -> None:
         """Let what waits return, with the place where to continue; other calls have a few seconds."""
@@ -190,14 +207,27 @@ class ApiCaller:
         return await self.while_there(seconds, lambda patience: work(self.session(ref), patience))
 
     async def while_there(self, seconds: float | None, work: Callable[[Patience], Result]) -> Result:
-        """Do work that waits, until it is done, the client leaves, or the server stops."""
-        patience = self.all.patience(seconds)
+        """Do work that waits, until it is done, the client leaves or ends it, or the server stops."""
+        limits = [each for each in (seconds, self._most_seconds()) if each is not None]
+        patience = self.all.patience(min(limits, default=None), request_id())
         leaving = asyncio.create_task(self._leaves(patience))
         try:
             return await self.waits(lambda: work(patience))
         finally:
             leaving.cancel()
             self.all.done(patience)
+
+    def _most_seconds(self) -> float | None:
+        """Return how long the client waits.
+
+        Raises:
+            InvalidArgument: it is not a number of seconds.
+        """
+        told = self.connection.headers.get(PATIENCE_HEADER)
+        try:
+            return call_arguments.patience(None if told is None else float(told), "patience")
+        except ValueError:
+            return call_arguments.patience(told, "patience")
 
     async def _leaves(self, patience: Patience) -> None:
         while (await self.request.receive())["type"] != "http.disconnect":

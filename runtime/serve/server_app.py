@@ -81,6 +81,7 @@ def inner(callers: Callers) -> FastAPI:
     app.state.callers = callers
     for router in (
         server_routes.router,
+        server_routes.waits,
         session_routes.router,
         command_routes.router,
         kernel_routes.router,

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests import packing
+from tests.integration import both_doors
 from tests.machines import fixtures as machines
 from tests.machines import login, torn_ssh
 from tests.machines.moves import There
@@ -247,6 +248,16 @@ def shared_hf(shared_home: Home) -> Iterator[Holdfast]:
 def shared(shared_hf: Holdfast) -> Session:
     """One session for the tests of a module that leave it as it was."""
     return shared_hf.new("shared")
+
+
+@pytest.fixture(scope="module", params=both_doors.BRIEF)
+def work(request: pytest.FixtureRequest, shared: Session, shared_home: Home) -> Iterator[Session]:
+    """The shared session, in process and over a URL: what a test finds must be the same."""
+    if request.param == both_doors.HERE:
+        yield shared
+        return
+    with both_doors.opened(request.param, shared_home) as controller:
+        yield controller.session(shared.id)
 
 
 @pytest.fixture(scope="module")

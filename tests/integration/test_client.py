@@ -373,44 +373,6 @@ def test_errors(server: Served, session: RemoteSession) -> None:
         RemoteHoldfast("http://me@host")
 
 
-WRONG: dict[str, Callable[[Any], object]] = {
-    "a text as argv": lambda s: s.run("w"),
-    "no argv": lambda s: s.run([]),
-    "a text as argv of a start": lambda s: s.programs.start("w"),
-    "argv as a text": lambda s: s.exec(["ls", "-l"]),
-    "no text": lambda s: s.exec(" "),
-    "a NUL": lambda s: s.exec("echo \0"),
-    "a timeout of nothing": lambda s: s.exec("true", timeout=0),
-    "a timeout in words": lambda s: s.exec("true", timeout="x"),
-    "patience below nothing": lambda s: s.exec("true", patience=-1),
-    "a lease in words": lambda s: s.exec("true", lease_wait="x"),
-    "no end": lambda s: s.cell("1", timeout=float("inf")),
-    "code that is none": lambda s: s.cell(b"1"),
-    "typed numbers": lambda s: s.send(7),
-    "an unknown command": lambda s: s.join("no such command"),
-    "a folder": lambda s: s.files.read("/tmp"),
-    "no file": lambda s: s.files.read("/tmp/none"),
-    "a file as a folder": lambda s: s.files.list("/etc/passwd"),
-    "a wrong name": lambda s: s.exce("true"),
-}
-
-
-@pytest.mark.parametrize("wrong", WRONG)
-def test_a_mistake_is_the_same_error_as_in_process(
-    session: RemoteSession, shared: Session, wrong: str
-) -> None:
-    """Its class, its text and its hint; nothing is run."""
-    found: list[Any] = []
-    for handle in (shared, session):
-        with pytest.raises(Exception) as caught:
-            WRONG[wrong](handle)
-        found.append(caught.value)
-    here, there = found
-    assert type(there) is type(here)
-    if not isinstance(here, AttributeError):
-        assert (str(there), there.hint) == (str(here), here.hint)
-
-
 def test_callbacks_may_be_coroutines_where_they_can_be_awaited(
     server: Served, shared: Session, session: RemoteSession
 ) -> None:

@@ -127,19 +127,19 @@ def test_what_is_refused_is_one_line(
     assert names(shared) == ["main"]
 
 
-def test_their_number_has_a_limit_and_a_command_ends_with_its_shell(shared: Session) -> None:
+def test_their_number_has_a_limit_and_a_command_ends_with_its_shell(work: Session) -> None:
     for n in range(15):
-        shared.shells.open(f"s{n}")
+        work.shells.open(f"s{n}")
     with pytest.raises(Exception, match="there are 16 already"):
-        shared.shells.open("one-more")
-    left = shared.exec("trap '' HUP; sleep 600", shell="s0", patience=1)
+        work.shells.open("one-more")
+    left = work.exec("trap '' HUP; sleep 600", shell="s0", patience=1)
     with pytest.raises(SessionBusy, match="is running in it"):
-        shared.shells.close("s0")
+        work.shells.close("s0")
     for n in range(15):
-        shared.shells.close(f"s{n}", force=True)
-    assert names(shared) == ["main"]
+        work.shells.close(f"s{n}", force=True)
+    assert names(work) == ["main"]
     with pytest.raises(LookupError):
-        shared.join(left.command_id, patience=1)
+        work.join(left.command_id, patience=1)
 
 
 def test_a_person_attaches_to_one_of_them(shared: Session, shared_cli: Any) -> None:

@@ -7,8 +7,10 @@ import threading
 from typing import Any
 
 import pytest
+from tests.integration import both_doors
 
 from holdfast.base import polling
+from holdfast.base.home import Home
 from holdfast.errors import InvalidArgument, RunsEnded, SessionExists
 from holdfast.runtime.api.controller import Holdfast
 from holdfast.runtime.api.session import Session
@@ -135,7 +137,10 @@ def test_copies_of_a_killed_run_are_removed_by_the_next_controller(
     assert shared.exec("echo on").text == "on\n"
 
 
-def test_runs_that_are_ended_leave_nothing(shared_hf: Holdfast, moment: Snapshot) -> None:
+@pytest.mark.parametrize("door", both_doors.LONG)
+def test_runs_that_are_ended_leave_nothing(
+    shared_hf: Holdfast, shared_home: Home, moment: Snapshot, door: str
+) -> None:
     """Also the copies that are still being made at that time are removed, and not waited for."""
     before, patience = names(shared_hf), Patience()
 
@@ -145,7 +150,7 @@ def test_runs_that_are_ended_leave_nothing(shared_hf: Holdfast, moment: Snapshot
 
     ending = threading.Thread(target=end)
     ending.start()
-    with pytest.raises(RunsEnded):
-        moment.retry("sleep 600", 3, name="endless", patience=patience)
+    with both_doors.opened(door, shared_home) as controller, pytest.raises(RunsEnded):
+        controller.snapshot(moment.id).retry("sleep 600", 3, name="endless", patience=patience)
     ending.join()
     assert names(shared_hf) == before

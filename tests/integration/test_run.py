@@ -11,28 +11,29 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.integration import both_doors
 
 from holdfast.errors import InvalidArgument, ProgramNotFound
 from holdfast.runtime.api.controller import Holdfast
 from holdfast.runtime.api.session import Session
 
 
-def test_streams_exit_code_and_environment_are_the_programs(shared: Session) -> None:
+def test_streams_exit_code_and_environment_are_the_programs(work: Session) -> None:
     """Nothing goes through a shell, and the shell stays free."""
-    shared.exec("cd /srv; export WORD=kept", timeout=60)
-    made = shared.run(["sh", "-c", 'echo "$WORD $MORE $PWD"; echo wrong >&2; exit 3'], env={"MORE": "a b"})
+    work.exec("cd /srv; export WORD=kept", timeout=60)
+    made = work.run(["sh", "-c", 'echo "$WORD $MORE $PWD"; echo wrong >&2; exit 3'], env={"MORE": "a b"})
     assert (made.text, made.stderr, made.exit_code, made.ok) == ("kept a b /srv\n", b"wrong\n", 3, False)
-    assert shared.run(["printf", "%s|", "a b", "$HOME", "*", "'"]).text == "a b|$HOME|*|'|"
-    killed = shared.run(["sh", "-c", "kill -9 $$"])
+    assert work.run(["printf", "%s|", "a b", "$HOME", "*", "'"]).text == "a b|$HOME|*|'|"
+    killed = work.run(["sh", "-c", "kill -9 $$"])
     assert (killed.exit_code, killed.signal) == (None, 9)
-    assert shared.run(["tty"]).text == "not a tty\n"
-    assert shared.run(["cat"]).stdout == b""
-    assert shared.run(["pwd"], cwd="/usr").text == "/usr\n"
-    assert shared.run(["sh", "-c", "id -un; echo $WORD:$HOME"], user="nobody", cwd="/").text.startswith(
+    assert work.run(["tty"]).text == "not a tty\n"
+    assert work.run(["cat"]).stdout == b""
+    assert work.run(["pwd"], cwd="/usr").text == "/usr\n"
+    assert work.run(["sh", "-c", "id -un; echo $WORD:$HOME"], user="nobody", cwd="/").text.startswith(
         "nobody\n:"
     )
-    assert [each.exit_code for each in shared.programs.list()][:2] == [3, 0]
-    kinds = [entry.kind for entry in shared.journal()][-2:]
+    assert [each.exit_code for each in work.programs.list()][:2] == [3, 0]
+    kinds = [entry.kind for entry in work.journal()][-2:]
     assert kinds == ["run_started", "run_ended"]
 
 
@@ -57,7 +58,8 @@ def test_what_cannot_be_run_is_one_line(shared: Session) -> None:
         shared.programs.start(["sleep", "1"]).signal("NOSUCH")
 
 
-def test_gigabytes_pass_through_unchanged(shared: Session) -> None:
+@pytest.mark.parametrize("work", both_doors.LONG, indirect=True)
+def test_gigabytes_pass_through_unchanged(work: Session) -> None:
     """More than the session keeps: the writer waits for the reader."""
     size, total, digest = 300 << 20, 0, hashlib.sha256()
     piece = os.urandom(1 << 20)
@@ -67,7 +69,7 @@ def test_gigabytes_pass_through_unchanged(shared: Session) -> None:
         total += len(data)
         digest.update(data)
 
-    made = shared.run(["cat"], input=(piece for _ in range(size >> 20)), on_stdout=take)
+    made = work.run(["cat"], input=(piece for _ in range(size >> 20)), on_stdout=take)
 
     expected = hashlib.sha256()
     for _ in range(size >> 20):
@@ -77,28 +79,28 @@ def test_gigabytes_pass_through_unchanged(shared: Session) -> None:
     assert len(made.stdout) <= 1 << 20
 
 
-def test_a_timeout_ends_the_program_and_all_that_it_started(shared: Session) -> None:
+def test_a_timeout_ends_the_program_and_all_that_it_started(work: Session) -> None:
     script = "trap '' TERM; setsid sleep 77777 & sleep 77777 & exec sleep 77777"
-    made = shared.run(["bash", "-c", script], timeout=0.5)
+    made = work.run(["bash", "-c", script], timeout=0.5)
     assert (made.timed_out, made.ok) == (True, False)
     deadline = time.monotonic() + 30
-    while shared.run(["pgrep", "-f", "^sleep 77777"]).exit_code == 0:
+    while work.run(["pgrep", "-f", "^sleep 77777"]).exit_code == 0:
         assert time.monotonic() < deadline
-    left = shared.programs.start(["sh", "-c", "sleep 0.2; echo late"])
+    left = work.programs.start(["sh", "-c", "sleep 0.2; echo late"])
     assert left.wait(patience=0).info.state == "running"
     assert left.wait().text == "late\n"
     assert left.wait().text == "late\n"
 
 
-def test_input_comes_in_pieces_and_may_be_ignored(shared: Session) -> None:
-    program = shared.programs.start(["sh", "-c", "read a; echo got $a; cat"], input=True)
+def test_input_comes_in_pieces_and_may_be_ignored(work: Session) -> None:
+    program = work.programs.start(["sh", "-c", "read a; echo got $a; cat"], input=True)
     program.write("one\n")
     program.write(b"two\n")
     program.close_input()
     program.close_input()
     assert program.wait().text == "got one\ntwo\n"
-    assert shared.run(["true"], input=(b"x" * 100_000 for _ in range(1000))).exit_code == 0
-    assert shared.run(["head", "-c", "3"], input=b"abcdef").text == "abc"
+    assert work.run(["true"], input=(b"x" * 100_000 for _ in range(1000))).exit_code == 0
+    assert work.run(["head", "-c", "3"], input=b"abcdef").text == "abc"
 
 
 def test_a_program_lives_in_all_copies_and_its_streams_go_on(hf: Holdfast) -> None:

@@ -30,136 +30,136 @@ from holdfast.base.home import Home
 # The shell.
 
 
-def test_changes_of_a_command_stay(shared: Session) -> None:
+def test_changes_of_a_command_stay(work: Session) -> None:
     """Directory, variables, functions and jobs are those of one shell."""
-    shared.exec('cd /tmp; export COLOUR=green; shout() { echo "$1!"; }; sleep 600 & true')
+    work.exec('cd /tmp; export COLOUR=green; shout() { echo "$1!"; }; sleep 600 & true')
 
-    assert shared.exec("pwd; echo $COLOUR; shout hi").text == "/tmp\ngreen\nhi!\n"
-    assert "sleep 600" in shared.exec("jobs").text
-    shared.exec("kill %1; cd; unset COLOUR")
+    assert work.exec("pwd; echo $COLOUR; shout hi").text == "/tmp\ngreen\nhi!\n"
+    assert "sleep 600" in work.exec("jobs").text
+    work.exec("kill %1; cd; unset COLOUR")
 
 
 @pytest.mark.parametrize(
     ("command", "code"), [("true", 0), ("(exit 7)", 7), ("kill -9 $BASHPID", 137), ("nosuch", 127)]
 )
-def test_the_exit_code_is_the_commands(shared: Session, command: str, code: int) -> None:
+def test_the_exit_code_is_the_commands(work: Session, command: str, code: int) -> None:
     """A command that fails is a result."""
-    result = shared.exec(f"bash -c '{command}'")
+    result = work.exec(f"bash -c '{command}'")
 
     assert result.exit_code == code
     assert result.ok == (code == 0)
 
 
-def test_output_arrives_as_it_is_written(shared: Session) -> None:
+def test_output_arrives_as_it_is_written(work: Session) -> None:
     """Output comes in pieces while the command runs; together they equal the whole."""
     pieces: list[bytes] = []
-    result = shared.exec("for i in 1 2 3; do echo $i; done", on_bytes=pieces.append)
+    result = work.exec("for i in 1 2 3; do echo $i; done", on_bytes=pieces.append)
 
     assert b"".join(pieces) == result.output == b"1\n2\n3\n"
 
 
-def test_bytes_come_through_as_they_are(shared: Session) -> None:
+def test_bytes_come_through_as_they_are(work: Session) -> None:
     """Every byte arrives, also pairs of CR and LF."""
-    result = shared.exec("python3 -c 'import sys; sys.stdout.buffer.write(bytes(range(256)) + b\"\\r\\n\")'")
+    result = work.exec("python3 -c 'import sys; sys.stdout.buffer.write(bytes(range(256)) + b\"\\r\\n\")'")
 
     assert result.output == bytes(range(256)) + b"\r\n"
 
 
-def test_scripts_of_several_lines(shared: Session) -> None:
+def test_scripts_of_several_lines(work: Session) -> None:
     """Here-documents, functions and loops are read as bash reads them."""
     script = (
         "cat <<'END' | while read -r line; do\n  a 'b'\n\"c\nEND\n  echo \"<$line>\"\ndone\necho $((1+1))\n"
     )
 
-    assert shared.exec(script).text == "<a 'b'>\n<\"c>\n2\n"
+    assert work.exec(script).text == "<a 'b'>\n<\"c>\n2\n"
 
 
-def test_a_large_command_and_a_large_output(shared: Session) -> None:
+def test_a_large_command_and_a_large_output(work: Session) -> None:
     """A megabyte goes in, and tens of megabytes come out, of which a streaming caller keeps the end."""
-    assert shared.exec(f"x='{'y' * 1_000_000}'; echo ${{#x}}").text == "1000000\n"
+    assert work.exec(f"x='{'y' * 1_000_000}'; echo ${{#x}}").text == "1000000\n"
     counted = 0
 
     def count(data: bytes) -> None:
         nonlocal counted
         counted += len(data)
 
-    result = shared.exec("head -c 30000000 /dev/zero | tr '\\0' x", on_bytes=count)
+    result = work.exec("head -c 30000000 /dev/zero | tr '\\0' x", on_bytes=count)
 
     assert counted + result.lost == 30_000_000
     assert len(result.output) <= 1 << 20
 
 
-def test_a_timeout_interrupts_and_keeps_the_shell(shared: Session) -> None:
+def test_a_timeout_interrupts_and_keeps_the_shell(work: Session) -> None:
     """After the time the command is interrupted; its output is there, and the shell continues."""
-    result = shared.exec("echo before; sleep 600", timeout=0.5)
+    result = work.exec("echo before; sleep 600", timeout=0.5)
 
     assert result.timed_out
     assert result.text.startswith("before\n")
-    assert shared.exec("echo after").text == "after\n"
+    assert work.exec("echo after").text == "after\n"
 
 
-def test_a_busy_shell_says_so(shared: Session) -> None:
+def test_a_busy_shell_says_so(work: Session) -> None:
     """While a command runs, another one is refused at once; it can be interrupted from outside."""
     started = threading.Event()
     results: list[Any] = []
 
     def run() -> None:
-        results.append(shared.exec("sh -c 'echo go; exec sleep 600'", on_output=lambda _: started.set()))
+        results.append(work.exec("sh -c 'echo go; exec sleep 600'", on_output=lambda _: started.set()))
 
     thread = threading.Thread(target=run)
     thread.start()
     assert started.wait(60)
     with pytest.raises(SessionBusy):
-        shared.exec("true")
-    shared.interrupt()
+        work.exec("true")
+    work.interrupt()
     thread.join(60)
 
     assert results[0].exit_code == 130
 
 
-def test_text_and_keys_reach_the_running_program(shared: Session) -> None:
+def test_text_and_keys_reach_the_running_program(work: Session) -> None:
     """Typing answers a program that reads, and the screen shows the dialogue."""
     asked = threading.Event()
     results: list[Any] = []
 
     def run() -> None:
         results.append(
-            shared.exec("read -p 'name? ' name; echo hello $name", wait=True, on_output=lambda _: asked.set())
+            work.exec("read -p 'name? ' name; echo hello $name", wait=True, on_output=lambda _: asked.set())
         )
 
     thread = threading.Thread(target=run)
     thread.start()
     assert asked.wait(60)
-    shared.send("Ada")
-    shared.terminal.send_keys("Enter")
+    work.send("Ada")
+    work.terminal.send_keys("Enter")
     thread.join(60)
 
     assert "hello Ada" in results[0].text
-    assert "hello Ada" in shared.terminal.screen().text
+    assert "hello Ada" in work.terminal.screen().text
 
 
-def test_an_unknown_key_is_refused(shared: Session) -> None:
+def test_an_unknown_key_is_refused(work: Session) -> None:
     """A name no key has is an error, and nothing is sent."""
     with pytest.raises(InvalidArgument):
-        shared.terminal.send_keys("Entr")
+        work.terminal.send_keys("Entr")
 
 
 # The kernel.
 
 
-def test_cells_share_one_kernel(shared: Session) -> None:
+def test_cells_share_one_kernel(work: Session) -> None:
     """Variables stay between cells; output, value and exception are distinguished."""
-    shared.cell("import sys; x = 20")
-    result = shared.cell("print('out'); print('err', file=sys.stderr); x + 1")
+    work.cell("import sys; x = 20")
+    result = work.cell("print('out'); print('err', file=sys.stderr); x + 1")
 
     assert (result.stdout, result.stderr, result.text, result.status) == ("out\n", "err\n", "21", "ok")
-    failed = shared.cell("1/0")
+    failed = work.cell("1/0")
     assert failed.status == "error"
     assert failed.error is not None
     assert failed.error.ename == "ZeroDivisionError"
 
 
-def test_a_cell_is_answered(shared: Session) -> None:
+def test_a_cell_is_answered(work: Session) -> None:
     """input() gets the line it asks for."""
     asked: list[tuple[str, bool]] = []
 
@@ -167,53 +167,53 @@ def test_a_cell_is_answered(shared: Session) -> None:
         asked.append((prompt, password))
         return "Ada"
 
-    assert shared.cell("input('name? ')", on_input=answer).text == "'Ada'"
+    assert work.cell("input('name? ')", on_input=answer).text == "'Ada'"
     assert asked == [("name? ", False)]
 
 
-def test_a_cell_without_on_input_waits_for_an_answer(shared: Session) -> None:
+def test_a_cell_without_on_input_waits_for_an_answer(work: Session) -> None:
     """With no one to answer, input() returns with its question, and continues when it is answered."""
-    waiting = shared.cell("print('hm'); input('name? ')")
+    waiting = work.cell("print('hm'); input('name? ')")
 
-    answered = shared.kernel.answer(waiting, "Ada")
+    answered = work.kernel.answer(waiting, "Ada")
 
     assert waiting.status == "waiting"
     assert waiting.waiting is not None
     assert (waiting.waiting.detail, waiting.waiting.prompt) == ("line", "name? ")
     assert answered.text == "'Ada'"
     assert waiting.stdout + answered.stdout == "hm\n"  # a kernel's sockets have no order among them
-    assert shared.cell("1+1").text == "2"
+    assert work.cell("1+1").text == "2"
 
 
-def test_a_cell_is_interrupted_by_time_and_from_outside(shared: Session) -> None:
+def test_a_cell_is_interrupted_by_time_and_from_outside(work: Session) -> None:
     """A timeout and an interrupt end the cell and keep the kernel's variables."""
-    shared.cell("kept = 5")
-    timed = shared.cell("import time; time.sleep(600)", timeout=0.5)
+    work.cell("kept = 5")
+    timed = work.cell("import time; time.sleep(600)", timeout=0.5)
     started = threading.Event()
     results: list[Any] = []
 
     def run() -> None:
         code = "print('go', flush=True)\nimport time; time.sleep(600)"
-        results.append(shared.cell(code, on_event=lambda _: started.set()))
+        results.append(work.cell(code, on_event=lambda _: started.set()))
 
     thread = threading.Thread(target=run)
     thread.start()
     assert started.wait(60)
-    shared.kernel.interrupt()
+    work.kernel.interrupt()
     thread.join(60)
 
     assert timed.status == "timeout"
     assert results[0].status in ("interrupted", "error")
-    assert shared.cell("kept").text == "5"
+    assert work.cell("kept").text == "5"
 
 
-def test_a_kernel_that_dies_is_reported_and_restarts(shared: Session) -> None:
+def test_a_kernel_that_dies_is_reported_and_restarts(work: Session) -> None:
     """The end of the kernel's process ends the cell at once; a restart gives a new one."""
     with pytest.raises(KernelDied):
-        shared.cell("import os; os._exit(3)")
-    shared.kernel.restart()
+        work.cell("import os; os._exit(3)")
+    work.kernel.restart()
 
-    assert shared.cell("'kept' in globals()").text == "False"
+    assert work.cell("'kept' in globals()").text == "False"
 
 
 # The life of a session.

@@ -51,16 +51,16 @@ def _leave(session: Session, result: ExecResult, *texts: str) -> None:
     ],
 )
 def test_programs_that_ask_are_known(
-    shared: Session, command: str, detail: str, prompt: str | None, leave: list[str]
+    work: Session, command: str, detail: str, prompt: str | None, leave: list[str]
 ) -> None:
     """The call returns with what the program waits for; it continues when it is answered."""
-    asked = shared.exec(f"cd; {command}")
+    asked = work.exec(f"cd; {command}")
 
     assert asked.exit_code is None
     assert not asked.ok
     found = _state(asked)
     assert found == (detail, found[1] if prompt is None else prompt)
-    _leave(shared, asked, *leave)
+    _leave(work, asked, *leave)
 
 
 def test_programs_of_another_user_are_known(users: Session) -> None:
@@ -76,11 +76,11 @@ def test_programs_of_another_user_are_known(users: Session) -> None:
         _leave(users, asked)
 
 
-def test_an_answer_may_bring_the_next_question(shared: Session) -> None:
+def test_an_answer_may_bring_the_next_question(work: Session) -> None:
     """Each call of `answer` returns at the next one, with the output since the last."""
-    first = shared.exec("read -p 'one? ' a; read -s -p 'two? ' b; echo; echo $a-$b")
-    second = shared.answer("1\n")
-    third = shared.answer("2\n")
+    first = work.exec("read -p 'one? ' a; read -s -p 'two? ' b; echo; echo $a-$b")
+    second = work.answer("1\n")
+    third = work.answer("2\n")
 
     assert [_state(first), _state(second)] == [("line", "one? "), ("password", "two? ")]
     assert (third.exit_code, third.text) == (0, "\n1-2\n")
@@ -88,13 +88,13 @@ def test_an_answer_may_bring_the_next_question(shared: Session) -> None:
     assert not third.running
 
 
-def test_a_call_for_another_command_is_refused(shared: Session) -> None:
+def test_a_call_for_another_command_is_refused(work: Session) -> None:
     """The refusal says what has to be answered first; a caller that keeps waiting is not disturbed by it."""
-    asked = shared.exec("read -p 'Name: ' name")
+    asked = work.exec("read -p 'Name: ' name")
     with pytest.raises(SessionBusy, match=r"waits for a line \('Name: '\)"):
-        shared.exec("true")
-    assert shared.answer("Ada\n").ok
-    assert shared.join(asked.command_id).ok
+        work.exec("true")
+    assert work.answer("Ada\n").ok
+    assert work.join(asked.command_id).ok
 
 
 def test_the_command_line_answers(shared_cli: Callable[..., Any]) -> None:

@@ -6,11 +6,9 @@ Written by hand, as `../blocking/remote_connection.py` is. Waits take as long as
 from __future__ import annotations
 
 import asyncio
-import functools
 import inspect
-from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import suppress
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from typing import Any, Protocol
 
 import httpx
 from websockets.asyncio.client import ClientConnection
@@ -18,10 +16,6 @@ from websockets.exceptions import ConnectionClosed
 
 from holdfast.runtime.client.channel_calls import ChannelCall
 from holdfast.runtime.client.client_address import ClientAddress
-from holdfast.runtime.client.http_call import named
-
-Parameters = ParamSpec("Parameters")
-Result = TypeVar("Result")
 
 
 def carrier(address: ClientAddress) -> httpx.AsyncBaseTransport:
@@ -38,10 +32,17 @@ async def next_message(connection: ClientConnection) -> str | bytes:
     return await connection.recv()
 
 
+class AsyncSends(Protocol):
+    """Something by which a message reaches the server."""
+
+    async def send(self, message: str, /) -> None:
+        """Send it."""
+
+
 class AsyncWaking:
     """What `Patience.end` hangs up: the server is asked to end the waiting, and answers as ever."""
 
-    def __init__(self, connection: ClientConnection, message: str) -> None:
+    def __init__(self, connection: AsyncSends, message: str) -> None:
         self._connection, self._message = connection, message
         self._loop = asyncio.get_running_loop()
         self._sending: asyncio.Task[None] | None = None
@@ -59,9 +60,6 @@ class AsyncWaking:
             await self._connection.send(self._message)
 
 
-OnInput = Callable[[str, bool], str] | Callable[[str, bool], Awaitable[str]]
-
-
 async def settled(call: ChannelCall[Any]) -> str | None:
     """Await what the callbacks of a call returned; return the line that one gave as an answer."""
     returned, call.returned = call.returned, []
@@ -71,21 +69,3 @@ async def settled(call: ChannelCall[Any]) -> str | None:
     line, call.line = call.line, None
     found: str | None = await line if inspect.isawaitable(line) else line
     return found
-
-
-def asking(
-    method: Callable[Concatenate[Any, Parameters], Result],
-    ask: Callable[[Any, str, dict[str, Any]], Coroutine[Any, Any, Result]],
-    verb: str = "",
-) -> Callable[Concatenate[Any, Parameters], Coroutine[Any, Any, Result]]:
-    """Return a method with the parameters and the docstring of one in process.
-
-    It calls `ask` with the verb, by default the name of that one, and with the arguments that are not None.
-    """
-    parameters, said = inspect.signature(method), verb or method.__name__
-
-    @functools.wraps(method)
-    async def call(self: Any, /, *args: Parameters.args, **how: Parameters.kwargs) -> Result:
-        return await ask(self, said, named(parameters.bind(self, *args, **how)))
-
-    return call

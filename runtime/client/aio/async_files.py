@@ -7,18 +7,19 @@ import builtins
 from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Callable, Iterable, Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import IO, TYPE_CHECKING, Self
+from typing import IO, Any, Self
 
 from holdfast.errors import SessionFileNotFound
+from holdfast.runtime.api import session_files
+from holdfast.runtime.api.session_files import SessionFiles
 from holdfast.runtime.client import client_values, http_call
 from holdfast.runtime.client.aio import async_local
+from holdfast.runtime.client.aio.async_handle import AsyncSessionPart, requesting
 from holdfast.runtime.client.aio.async_transport import AsyncTransport
+from holdfast.runtime.client.bound_methods import Route, asking, each, like, nothing
 from holdfast.runtime.client.channel_calls import WatchCall
-from holdfast.runtime.client.client_errors import missing
-from holdfast.runtime.client.http_call import HttpCall, place
 from holdfast.runtime.files.copied import Copied, unreported
 from holdfast.runtime.files.file_tree import WatchedChange
-from holdfast.runtime.files.session_file import FoundFile, SessionFile
 from holdfast.runtime.guest_rpc.patience import Patience
 
 _OVER = object()
@@ -79,58 +80,40 @@ MOST_OF_GROUP = 4 << 20
 MOST_IN_GROUP = 500
 
 
-class AsyncFiles:
+class AsyncFiles(AsyncSessionPart):
     """The files of one session, as `SessionFiles` are."""
 
     def __init__(self, transport: AsyncTransport, session: str, user: str | None = None) -> None:
-        self._transport, self._session, self._user = transport, session, user
+        super().__init__(transport, session, "files", always={"user": user})
+        self._user = user
 
-    if not TYPE_CHECKING:
-
-        def __getattr__(self, name: str) -> None:
-            raise missing(name) if not name.startswith("_") else AttributeError(name)
-
+    @like(SessionFiles.as_user)
     def as_user(self, name: str) -> AsyncFiles:
-        """Return the files as this user of the session can read and write them."""
         return AsyncFiles(self._transport, self._session, name)
 
-    async def stat(self, path: str, *, follow: bool = True) -> SessionFile:
-        """Return what is at a path; without `follow`, a link itself."""
-        return client_values.session_file(await self._ask("GET", "stat", path=path, follow=follow))
+    stat = requesting(SessionFiles.stat, Route("GET", "stat"), client_values.session_file)
+    list = requesting(SessionFiles.list, Route("GET", "list"), each(client_values.session_file))
+    find = requesting(SessionFiles.find, Route("GET", "find"), each(client_values.found_file))
+    replace = requesting(SessionFiles.replace, Route("POST", "replace"), client_values.count)
+    make_folder = requesting(SessionFiles.make_folder, Route("POST", "folders"), nothing)
+    move = requesting(SessionFiles.move, Route("POST", "move"), nothing)
+    remove = requesting(SessionFiles.remove, Route("DELETE"), nothing)
 
-    async def list(self, path: str = ".") -> list[SessionFile]:
-        """Return what is in a folder, by name."""
-        told = client_values.tables(await self._ask("GET", "list", path=path))
-        return [client_values.session_file(each) for each in told]
-
+    @like(SessionFiles.exists)
     async def exists(self, path: str, *, follow: bool = True) -> bool:
-        """Check whether there is anything at a path; with `follow` false, a link to nothing counts."""
         try:
             await self.stat(path, follow=follow)
         except SessionFileNotFound:
             return False
         return True
 
-    async def find(
-        self, path: str = ".", *, name: str = "*", containing: str | None = None, most: int = 1000
-    ) -> builtins.list[FoundFile]:
-        """Return the files below a folder by their names, or lines of them by a text, in order."""
-        told = await self._ask("GET", "find", path=path, name=name, containing=containing, most=most)
-        return [client_values.found_file(each) for each in client_values.tables(told)]
-
+    @like(SessionFiles.chmod)
     async def chmod(self, path: str, mode: int) -> None:
-        """Change the permissions of a file or folder, such as 0o755; a link is followed."""
-        body = {"path": path, "mode": _octal(mode)}
-        await self._transport.ask(HttpCall("POST", self._place("mode"), {"user": self._user}, body))
+        body = {"path": path, "mode": session_files.permissions(mode)}
+        await self._ask("POST", "mode", body=body)
 
-    async def replace(self, path: str, old: str, new: str) -> int:
-        """Replace a text wherever it is in a file, and return how often it was there."""
-        body = {"path": path, "old": old, "new": new}
-        call = HttpCall("POST", self._place("replace"), {"user": self._user}, body)
-        return int(client_values.table(await self._transport.ask(call))["count"])
-
+    @like(SessionFiles.write_many)
     async def write_many(self, files: Mapping[str, bytes | str]) -> int:
-        """Write several files in their order, in as few requests as their size allows; return how many."""
         group: builtins.list[dict[str, str]] = []
         size = 0
         for path, data in files.items():
@@ -148,16 +131,17 @@ class AsyncFiles:
         return len(files)
 
     async def _write_group(self, group: builtins.list[dict[str, str]]) -> None:
-        body = {"files": group}
-        await self._transport.ask(HttpCall("PUT", self._place("many"), {"user": self._user}, body))
+        await self._ask("PUT", "many", body={"files": group})
 
+    @like(SessionFiles.read)
     async def read(self, path: str, offset: int = 0, length: int | None = None) -> bytes:
-        """Return a file, or `length` bytes of it from `offset`."""
         if length == 0 or (offset and offset >= (await self.stat(path)).size):
             return b""
         found = bytearray()
         async for part in self.parts(path, offset, length):
             found += part
+            if length is None and len(found) > session_files.MOST_IN_MEMORY:
+                raise session_files.too_large(path, (await self.stat(path)).size)
         return bytes(found)
 
     async def parts(self, path: str, offset: int = 0, length: int | None = None) -> AsyncIterator[bytes]:
@@ -168,30 +152,19 @@ class AsyncFiles:
             async for part in body:
                 yield part
 
+    @like(SessionFiles.write)
     async def write(self, path: str, data: bytes | str, *, mode: int | None = None) -> None:
-        """Write a file: readers see the old content or the new one, never a part."""
         content = data.encode() if isinstance(data, str) else bytes(data)
-        await self._transport.send(self._call("PUT", "content", path=path, mode=_octal(mode)), content)
+        await self._written(path, content, mode)
 
+    @like(SessionFiles.write_parts)
     async def write_parts(self, path: str, parts: AsyncIterable[bytes], *, mode: int | None = None) -> int:
-        """Write a file from parts as they come, of any size together; return its size."""
-        call = self._call("PUT", "content", path=path, mode=_octal(mode))
-        return int(client_values.table(await self._transport.send(call, parts))["size"])
+        return await self._written(path, parts, mode)
 
-    async def make_folder(self, path: str, *, parents: bool = False) -> None:
-        """Make a folder, with `parents` also those above it; one that exists stays as it is."""
-        body = {"path": path, "parents": parents}
-        await self._transport.ask(HttpCall("POST", self._place("folders"), {"user": self._user}, body))
-
-    async def move(self, path: str, to: str) -> None:
-        """Rename a file or folder on the same file system; an existing file of the new name is replaced."""
-        body = {"path": path, "to": to}
-        await self._transport.ask(HttpCall("POST", self._place("move"), {"user": self._user}, body))
-
-    async def remove(self, path: str, *, recursive: bool = False, missing_ok: bool = False) -> None:
-        """Remove a file or an empty folder; with `recursive` a folder and all that is in it."""
-        params = {"path": path, "recursive": recursive, "missing_ok": missing_ok, "user": self._user}
-        await self._transport.ask(HttpCall("DELETE", self._place(), params))
+    async def _written(self, path: str, content: AsyncIterable[bytes] | bytes, mode: int | None) -> int:
+        bits = None if mode is None else session_files.permissions(mode)
+        call = self._call("PUT", "content", path=path, mode=bits)
+        return int(client_values.table(await self._transport.send(call, content))["size"])
 
     async def address(self, path: str, *, operation: str = "read", seconds: int = 3600) -> str:
         """Return an address by which anyone reads (GET) or writes (POST) one file, for a number of seconds.
@@ -199,41 +172,36 @@ class AsyncFiles:
         Only over a URL. The path is absolute; the holder acts as the user whose files these are.
         """
         body = {"path": path, "operation": operation, "seconds": seconds}
-        call = HttpCall("POST", self._place("address"), {"user": self._user}, body)
-        return str(client_values.table(await self._transport.ask(call))["url"])
+        return str(client_values.table(await self._ask("POST", "address", body=body))["url"])
 
-    async def write_tar(self, path: str, stream: IO[bytes]) -> None:
-        """Write a file, or a folder with all that is in it, to a stream as tar."""
-        async with self._transport.bytes_of(self._call("GET", "tree", path=path), {}) as body:
-            async for part in body:
-                stream.write(part)
+    @like(SessionFiles.write_tar)
+    async def write_tar(self, path: str, stream: IO[bytes]) -> Copied:
+        from holdfast.runtime.files.unpack_tree import UnpackTree
 
+        call = self._call("GET", "tree", path=path, account=True)
+        async with self._transport.bytes_of(call, {}) as body:
+            return await async_local.unpacked(body, lambda tree: UnpackTree(tree).tar(stream))
+
+    @like(SessionFiles.read_tar)
     async def read_tar(self, stream: IO[bytes], to: str) -> Copied:
-        """Unpack a tar stream, compressed or not, into a folder."""
         told = await self._transport.send(self._call("PUT", "tree", path=to), _read(stream))
         return client_values.copied(told)
 
-    async def watch(
-        self,
-        path: str = ".",
-        *,
-        recursive: bool = False,
-        timeout: float | None = None,
-        patience: Patience | None = None,
-    ) -> AsyncFileWatch:
-        """Watch a folder or a file; iterate over the result, and close it. As `SessionFiles.watch`."""
-        until = patience or Patience()
+    async def _watching(self, _verb: str, told: dict[str, Any]) -> AsyncFileWatch:
+        until = told.pop("patience", None) or Patience()
         until.begin()
-        if timeout is not None:
+        if (timeout := told.pop("timeout", None)) is not None:
             until.limit(timeout)
-        args = {"path": path, "recursive": recursive, "user": self._user}
+        args = {"path": ".", **told, "user": self._user}
         call = WatchCall(self._session, "watch", args, patience=until)
         return await begun(call, self._transport.heard(call))
 
+    watch = asking(SessionFiles.watch, _watching)
+
+    @like(SessionFiles.download)
     async def download(
         self, path: str, to: str | Path, *, report: Callable[[Copied], None] = unreported
     ) -> Copied:
-        """Copy a file or a folder of the session to this machine, under the name `to`."""
         from holdfast.runtime.files.unpack_tree import UnpackTree
 
         folder = (await self.stat(path)).kind == "folder"
@@ -246,10 +214,10 @@ class AsyncFiles:
         async with self._transport.bytes_of(call, {}) as body:
             return await async_local.unpacked(body, unpack)
 
+    @like(SessionFiles.upload)
     async def upload(
         self, source: str | Path, to: str, *, report: Callable[[Copied], None] = unreported
     ) -> Copied:
-        """Copy a file or a folder of this machine into the session, under the name `to`."""
         from holdfast.runtime.files.pack_tree import PackTree
 
         source, pack = Path(source), PackTree(report)
@@ -262,15 +230,6 @@ class AsyncFiles:
         made.changed += pack.made.changed
         return made
 
-    async def _ask(self, method: str, what: str, **params: object) -> object:
-        return await self._transport.ask(self._call(method, what, **params))
-
-    def _call(self, method: str, what: str, **params: object) -> HttpCall:
-        return HttpCall(method, self._place(what), {**params, "user": self._user})
-
-    def _place(self, *what: str) -> str:
-        return place("sessions", self._session, "files", *what)
-
 
 async def _read(stream: IO[bytes]) -> AsyncIterator[bytes]:
     while part := stream.read(_PART):
@@ -280,7 +239,3 @@ async def _read(stream: IO[bytes]) -> AsyncIterator[bytes]:
 async def _each(parts: Iterable[bytes]) -> AsyncIterator[bytes]:
     for part in parts:
         yield part
-
-
-def _octal(mode: int | None) -> str | None:
-    return None if mode is None else f"{mode:04o}"

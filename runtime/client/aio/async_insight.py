@@ -5,178 +5,80 @@ The values are loaded by those calls that return them: most programs use few.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Self
 
 from holdfast.errors import PortClosed
-from holdfast.runtime.api.session_insight import PORT_SECONDS
-from holdfast.runtime.client import client_values
-from holdfast.runtime.client.aio.async_transport import AsyncTransport
-from holdfast.runtime.client.http_call import HttpCall, given, place
+from holdfast.runtime.api.session_insight import PORT_SECONDS, SessionInsight
+from holdfast.runtime.api.session_network import SessionNetwork
+from holdfast.runtime.api.session_snapshots import SessionSnapshots
+from holdfast.runtime.client import bound_methods, client_values
+from holdfast.runtime.client.aio.async_handle import AsyncSessionPart, requesting
+from holdfast.runtime.client.bound_methods import Route, asking
 from holdfast.runtime.guest_rpc.patience import Patience
 
 if TYPE_CHECKING:
-    from holdfast.runtime.egress.network_changes import Reach
-    from holdfast.runtime.history.drift.drift_result import Drift
-    from holdfast.runtime.pulse.pulse import Port, Pulse
+    from holdfast.runtime.pulse.pulse import Port
     from holdfast.runtime.store.entry import Entry
-    from holdfast.snapshots.survivability import Survivability
 
 
 LONGEST_LOOK = 20.0
 """Seconds that one request waits: a server that is started again is asked again."""
 
 
-class AsyncInsight:
+class AsyncInsight(AsyncSessionPart):
     """Insight into one session, as `SessionInsight` has it."""
 
-    def __init__(self, transport: AsyncTransport, session: str) -> None:
-        self._transport, self._session = transport, session
+    pulse = requesting(
+        SessionInsight.pulse, Route("GET", "pulse", {"parts": "part"}), bound_methods.late("pulse")
+    )
+    port = requesting(SessionInsight.port, Route("GET", "ports/{number}"), bound_methods.late("port"))
+    drift = requesting(SessionInsight.drift, Route("GET", "drift"), bound_methods.late("drift"))
 
-    async def pulse(
-        self,
-        *,
-        parts: Sequence[str] | None = None,
-        files: bool = False,
-        pid: int | None = None,
-        file: str | None = None,
-        screens: bool = False,
-        disk: bool = False,
-        since: str | None = None,
-    ) -> Pulse:
-        """Return the current activity: processes, files, sockets, terminals, kernels, limits."""
+    async def _check(self, _verb: str, _told: dict[str, Any]) -> Any:
+        return bound_methods.late("survivability")(await self._ask("GET", "check", own=True))
+
+    async def _wait_port(self, _verb: str, told: dict[str, Any]) -> Port:
         from holdfast.runtime.client import insight_values
 
-        told = await self._look(
-            "pulse",
-            part=None if parts is None else list(parts),
-            files=files,
-            pid=pid,
-            file=file,
-            screens=screens,
-            disk=disk,
-            since=since,
-        )
-        return insight_values.pulse(told)
-
-    async def port(self, number: int, *, speak: bool = True) -> Port:
-        """Return the process that listens at a port, and whether it answers."""
-        from holdfast.runtime.client import insight_values
-
-        return insight_values.port(await self._look("ports", str(number), speak=speak))
-
-    async def wait_port(self, number: int, *, patience: float | Patience | None = PORT_SECONDS) -> Port:
-        """Wait until something accepts connections at a port, and return what listens there."""
-        from holdfast.runtime.client import insight_values
-
-        waiting = Patience.of(patience)
+        waiting = Patience.of(told.get("patience", PORT_SECONDS))
         waiting.begin()
         while True:
-            left = waiting.left()
-            seconds = 0.0 if waiting.ended else LONGEST_LOOK if left is None else min(left, LONGEST_LOOK)
             try:
-                return insight_values.port(await self._look("ports", str(number), "wait", patience=seconds))
+                path = ("ports", str(told["number"]), "wait")
+                found = await self._transport.ask(self._call("GET", *path, patience=LONGEST_LOOK), waiting)
+                return insight_values.port(found)
             except PortClosed:
                 if waiting.over:
                     raise
 
-    async def journal(
-        self,
-        after: int | None = None,
-        *,
-        kinds: Collection[str] | None = None,
-        actor: str | None = None,
-        since: datetime | None = None,
-        grep: str | None = None,
-        all_timelines: bool = False,
-        limit: int | None = None,
-    ) -> list[Entry]:
-        """Return the journal of the session and of its ancestors, oldest first; also after it is gone."""
+    async def _journal(self, _verb: str, told: dict[str, Any]) -> list[Entry]:
         from holdfast.runtime.client import insight_values
 
+        kinds = told.pop("kinds", None)
         if kinds is not None and not kinds:
             return []  # an empty list cannot be sent as a parameter
-        told = await self._look(
-            "journal",
-            after=after,
-            kind=None if kinds is None else list(kinds),
-            actor=actor,
-            since=None if since is None else since.astimezone(UTC).isoformat(),
-            grep=grep,
-            all_timelines=all_timelines,
-            limit=limit,
-        )
-        return [insight_values.entry(each) for each in client_values.tables(told)]
+        found = await self._ask("GET", "journal", kind=kinds, **told)
+        return [insight_values.entry(each) for each in client_values.tables(found)]
 
-    async def drift(self, since: str, *, everything: bool = False) -> Drift:
-        """Return what changed since a point in time, and who changed it."""
-        from holdfast.runtime.client import insight_values
-
-        return insight_values.drift(await self._look("drift", since=since, everything=everything))
-
-    async def check(self) -> Survivability:
-        """Return the resources that survive a capture, are closed in copies, or block a capture."""
-        from holdfast.runtime.client import insight_values
-
-        return insight_values.survivability(await self._look("check", own=True))
-
-    async def _look(self, *what: str, **params: Any) -> Any:
-        return await self._transport.ask(HttpCall("GET", place("sessions", self._session, *what), params))
+    journal = asking(SessionInsight.journal, _journal)
+    wait_port = asking(SessionInsight.wait_port, _wait_port)
+    check = asking(SessionSnapshots.check, _check)
 
 
-class AsyncNetwork:
+class AsyncNetwork(AsyncSessionPart):
     """What a session has of `SessionNetwork`: a part of its class, because changes return the session."""
 
-    _transport: AsyncTransport
-    _session: str
+    network = requesting(SessionNetwork.network, Route("GET", "network"), bound_methods.late("reach"))
 
-    async def network(self) -> Reach:
-        """Return the hosts that the session can reach, and recent refusals."""
-        from holdfast.runtime.client import insight_values
-
-        return insight_values.reach(await self._transport.ask(HttpCall("GET", self._network)))
-
-    async def change_network(
-        self,
-        network: str | None = None,
-        *,
-        allow: Sequence[str] = (),
-        disallow: Sequence[str] = (),
-        deny: Sequence[str] = (),
-        no_deny: Sequence[str] = (),
-        domains: Sequence[str] = (),
-        no_domains: Sequence[str] = (),
-    ) -> Self:
-        """Change the network rules in one step. `network` is `internet` or `open`."""
-        body = given(
-            network=network,
-            allow=list(allow),
-            disallow=list(disallow),
-            deny=list(deny) or None,  # servers of earlier versions know neither
-            no_deny=list(no_deny) or None,
-            domains=list(domains),
-            no_domains=list(no_domains),
-        )
-        await self._transport.ask(HttpCall("PATCH", self._network, body=body))
+    async def _changed(self, _verb: str, told: dict[str, Any]) -> Self:
+        await self._ask("PATCH", "network", body=told)
         return self
 
-    async def allow(self, *places: str) -> Self:
-        """Let the session also reach HOST:PORT: immediately if it runs, else when it is resumed."""
-        return await self.change_network(allow=places)
+    async def _listed(self, field: str, told: dict[str, Any]) -> Self:
+        return await self._changed(field, {field: [each for given in told.values() for each in given]})
 
-    async def disallow(self, *places: str) -> Self:
-        """Remove exceptions. Open connections end with the next packet that the session sends."""
-        return await self.change_network(disallow=places)
-
-    async def allow_domains(self, *names: str) -> Self:
-        """Let a session with a list of domains reach these as well: NAME, `*.NAME` or NAME:PORT."""
-        return await self.change_network(domains=names)
-
-    async def disallow_domains(self, *names: str) -> Self:
-        """Remove domains. Open connections continue."""
-        return await self.change_network(no_domains=names)
-
-    @property
-    def _network(self) -> str:
-        return place("sessions", self._session, "network")
+    change_network = asking(SessionNetwork.change_network, _changed)
+    allow = asking(SessionNetwork.allow, _listed)
+    disallow = asking(SessionNetwork.disallow, _listed)
+    allow_domains = asking(SessionNetwork.allow_domains, _listed, "domains")
+    disallow_domains = asking(SessionNetwork.disallow_domains, _listed, "no_domains")

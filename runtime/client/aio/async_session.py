@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Collection, Mapping, Sequence
+from collections.abc import AsyncIterator
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, Unpack
+from typing import TYPE_CHECKING, Any, Self
 
 from holdfast.base.delegation import delegate
 from holdfast.base.value_classes import as_table
 from holdfast.errors import SessionNotFound
-from holdfast.runtime.api.job_info import JobInfo
+from holdfast.runtime.api.session import Session
+from holdfast.runtime.api.session_insight import SessionInsight
+from holdfast.runtime.api.session_shells import SessionShell
+from holdfast.runtime.api.session_snapshots import SessionSnapshots
 from holdfast.runtime.client import client_values
-from holdfast.runtime.client.aio import async_programs
 from holdfast.runtime.client.aio.async_files import AsyncFiles
+from holdfast.runtime.client.aio.async_handle import requesting
 from holdfast.runtime.client.aio.async_insight import AsyncInsight, AsyncNetwork
 from holdfast.runtime.client.aio.async_kernel import AsyncKernel, AsyncKernels
 from holdfast.runtime.client.aio.async_local import spawn
@@ -24,25 +27,23 @@ from holdfast.runtime.client.aio.async_programs import AsyncJob, AsyncPrograms
 from holdfast.runtime.client.aio.async_shell import AsyncShell, AsyncShells, AsyncTerminal
 from holdfast.runtime.client.aio.async_snapshot import AsyncSnapshot
 from holdfast.runtime.client.aio.async_transport import AsyncTransport
+from holdfast.runtime.client.bound_methods import Route, asking, each, like, nothing
 from holdfast.runtime.client.channel_calls import EventsCall
-from holdfast.runtime.client.client_errors import missing, not_over_a_url
 from holdfast.runtime.client.http_call import HttpCall, given, place
 from holdfast.runtime.guest import defaults
+from holdfast.runtime.guest_rpc import call_arguments
 from holdfast.runtime.guest_rpc.event import Event
-from holdfast.runtime.guest_rpc.patience import Patience
 from holdfast.runtime.guest_rpc.shell_report import ShellInfo
 from holdfast.runtime.store import policy as policies
 from holdfast.runtime.store.lifetime import Lifetime
 from holdfast.runtime.store.policy import Policy
 
 if TYPE_CHECKING:
-    from holdfast.runtime.api.option_types import LifetimeOptions, PolicyOptions
     from holdfast.runtime.client.aio.async_task import AsyncTask
-    from holdfast.runtime.store.rows import SnapshotKind
     from holdfast.snapshots.verification import Verification
 
 
-class AsyncSession(AsyncNetwork, AsyncShell):
+class AsyncSession(AsyncInsight, AsyncNetwork, AsyncShell):
     """One session, as `Session` is. Attributes are as of the last answer.
 
     Used as a context manager, it is removed at the end if it was made with `new(remove=True)`.
@@ -56,37 +57,33 @@ class AsyncSession(AsyncNetwork, AsyncShell):
     spawn = spawn
 
     @cached_property
+    @like(Session.kernel)
     def kernel(self) -> AsyncKernel:
-        """The calls of its kernels: cells, interrupts, restarts."""
         return AsyncKernel(self._transport, self.id)
 
     @cached_property
+    @like(Session.kernels)
     def kernels(self) -> AsyncKernels:
-        """Its kernels."""
         return AsyncKernels(self._transport, self.id)
 
     @cached_property
+    @like(Session.files)
     def files(self) -> AsyncFiles:
-        """Its files."""
         return AsyncFiles(self._transport, self.id)
 
     @cached_property
-    def _insight(self) -> AsyncInsight:
-        return AsyncInsight(self._transport, self.id)
-
-    @cached_property
+    @like(Session.shells)
     def shells(self) -> AsyncShells:
-        """Its shells."""
         return AsyncShells(self._transport, self.id)
 
     @cached_property
+    @like(Session.programs)
     def programs(self) -> AsyncPrograms:
-        """Programs that run outside its shell."""
         return AsyncPrograms(self._transport, self.id)
 
     @cached_property
+    @like(Session.task)
     def task(self) -> AsyncTask:
-        """The session's task record: goal, plan, progress and decisions."""
         from holdfast.runtime.client.aio.async_task import AsyncTask  # few programs use it
 
         return AsyncTask(self._transport, self.id)
@@ -105,209 +102,145 @@ class AsyncSession(AsyncNetwork, AsyncShell):
     def __repr__(self) -> str:
         return f"<Session {self.name} {self.id} {self.state}>"
 
-    if not TYPE_CHECKING:
-
-        def __getattr__(self, name: str) -> None:
-            raise missing(name) if not name.startswith("_") else AttributeError(name)
-
     @property
+    @like(Session.id)
     def id(self) -> str:
-        """12 hex digits."""
         return str(self._told["id"])
 
     @property
+    @like(Session.name)
     def name(self) -> str:
-        """Unique among existing sessions."""
         return str(self._told["name"])
 
     @property
+    @like(Session.state)
     def state(self) -> str:
-        """`running`, `suspended`, `dead`, `creating` or `removed`."""
         return str(self._told["state"])
 
     @property
+    @like(Session.image)
     def image(self) -> str:
-        """The image it was made from."""
         return str(self._told["image"])
 
     @property
+    @like(Session.created_at)
     def created_at(self) -> datetime:
-        """When it was made, in UTC."""
         return client_values.moment(self._told["created_at"])
 
     @property
+    @like(Session.parent_snapshot_id)
     def parent_snapshot_id(self) -> str | None:
-        """The snapshot it was restored from, if any."""
         found = self._told["parent_snapshot_id"]
         return None if found is None else str(found)
 
     @property
+    @like(Session.verification)
     def verification(self) -> Verification | None:
-        """The verification of its last restore; None if its processes were never restored."""
         from holdfast.runtime.client import insight_values
 
         return insight_values.verification(self._told["verification"])
 
     @property
+    @like(Session.labels)
     def labels(self) -> dict[str, str]:
-        """The labels that callers gave it, pairs of a key and a text. A copy does not have labels."""
         return dict(client_values.table(self._told.get("labels") or {}))
 
-    async def lifetime(self, /, **choices: Unpack[LifetimeOptions]) -> Lifetime:
-        """Return when the session ends and when it sleeps, after changes."""
-        self._told = client_values.table(await self._tell("PATCH", "lifetime", body=choices))
-        return Lifetime.kept(self._told["lifetime"] or {})
+    async def _became(self, verb: str, told: dict[str, Any]) -> Self:
+        self._told = client_values.table(await self._ask("POST", verb, body=told))
+        return self
 
-    async def set_labels(self, labels: Mapping[str, str] | Sequence[str]) -> Self:
-        """Replace its labels: a mapping, or texts `KEY=VALUE`."""
+    async def _labelled(self, _verb: str, told: dict[str, Any]) -> Self:
         from holdfast.runtime.sessions import session_labels
 
-        kept = session_labels.parse(labels)
-        self._told = client_values.table(await self._tell("PUT", "labels", body={"labels": kept}))
+        labels = session_labels.parse(told["labels"])
+        self._told = client_values.table(await self._ask("PUT", "labels", body={"labels": labels}))
         return self
 
+    async def _lifetime(self, _verb: str, told: dict[str, Any]) -> Lifetime:
+        self._told = client_values.table(await self._ask("PATCH", "lifetime", body=told.get("choices", {})))
+        return Lifetime.kept(self._told["lifetime"] or {})
+
+    @like(Session.as_dict)
     def as_dict(self) -> dict[str, Any]:
-        """Return it for programs."""
         return dict(self._told)
 
+    @like(Session.refresh)
     async def refresh(self) -> Self:
-        """Ask for the session again; one that was removed meanwhile is `removed`."""
-        call = HttpCall("GET", place("sessions", self.id), {"removed": True})
-        self._told = client_values.table(await self._transport.ask(call))
+        self._told = client_values.table(await self._ask("GET", removed=True))
         return self
 
-    async def remove(self) -> None:
-        """End the session and remove it; its snapshots stay."""
-        await self._tell("DELETE")
+    set_labels = asking(Session.set_labels, _labelled)
+    lifetime = asking(Session.lifetime, _lifetime)
+    remove = requesting(Session.remove, Route("DELETE"), nothing)
 
     # Shells, kernels, programs, jobs.
 
     @property
+    @like(Session.terminal)
     def terminal(self) -> AsyncTerminal:
-        """The terminal of the main shell: its screen, its keys, its holder."""
         return self.terminal_of(defaults.MAIN)
 
+    @like(Session.terminal_of)
     def terminal_of(self, shell: str) -> AsyncTerminal:
-        """Return the terminal of a shell."""
         return AsyncTerminal(self._transport, self.id, shell)
 
-    async def shell(self, name: str = defaults.MAIN) -> ShellInfo:
-        """Return the state of a shell, as the supervisor reports it."""
-        return await self.terminal_of(name).info()
+    async def _shell(self, _verb: str, told: dict[str, Any]) -> ShellInfo:
+        return await self.terminal_of(told.get("name", defaults.MAIN)).info()
 
-    async def send(self, text: str | bytes, *, shell: str = defaults.MAIN) -> None:
-        """Type text into the terminal, as it is."""
-        await self.terminal_of(shell).send(text)
+    async def _typed(self, _verb: str, told: dict[str, Any]) -> None:
+        await self.terminal_of(told.get("shell", defaults.MAIN)).send(told["text"])
 
-    pulse = delegate("_insight", AsyncInsight.pulse)
-    port = delegate("_insight", AsyncInsight.port)
-    wait_port = delegate("_insight", AsyncInsight.wait_port)
-    journal = delegate("_insight", AsyncInsight.journal)
-    drift = delegate("_insight", AsyncInsight.drift)
-    check = delegate("_insight", AsyncInsight.check)
+    async def _detached(self, _verb: str, told: dict[str, Any]) -> AsyncJob:
+        call_arguments.text(told["command"], "command")
+        return self._job(await self._ask("POST", "jobs", body=told))
+
+    async def _found_job(self, _verb: str, told: dict[str, Any]) -> AsyncJob:
+        return self._job(await self._ask("GET", "jobs", told["ref"]))
+
+    def _job(self, told: Any) -> AsyncJob:
+        return AsyncJob(self._transport, self.id, client_values.job_info(told).id)
+
+    shell = asking(Session.shell, _shell)
+    send = asking(SessionShell.send, _typed)
+    detach = asking(SessionShell.detach, _detached)
+    jobs = requesting(SessionInsight.jobs, Route("GET", "jobs"), each(client_values.job_info))
+    job = asking(SessionInsight.job, _found_job)
     cell = delegate("kernel", AsyncKernel.cell)
     run = delegate("programs", AsyncPrograms.run)
 
-    async def detach(
-        self,
-        command: str,
-        *,
-        name: str | None = None,
-        env: Mapping[str, str] | None = None,
-        cwd: str | None = None,
-        lease_wait: float | None = None,
-        user: str | None = None,
-        rows: int | None = None,
-        cols: int | None = None,
-        apart: bool = False,
-    ) -> AsyncJob:
-        """Start a command outside the shell, on a terminal of its own, where it continues independently."""
-        return await async_programs.started(
-            self._transport,
-            self.id,
-            command,
-            name=name,
-            env=env,
-            cwd=cwd,
-            lease_wait=lease_wait,
-            user=user,
-            rows=rows,
-            cols=cols,
-            apart=apart,
-        )
-
-    async def jobs(self) -> list[JobInfo]:
-        """Return all jobs that the session knows, oldest first."""
-        return await async_programs.listed(self._transport, self.id)
-
-    async def job(self, ref: str) -> AsyncJob:
-        """Return the job of that id or name."""
-        told = await self._tell("GET", "jobs", ref)
-        return AsyncJob(self._transport, self.id, client_values.job_info(told).id)
-
     # What happens.
 
-    async def events(
-        self,
-        after: int = 0,
-        *,
-        follow: bool = False,
-        kinds: Collection[str] | None = None,
-        patience: Patience | None = None,
-    ) -> AsyncIterator[Event]:
-        """Yield what happened in the session, oldest first; with `follow` also what will."""
-        args = {"after": after, "follow": follow, "kind": None if kinds is None else list(kinds)}
+    async def _events(self, _verb: str, told: dict[str, Any]) -> AsyncIterator[Event]:
+        patience, kinds = told.pop("patience", None), told.pop("kinds", None)
+        args = {"follow": False, **told, "kind": kinds}
         call = EventsCall(self.id, "events", args, patience=patience)
         async for _ in self._transport.heard(call):
             while call.found:
                 yield call.found.popleft()
 
+    events = asking(SessionInsight.events, _events)
+
     # Captures.
 
-    async def snapshot(
-        self,
-        label: str | None = None,
-        kind: SnapshotKind = "live",
-        *,
-        reason: str | None = None,
-        force_drop: Sequence[str] = (),
-    ) -> AsyncSnapshot:
-        """Capture the session at one instant; it continues."""
-        body = given(label=label, kind=kind, reason=reason, force_drop=list(force_drop))
-        return AsyncSnapshot(self._transport, await self._tell("POST", "snapshots", body=body))
+    async def _captured(self, place: str, told: dict[str, Any]) -> AsyncSnapshot:
+        return AsyncSnapshot(self._transport, await self._ask("POST", place, body=told))
 
-    async def template(self, name: str, *, replace: bool = False, reason: str | None = None) -> AsyncSnapshot:
-        """Capture the session as a template, from which `new` starts sessions; it continues."""
-        body = given(name=name, replace=replace, reason=reason)
-        return AsyncSnapshot(self._transport, await self._tell("POST", "template", body=body))
+    async def _forked(self, _verb: str, told: dict[str, Any]) -> list[AsyncSession]:
+        found = client_values.tables(await self._ask("POST", "fork", body=told))
+        return [AsyncSession(self._transport, each) for each in found]
 
-    async def fork(
-        self,
-        n: int = 1,
-        name: str | None = None,
-        *,
-        network: str | None = None,
-        allow: Sequence[str] = (),
-        deny: Sequence[str] = (),
-        eager: bool = False,
-    ) -> list[AsyncSession]:
-        """Make n sessions that continue from this instant; this one also continues. All of them or none."""
-        body = given(n=n, name=name, network=network, allow=list(allow), deny=list(deny) or None, eager=eager)
-        told = client_values.tables(await self._tell("POST", "fork", body=body))
-        return [AsyncSession(self._transport, each) for each in told]
+    async def _policy(self, _verb: str, told: dict[str, Any]) -> Policy:
+        found = await self._ask("PATCH", "policy", body=told.get("changes", {}))
+        return policies.parse(client_values.table(found))
 
-    async def suspend(self) -> Self:
-        """Capture the session, then free its memory and processors until `resume`."""
-        self._told = client_values.table(await self._tell("POST", "suspend"))
-        return self
+    snapshot = asking(SessionSnapshots.snapshot, _captured, "snapshots")
+    template = asking(SessionSnapshots.template, _captured)
+    fork = asking(SessionSnapshots.fork, _forked)
+    suspend = asking(SessionSnapshots.suspend, _became)
+    resume = asking(SessionSnapshots.resume, _became)
+    policy = asking(SessionSnapshots.policy, _policy)
 
-    async def resume(self, *, here: bool = False) -> Self:
-        """Resume it. One whose move is not settled is resumed in process only (`here`)."""
-        if here:
-            raise not_over_a_url("here")
-        self._told = client_values.table(await self._tell("POST", "resume"))
-        return self
-
+    @like(SessionSnapshots.rewind)
     async def rewind(
         self,
         snapshot: AsyncSnapshot | str,
@@ -317,10 +250,9 @@ class AsyncSession(AsyncNetwork, AsyncShell):
         force: bool = False,
         reason: str | None = None,
     ) -> AsyncRewound:
-        """Go back to a snapshot in place; the present is captured first, unless it is to be discarded."""
         ref = snapshot if isinstance(snapshot, str) else snapshot.id
         body = given(snapshot=ref, keep=keep, discard=discard, force=force, reason=reason)
-        told = client_values.table(await self._tell("POST", "rewind", body=body))
+        told = client_values.table(await self._ask("POST", "rewind", body=body))
         await self.refresh()
         kept = None if told["kept"] is None else await self._snapshot(str(told["kept"]))
         return AsyncRewound(
@@ -332,17 +264,9 @@ class AsyncSession(AsyncNetwork, AsyncShell):
             tuple(map(str, told["deviations"])),
         )
 
-    async def policy(self, /, **changes: Unpack[PolicyOptions]) -> Policy:
-        """Return when the session is captured automatically, after changes."""
-        return policies.parse(client_values.table(await self._tell("PATCH", "policy", body=changes)))
-
     async def _snapshot(self, ref: str) -> AsyncSnapshot:
-        return AsyncSnapshot(
-            self._transport, await self._transport.ask(HttpCall("GET", place("snapshots", ref)))
-        )
-
-    async def _tell(self, method: str, *what: str, body: Mapping[str, Any] | None = None) -> Any:
-        return await self._transport.ask(HttpCall(method, place("sessions", self.id, *what), body=body))
+        call = HttpCall("GET", place("snapshots", ref))
+        return AsyncSnapshot(self._transport, await self._transport.ask(call))
 
 
 @dataclass(frozen=True, slots=True)

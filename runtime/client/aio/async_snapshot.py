@@ -5,113 +5,106 @@ How sessions are made of them is imported on first use: these have snapshots the
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from holdfast.base import shell_words
-from holdfast.runtime.client import client_values
+from holdfast.runtime.api.snapshot import Snapshot
+from holdfast.runtime.api.snapshot_trials import SnapshotTrials
+from holdfast.runtime.client import bound_methods, client_values
+from holdfast.runtime.client.aio.async_handle import AsyncHandle, requesting
 from holdfast.runtime.client.aio.async_transport import AsyncTransport
-from holdfast.runtime.client.client_errors import missing
-from holdfast.runtime.client.http_call import HttpCall, given, place
+from holdfast.runtime.client.bound_methods import Route, asking, each, like, nothing
 
 if TYPE_CHECKING:
-    from holdfast.runtime.api.redo_snapshot import Redo
     from holdfast.runtime.client.aio.async_session import AsyncSession
-    from holdfast.runtime.flaky.repeat import Keep, KeepAs
     from holdfast.runtime.flaky.spread import Spread
-    from holdfast.runtime.restore.compat.command_history import Recorded
     from holdfast.runtime.store.rows import SnapshotKind
-    from holdfast.runtime.task.stated_actions import StatedAction
     from holdfast.snapshots.failure import Failure
-    from holdfast.snapshots.fitness import Ladder, Name
 
 
-class AsyncSnapshot:
+class AsyncSnapshot(AsyncHandle):
     """One snapshot, as `Snapshot` is. Attributes are as of the last answer."""
 
     def __init__(self, transport: AsyncTransport, told: Any) -> None:
-        self._transport, self._told = transport, client_values.table(told)
+        self._told = client_values.table(told)
+        super().__init__(transport, "snapshots", str(self._told["id"]))
 
     def __repr__(self) -> str:
-        return f"<Snapshot {self.name} {self.id} {self.kind}>"
-
-    if not TYPE_CHECKING:
-
-        def __getattr__(self, name: str) -> None:
-            raise missing(name) if not name.startswith("_") else AttributeError(name)
+        return f"<Snapshot {self.name} {self.kind} {self.state}>"
 
     @property
+    @like(Snapshot.id)
     def id(self) -> str:
-        """12 hex digits."""
         return str(self._told["id"])
 
     @property
+    @like(Snapshot.name)
     def name(self) -> str:
-        """Its label, or its id."""
         return str(self._told["name"])
 
     @property
+    @like(Snapshot.label)
     def label(self) -> str | None:
-        """Its label, if it has one."""
         return self._text("label")
 
     @property
+    @like(Snapshot.kind)
     def kind(self) -> SnapshotKind:
-        """`live` or `filesystem`."""
         kind: SnapshotKind = self._told["kind"]
         return kind
 
     @property
+    @like(Snapshot.state)
     def state(self) -> str:
-        """`ready`, or why it cannot be used."""
         return str(self._told["state"])
 
     @property
+    @like(Snapshot.size)
     def size(self) -> int:
-        """Bytes that it alone takes."""
         return int(self._told["bytes"])
 
     @property
+    @like(Snapshot.shared)
     def shared(self) -> int:
-        """Bytes that it shares with others."""
         return int(self._told["shared_bytes"])
 
     @property
+    @like(Snapshot.created_at)
     def created_at(self) -> datetime:
-        """When it was taken, in UTC."""
         return client_values.moment(self._told["created_at"])
 
     @property
+    @like(Snapshot.session_id)
     def session_id(self) -> str:
-        """The session it was taken of."""
         return str(self._told["session_id"])
 
     @property
+    @like(Snapshot.parent_id)
     def parent_id(self) -> str | None:
-        """The snapshot before it, if any."""
         return self._text("parent_id")
 
     @property
+    @like(Snapshot.reason)
     def reason(self) -> str | None:
-        """Why it was taken; None if no reason was given."""
         return self._text("reason")
 
     @property
+    @like(Snapshot.failure)
     def failure(self) -> Failure | None:
-        """The failure it was taken for; None if it was taken for another reason."""
         from holdfast.runtime.client import insight_values
 
         return insight_values.failure(self.details.get("failure"))
 
     @property
+    @like(Snapshot.pinned)
     def pinned(self) -> bool:
-        """True if it is kept until it is removed by hand."""
         return bool(self._told["pinned"])
 
     @property
+    @like(Snapshot.template)
     def template(self) -> bool:
-        """True if sessions start from it by its name."""
         return bool(self._told["template"])
 
     @property
@@ -119,143 +112,42 @@ class AsyncSnapshot:
         """What was recorded of the capture."""
         return client_values.table(self._told["details"])
 
+    @like(Snapshot.as_dict)
     def as_dict(self) -> dict[str, Any]:
-        """Return it for programs."""
         return {**{name: value for name, value in self._told.items() if name != "details"}, **self.details}
 
-    async def restore(
-        self,
-        name: str | None = None,
-        *,
-        rung: Name | None = None,
-        network: str | None = None,
-        allow: Sequence[str] = (),
-        deny: Sequence[str] = (),
-        keep_id: bool = False,
-    ) -> AsyncSession:
-        """Make a session that continues from here; `keep_id`: the snapshot's own, not a copy."""
+    async def _restored(self, _verb: str, told: dict[str, Any]) -> AsyncSession:
         from holdfast.runtime.client.aio.async_session import AsyncSession
 
-        body = given(
-            name=name, rung=rung, network=network, allow=list(allow), deny=list(deny) or None, keep_id=keep_id
-        )
-        return AsyncSession(self._transport, await self._ask("POST", "restore", body=body))
+        return AsyncSession(self._transport, await self._ask("POST", "restore", body=told))
 
-    async def fork(
-        self,
-        n: int = 1,
-        name: str | None = None,
-        *,
-        rung: Name | None = None,
-        network: str | None = None,
-        allow: Sequence[str] = (),
-        deny: Sequence[str] = (),
-        eager: bool = False,
-    ) -> list[AsyncSession]:
-        """Make n sessions that continue from here. All of them or none."""
+    async def _forked(self, _verb: str, told: dict[str, Any]) -> list[AsyncSession]:
         from holdfast.runtime.client.aio.async_session import AsyncSession
 
-        body = given(
-            n=n,
-            name=name,
-            rung=rung,
-            network=network,
-            allow=list(allow),
-            deny=list(deny) or None,
-            eager=eager,
-        )
-        told = client_values.tables(await self._ask("POST", "fork", body=body))
-        return [AsyncSession(self._transport, each) for each in told]
+        found = client_values.tables(await self._ask("POST", "fork", body=told))
+        return [AsyncSession(self._transport, each) for each in found]
 
-    async def retry(
-        self,
-        command: str | Sequence[str],
-        n: int = 20,
-        *,
-        jobs: int = 4,
-        timeout: float | None = None,
-        keep: Keep = "diverging",
-        keep_as: KeepAs = "sessions",
-        until_differs: bool = False,
-        compare_output: bool = False,
-        name: str | None = None,
-    ) -> Spread:
-        """Run a command n times from here, each in a copy of its own, and report how the outcomes are
-        distributed. Leaving the call early ends all runs, and leaves no copy.
+    async def _retried(self, _verb: str, told: dict[str, Any]) -> Spread:
+        patience = told.pop("patience", None)
+        if not isinstance(told["command"], str):
+            told["command"] = shell_words.join(told["command"])
+        found = await self._ask("POST", "retry", body=told, patience=patience)
+        spread: Spread = bound_methods.late("spread")(found)
+        return spread
 
-        Of runs with the same outcome, only the first one's output is known.
-        """
-        from holdfast.runtime.client import insight_values
-
-        body = given(
-            command=command if isinstance(command, str) else shell_words.join(command),
-            n=n,
-            jobs=jobs,
-            timeout=timeout,
-            keep=keep,
-            keep_as=keep_as,
-            until_differs=until_differs,
-            compare_output=compare_output,
-            name=name,
-        )
-        return insight_values.spread(await self._ask("POST", "retry", body=body))
-
-    async def fits(self) -> Ladder:
-        """Return what is possible with it on the server's machine, and why not more. Changes nothing."""
-        from holdfast.runtime.client import insight_values
-
-        return insight_values.ladder(await self._ask("GET", "fits"))
-
-    async def recorded(self) -> list[Recorded]:
-        """Return the commands up to the snapshot since its processes began, as far as they are known."""
-        from holdfast.runtime.client import insight_values
-
-        told = client_values.tables(await self._ask("GET", "commands"))
-        return [insight_values.recorded(each) for each in told]
-
-    async def actions(self, since: str | None = None) -> list[StatedAction]:
-        """Return each action that led to it, with its stated reason and its result, the oldest first."""
-        from holdfast.runtime.client import insight_values
-
-        told = client_values.tables(await self._ask("GET", "actions", params=given(since=since)))
-        return [insight_values.action(each) for each in told]
-
-    async def redo(
-        self,
-        name: str | None = None,
-        *,
-        since: str | None = None,
-        rung: Name | None = None,
-        skip: Sequence[str] = (),
-        repeat: Sequence[str] = (),
-        exit_codes: bool = False,
-        timeout: float = 600.0,
-    ) -> Redo:
-        """Repeat in a new session what led to it. Leaving the call early ends it after the present action."""
-        from holdfast.runtime.client import insight_values
-
-        how = given(name=name, since=since, rung=rung, exit_codes=exit_codes, timeout=timeout)
-        body = {**how, "skip": list(skip), "repeat": list(repeat)}
-        return insight_values.redo(await self._ask("POST", "redo", body=body))
-
-    async def pin(self, *, pinned: bool = True) -> AsyncSnapshot:
-        """Keep it until it is removed by hand, or leave it to policy and quota again."""
-        self._told = client_values.table(await self._ask("PATCH", body={"pinned": pinned}))
+    async def _pinned(self, _verb: str, told: dict[str, Any]) -> AsyncSnapshot:
+        self._told = client_values.table(await self._ask("PATCH", body={"pinned": True, **told}))
         return self
 
-    async def remove(self) -> None:
-        """Delete it."""
-        await self._ask("DELETE")
-
-    async def _ask(
-        self,
-        method: str,
-        *what: str,
-        params: Mapping[str, Any] | None = None,
-        body: Mapping[str, Any] | None = None,
-    ) -> Any:
-        call = HttpCall(method, place("snapshots", self.id, *what), params or {}, body=body)
-        return await self._transport.ask(call)
+    restore = asking(Snapshot.restore, _restored)
+    fork = asking(Snapshot.fork, _forked)
+    retry = asking(SnapshotTrials.retry, _retried)
+    fits = requesting(Snapshot.fits, Route("GET", "fits"), bound_methods.late("ladder"))
+    recorded = requesting(Snapshot.recorded, Route("GET", "commands"), each(bound_methods.late("recorded")))
+    actions = requesting(Snapshot.actions, Route("GET", "actions"), each(bound_methods.late("action")))
+    redo = requesting(Snapshot.redo, Route("POST", "redo"), bound_methods.late("redo"))
+    pin = asking(Snapshot.pin, _pinned)
+    remove = requesting(Snapshot.remove, Route("DELETE"), nothing)
 
     def _text(self, name: str) -> str | None:
         found = self._told[name]

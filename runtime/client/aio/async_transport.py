@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+import secrets
 import sys
 from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Callable
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from typing import Any, TypeVar
 
 import anyio
@@ -22,7 +23,8 @@ from holdfast.runtime.client.aio.async_connection import AsyncWaking
 from holdfast.runtime.client.channel_calls import ChannelCall, ServerStopped
 from holdfast.runtime.client.client_address import ClientAddress
 from holdfast.runtime.client.client_errors import error_of
-from holdfast.runtime.client.http_call import HttpCall, StepLines
+from holdfast.runtime.client.http_call import PATIENCE_HEADER, HttpCall, StepLines, place
+from holdfast.runtime.guest_rpc.patience import Patience
 from holdfast.runtime.operations.step import Step
 
 Result = TypeVar("Result")
@@ -66,17 +68,29 @@ class AsyncTransport:
         self._free: list[AsyncLink] = []
         self._closed = False
 
-    async def ask(self, call: HttpCall) -> Any:
-        """Return the answer to a request.
+    async def ask(self, call: HttpCall, patience: Patience | None = None) -> Any:
+        """Return the answer to a request; with a patience, its end ends the server's waiting.
 
         Raises:
             HoldfastError: the error that it reports; ServerUnavailable: none came.
         """
-        return await self._answer(call, call.content, {} if call.body is None else _JSON)
+        headers = {} if call.body is None else _JSON
+        return await self._answer(call, call.content, headers | self._held(patience))
 
-    async def send(self, call: HttpCall, content: AsyncIterable[bytes] | bytes) -> Any:
-        """Return the answer to a request with this body; raises as `ask` does."""
-        return await self._answer(call, content, _BYTES)
+    async def send(
+        self, call: HttpCall, content: AsyncIterable[bytes] | bytes, patience: Patience | None = None
+    ) -> Any:
+        """Return the answer to a request with this body; otherwise as `ask` does."""
+        return await self._answer(call, content, _BYTES | self._held(patience))
+
+    def _held(self, patience: Patience | None) -> dict[str, str]:
+        """Return the headers by which the waiting of a request can be ended."""
+        if patience is None:
+            return {}
+        patience.begin()
+        request, left = secrets.token_hex(16), patience.left()
+        patience.hold(AsyncWaking(AsyncWaits(self), request))
+        return {"X-Request-Id": request} | ({} if left is None else {PATIENCE_HEADER: f"{left:.3f}"})
 
     async def _answer(
         self, call: HttpCall, content: AsyncIterable[bytes] | bytes | None, headers: dict[str, str]
@@ -237,6 +251,18 @@ class AsyncTransport:
             f"cannot reach the server at {place}: {plain(str(why) or type(why).__name__, 200)}",
             hint="`holdfast serve` starts one",
         )
+
+
+class AsyncWaits:
+    """The requests for which a server waits: one whose id is sent waits no longer, and is answered."""
+
+    def __init__(self, transport: AsyncTransport) -> None:
+        self._transport = transport
+
+    async def send(self, request: str) -> None:
+        """Send the id of a request."""
+        with suppress(HoldfastError):
+            await self._transport.ask(HttpCall("DELETE", place("waits", request)))
 
 
 def _refused(error: InvalidStatus) -> HoldfastError:

@@ -8,11 +8,10 @@ httpx has would end the request instead.
 
 from __future__ import annotations
 
-import functools
 import inspect
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from typing import Any, Protocol
 
 import httpcore
 import httpx
@@ -22,10 +21,7 @@ from websockets.sync.client import ClientConnection
 from holdfast.errors import InvalidArgument
 from holdfast.runtime.client.channel_calls import ChannelCall
 from holdfast.runtime.client.client_address import ClientAddress
-from holdfast.runtime.client.http_call import named
 
-Parameters = ParamSpec("Parameters")
-Result = TypeVar("Result")
 LOOK_UP = 1.0  # seconds between two looks whether a signal came
 
 
@@ -172,19 +168,23 @@ def _translated() -> Iterator[None]:
         raise httpx.TransportError(str(error) or type(error).__name__) from error
 
 
+class RemoteSends(Protocol):
+    """Something by which a message reaches the server."""
+
+    def send(self, message: str, /) -> None:
+        """Send it."""
+
+
 class RemoteWaking:
     """What `Patience.end` hangs up: the server is asked to end the waiting, and answers as ever."""
 
-    def __init__(self, connection: ClientConnection, message: str) -> None:
+    def __init__(self, connection: RemoteSends, message: str) -> None:
         self._connection, self._message = connection, message
 
     def hang_up(self) -> None:
         """Ask it."""
         with suppress(ConnectionClosed):
             self._connection.send(self._message)
-
-
-OnInput = Callable[[str, bool], str]
 
 
 def settled(call: ChannelCall[Any]) -> str | None:
@@ -205,21 +205,3 @@ def settled(call: ChannelCall[Any]) -> str | None:
                 hint="use AsyncHoldfast, or a plain function",
             )
     return line
-
-
-def asking(
-    method: Callable[Concatenate[Any, Parameters], Result],
-    ask: Callable[[Any, str, dict[str, Any]], Result],
-    verb: str = "",
-) -> Callable[Concatenate[Any, Parameters], Result]:
-    """Return a method with the parameters and the docstring of one in process.
-
-    It calls `ask` with the verb, by default the name of that one, and with the arguments that are not None.
-    """
-    parameters, said = inspect.signature(method), verb or method.__name__
-
-    @functools.wraps(method)
-    def call(self: Any, /, *args: Parameters.args, **how: Parameters.kwargs) -> Result:
-        return ask(self, said, named(parameters.bind(self, *args, **how)))
-
-    return call

@@ -8,18 +8,19 @@ import builtins
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import IO, TYPE_CHECKING, Self
+from typing import IO, Any, Self
 
 from holdfast.errors import SessionFileNotFound
+from holdfast.runtime.api import session_files
+from holdfast.runtime.api.session_files import SessionFiles
 from holdfast.runtime.client import client_values, http_call
 from holdfast.runtime.client.blocking import remote_local
+from holdfast.runtime.client.blocking.remote_handle import RemoteSessionPart, requesting
 from holdfast.runtime.client.blocking.remote_transport import RemoteTransport
+from holdfast.runtime.client.bound_methods import Route, asking, each, like, nothing
 from holdfast.runtime.client.channel_calls import WatchCall
-from holdfast.runtime.client.client_errors import missing
-from holdfast.runtime.client.http_call import HttpCall, place
 from holdfast.runtime.files.copied import Copied, unreported
 from holdfast.runtime.files.file_tree import WatchedChange
-from holdfast.runtime.files.session_file import FoundFile, SessionFile
 from holdfast.runtime.guest_rpc.patience import Patience
 
 _OVER = object()
@@ -80,58 +81,40 @@ MOST_OF_GROUP = 4 << 20
 MOST_IN_GROUP = 500
 
 
-class RemoteFiles:
+class RemoteFiles(RemoteSessionPart):
     """The files of one session, as `SessionFiles` are."""
 
     def __init__(self, transport: RemoteTransport, session: str, user: str | None = None) -> None:
-        self._transport, self._session, self._user = transport, session, user
+        super().__init__(transport, session, "files", always={"user": user})
+        self._user = user
 
-    if not TYPE_CHECKING:
-
-        def __getattr__(self, name: str) -> None:
-            raise missing(name) if not name.startswith("_") else AttributeError(name)
-
+    @like(SessionFiles.as_user)
     def as_user(self, name: str) -> RemoteFiles:
-        """Return the files as this user of the session can read and write them."""
         return RemoteFiles(self._transport, self._session, name)
 
-    def stat(self, path: str, *, follow: bool = True) -> SessionFile:
-        """Return what is at a path; without `follow`, a link itself."""
-        return client_values.session_file(self._ask("GET", "stat", path=path, follow=follow))
+    stat = requesting(SessionFiles.stat, Route("GET", "stat"), client_values.session_file)
+    list = requesting(SessionFiles.list, Route("GET", "list"), each(client_values.session_file))
+    find = requesting(SessionFiles.find, Route("GET", "find"), each(client_values.found_file))
+    replace = requesting(SessionFiles.replace, Route("POST", "replace"), client_values.count)
+    make_folder = requesting(SessionFiles.make_folder, Route("POST", "folders"), nothing)
+    move = requesting(SessionFiles.move, Route("POST", "move"), nothing)
+    remove = requesting(SessionFiles.remove, Route("DELETE"), nothing)
 
-    def list(self, path: str = ".") -> list[SessionFile]:
-        """Return what is in a folder, by name."""
-        told = client_values.tables(self._ask("GET", "list", path=path))
-        return [client_values.session_file(each) for each in told]
-
+    @like(SessionFiles.exists)
     def exists(self, path: str, *, follow: bool = True) -> bool:
-        """Check whether there is anything at a path; with `follow` false, a link to nothing counts."""
         try:
             self.stat(path, follow=follow)
         except SessionFileNotFound:
             return False
         return True
 
-    def find(
-        self, path: str = ".", *, name: str = "*", containing: str | None = None, most: int = 1000
-    ) -> builtins.list[FoundFile]:
-        """Return the files below a folder by their names, or lines of them by a text, in order."""
-        told = self._ask("GET", "find", path=path, name=name, containing=containing, most=most)
-        return [client_values.found_file(each) for each in client_values.tables(told)]
-
+    @like(SessionFiles.chmod)
     def chmod(self, path: str, mode: int) -> None:
-        """Change the permissions of a file or folder, such as 0o755; a link is followed."""
-        body = {"path": path, "mode": _octal(mode)}
-        self._transport.ask(HttpCall("POST", self._place("mode"), {"user": self._user}, body))
+        body = {"path": path, "mode": session_files.permissions(mode)}
+        self._ask("POST", "mode", body=body)
 
-    def replace(self, path: str, old: str, new: str) -> int:
-        """Replace a text wherever it is in a file, and return how often it was there."""
-        body = {"path": path, "old": old, "new": new}
-        call = HttpCall("POST", self._place("replace"), {"user": self._user}, body)
-        return int(client_values.table(self._transport.ask(call))["count"])
-
+    @like(SessionFiles.write_many)
     def write_many(self, files: Mapping[str, bytes | str]) -> int:
-        """Write several files in their order, in as few requests as their size allows; return how many."""
         group: builtins.list[dict[str, str]] = []
         size = 0
         for path, data in files.items():
@@ -149,16 +132,17 @@ class RemoteFiles:
         return len(files)
 
     def _write_group(self, group: builtins.list[dict[str, str]]) -> None:
-        body = {"files": group}
-        self._transport.ask(HttpCall("PUT", self._place("many"), {"user": self._user}, body))
+        self._ask("PUT", "many", body={"files": group})
 
+    @like(SessionFiles.read)
     def read(self, path: str, offset: int = 0, length: int | None = None) -> bytes:
-        """Return a file, or `length` bytes of it from `offset`."""
         if length == 0 or (offset and offset >= (self.stat(path)).size):
             return b""
         found = bytearray()
         for part in self.parts(path, offset, length):
             found += part
+            if length is None and len(found) > session_files.MOST_IN_MEMORY:
+                raise session_files.too_large(path, (self.stat(path)).size)
         return bytes(found)
 
     def parts(self, path: str, offset: int = 0, length: int | None = None) -> Iterator[bytes]:
@@ -169,30 +153,19 @@ class RemoteFiles:
             for part in body:
                 yield part
 
+    @like(SessionFiles.write)
     def write(self, path: str, data: bytes | str, *, mode: int | None = None) -> None:
-        """Write a file: readers see the old content or the new one, never a part."""
         content = data.encode() if isinstance(data, str) else bytes(data)
-        self._transport.send(self._call("PUT", "content", path=path, mode=_octal(mode)), content)
+        self._written(path, content, mode)
 
+    @like(SessionFiles.write_parts)
     def write_parts(self, path: str, parts: Iterable[bytes], *, mode: int | None = None) -> int:
-        """Write a file from parts as they come, of any size together; return its size."""
-        call = self._call("PUT", "content", path=path, mode=_octal(mode))
-        return int(client_values.table(self._transport.send(call, parts))["size"])
+        return self._written(path, parts, mode)
 
-    def make_folder(self, path: str, *, parents: bool = False) -> None:
-        """Make a folder, with `parents` also those above it; one that exists stays as it is."""
-        body = {"path": path, "parents": parents}
-        self._transport.ask(HttpCall("POST", self._place("folders"), {"user": self._user}, body))
-
-    def move(self, path: str, to: str) -> None:
-        """Rename a file or folder on the same file system; an existing file of the new name is replaced."""
-        body = {"path": path, "to": to}
-        self._transport.ask(HttpCall("POST", self._place("move"), {"user": self._user}, body))
-
-    def remove(self, path: str, *, recursive: bool = False, missing_ok: bool = False) -> None:
-        """Remove a file or an empty folder; with `recursive` a folder and all that is in it."""
-        params = {"path": path, "recursive": recursive, "missing_ok": missing_ok, "user": self._user}
-        self._transport.ask(HttpCall("DELETE", self._place(), params))
+    def _written(self, path: str, content: Iterable[bytes] | bytes, mode: int | None) -> int:
+        bits = None if mode is None else session_files.permissions(mode)
+        call = self._call("PUT", "content", path=path, mode=bits)
+        return int(client_values.table(self._transport.send(call, content))["size"])
 
     def address(self, path: str, *, operation: str = "read", seconds: int = 3600) -> str:
         """Return an address by which anyone reads (GET) or writes (POST) one file, for a number of seconds.
@@ -200,39 +173,34 @@ class RemoteFiles:
         Only over a URL. The path is absolute; the holder acts as the user whose files these are.
         """
         body = {"path": path, "operation": operation, "seconds": seconds}
-        call = HttpCall("POST", self._place("address"), {"user": self._user}, body)
-        return str(client_values.table(self._transport.ask(call))["url"])
+        return str(client_values.table(self._ask("POST", "address", body=body))["url"])
 
-    def write_tar(self, path: str, stream: IO[bytes]) -> None:
-        """Write a file, or a folder with all that is in it, to a stream as tar."""
-        with self._transport.bytes_of(self._call("GET", "tree", path=path), {}) as body:
-            for part in body:
-                stream.write(part)
+    @like(SessionFiles.write_tar)
+    def write_tar(self, path: str, stream: IO[bytes]) -> Copied:
+        from holdfast.runtime.files.unpack_tree import UnpackTree
 
+        call = self._call("GET", "tree", path=path, account=True)
+        with self._transport.bytes_of(call, {}) as body:
+            return remote_local.unpacked(body, lambda tree: UnpackTree(tree).tar(stream))
+
+    @like(SessionFiles.read_tar)
     def read_tar(self, stream: IO[bytes], to: str) -> Copied:
-        """Unpack a tar stream, compressed or not, into a folder."""
         told = self._transport.send(self._call("PUT", "tree", path=to), _read(stream))
         return client_values.copied(told)
 
-    def watch(
-        self,
-        path: str = ".",
-        *,
-        recursive: bool = False,
-        timeout: float | None = None,
-        patience: Patience | None = None,
-    ) -> RemoteFileWatch:
-        """Watch a folder or a file; iterate over the result, and close it. As `SessionFiles.watch`."""
-        until = patience or Patience()
+    def _watching(self, _verb: str, told: dict[str, Any]) -> RemoteFileWatch:
+        until = told.pop("patience", None) or Patience()
         until.begin()
-        if timeout is not None:
+        if (timeout := told.pop("timeout", None)) is not None:
             until.limit(timeout)
-        args = {"path": path, "recursive": recursive, "user": self._user}
+        args = {"path": ".", **told, "user": self._user}
         call = WatchCall(self._session, "watch", args, patience=until)
         return begun(call, self._transport.heard(call))
 
+    watch = asking(SessionFiles.watch, _watching)
+
+    @like(SessionFiles.download)
     def download(self, path: str, to: str | Path, *, report: Callable[[Copied], None] = unreported) -> Copied:
-        """Copy a file or a folder of the session to this machine, under the name `to`."""
         from holdfast.runtime.files.unpack_tree import UnpackTree
 
         folder = (self.stat(path)).kind == "folder"
@@ -245,8 +213,8 @@ class RemoteFiles:
         with self._transport.bytes_of(call, {}) as body:
             return remote_local.unpacked(body, unpack)
 
+    @like(SessionFiles.upload)
     def upload(self, source: str | Path, to: str, *, report: Callable[[Copied], None] = unreported) -> Copied:
-        """Copy a file or a folder of this machine into the session, under the name `to`."""
         from holdfast.runtime.files.pack_tree import PackTree
 
         source, pack = Path(source), PackTree(report)
@@ -259,15 +227,6 @@ class RemoteFiles:
         made.changed += pack.made.changed
         return made
 
-    def _ask(self, method: str, what: str, **params: object) -> object:
-        return self._transport.ask(self._call(method, what, **params))
-
-    def _call(self, method: str, what: str, **params: object) -> HttpCall:
-        return HttpCall(method, self._place(what), {**params, "user": self._user})
-
-    def _place(self, *what: str) -> str:
-        return place("sessions", self._session, "files", *what)
-
 
 def _read(stream: IO[bytes]) -> Iterator[bytes]:
     while part := stream.read(_PART):
@@ -277,7 +236,3 @@ def _read(stream: IO[bytes]) -> Iterator[bytes]:
 def _each(parts: Iterable[bytes]) -> Iterator[bytes]:
     for part in parts:
         yield part
-
-
-def _octal(mode: int | None) -> str | None:
-    return None if mode is None else f"{mode:04o}"

@@ -3,34 +3,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from datetime import UTC, datetime
+from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, Unpack
+from typing import TYPE_CHECKING, Any, Self
 
 from holdfast.base import actors
 from holdfast.base.home import Home
 from holdfast.errors import SessionNotFound, SnapshotNotFound
-from holdfast.runtime.client import client_values
+from holdfast.runtime.api.controller import Holdfast
+from holdfast.runtime.client import bound_methods, client_values
 from holdfast.runtime.client.blocking import remote_local
+from holdfast.runtime.client.blocking.remote_handle import RemoteHandle, requesting
 from holdfast.runtime.client.blocking.remote_session import RemoteSession
 from holdfast.runtime.client.blocking.remote_snapshot import RemoteSnapshot
 from holdfast.runtime.client.blocking.remote_transport import RemoteTransport
-from holdfast.runtime.client.client_errors import missing
-from holdfast.runtime.client.http_call import HttpCall, given, place, session_options
+from holdfast.runtime.client.bound_methods import Route, asking, each, like, nothing
+from holdfast.runtime.client.http_call import session_options
 from holdfast.runtime.sessions import session_labels
 
 if TYPE_CHECKING:
-    from holdfast.runtime.api.option_types import NewOptions, PolicyOptions
     from holdfast.runtime.client.blocking.remote_task import RemoteArtifacts
-    from holdfast.runtime.history.diff.diff_result import Diff
     from holdfast.runtime.operations.step import Step
-    from holdfast.runtime.task.task_standing import TaskStanding
-    from holdfast.runtime.task.work_report import WorkReport
 
 
-class RemoteHoldfast:
+class RemoteHoldfast(RemoteHandle):
     """All sessions and snapshots of a server, or of a home, as `Holdfast` has them.
 
     Args:
@@ -54,12 +51,7 @@ class RemoteHoldfast:
         on_step: Callable[[Step | None], None] | None = None,
     ) -> None:
         address, self._end = remote_local.opened(url, token)
-        self._transport = RemoteTransport(address, {"Holdfast-Actor": actors.checked(actor)}, on_step)
-
-    if not TYPE_CHECKING:
-
-        def __getattr__(self, name: str) -> None:
-            raise missing(name) if not name.startswith("_") else AttributeError(name)
+        super().__init__(RemoteTransport(address, {"Holdfast-Actor": actors.checked(actor)}, on_step))
 
     def __enter__(self) -> Self:
         return self
@@ -69,113 +61,64 @@ class RemoteHoldfast:
     ) -> None:
         self.close()
 
+    @like(Holdfast.close)
     def close(self) -> None:
-        """Close the connections. Sessions and what runs in them continue."""
         self._transport.close()
         self._end()
 
-    def new(
-        self,
-        name: str | None = None,
-        *,
-        remove: bool = False,
-        policy: Mapping[str, Any] | PolicyOptions | None = None,
-        template: str | None = None,
-        warm: bool = False,
-        labels: Mapping[str, str] | Sequence[str] | None = None,
-        life: float | str | None = None,
-        then: str | None = None,
-        idle: float | str | None = None,
-        **options: Unpack[NewOptions],
-    ) -> RemoteSession:
-        """Create a session and wait until its shell can be used. As `Holdfast.new`."""
-        chosen = session_options(options)
-        kept = None if labels is None else session_labels.parse(labels)
-        chosen |= {"life": life, "then": then, "idle": idle}
-        body = given(name=name, policy=policy, template=template, warm=warm, labels=kept, **chosen)
-        told = self._transport.ask(HttpCall("POST", place("sessions"), body=body))
-        return RemoteSession(self._transport, told, remove=remove)
+    def _made(self, _verb: str, told: dict[str, Any]) -> RemoteSession:
+        remove, labels = told.pop("remove", False), told.pop("labels", None)
+        if labels is not None:
+            told["labels"] = session_labels.parse(labels)
+        options = session_options(told.pop("options", {}))
+        body = {**told, **options}
+        return RemoteSession(self._transport, self._ask("POST", "sessions", body=body), remove=remove)
 
-    def sessions(
-        self, *, labels: Mapping[str, str | None] | Sequence[str] | None = None
-    ) -> list[RemoteSession]:
-        """Return all sessions, oldest first; with `labels` only those that have all of these."""
-        wanted = session_labels.wanted(labels).items()
+    def _listed(self, _verb: str, told: dict[str, Any]) -> list[RemoteSession]:
+        wanted = session_labels.wanted(told.get("labels")).items()
         asked = [key if value is None else f"{key}={value}" for key, value in wanted]
-        told = self._transport.ask(HttpCall("GET", place("sessions"), {"label": asked or None}))
-        return [RemoteSession(self._transport, each) for each in client_values.tables(told)]
+        found = client_values.tables(self._ask("GET", "sessions", label=asked or None))
+        return [RemoteSession(self._transport, each) for each in found]
 
-    def session(self, ref: str, *, removed: bool = False) -> RemoteSession:
-        """Return the session with this name, id or unique prefix of an id; `removed` as for `Holdfast`."""
-        params = {"removed": True} if removed else {}
-        told = self._transport.ask(HttpCall("GET", place("sessions", ref), params))
-        return RemoteSession(self._transport, told)
+    def _found(self, _verb: str, told: dict[str, Any]) -> RemoteSession:
+        ref, removed = told["ref"], told.get("removed") or None
+        return RemoteSession(self._transport, self._ask("GET", "sessions", ref, removed=removed))
 
-    def board(self) -> list[TaskStanding]:
-        """Return where the tasks of all sessions stand; sessions without a task are left out."""
-        from holdfast.runtime.client import insight_values
-
-        told = self._transport.ask(HttpCall("GET", place("board")))
-        return [insight_values.standing(each) for each in client_values.tables(told)]
-
-    def report(self, since: datetime) -> WorkReport:
-        """Return the work on tasks since a time: the steps, their actors, and how they were verified."""
-        from holdfast.runtime.client import insight_values
-
-        call = HttpCall("GET", place("report"), {"since": since.astimezone(UTC).isoformat()})
-        return insight_values.work_report(self._transport.ask(call))
+    new = asking(Holdfast.new, _made)
+    sessions = asking(Holdfast.sessions, _listed)
+    session = asking(Holdfast.session, _found)
+    remove_session = requesting(Holdfast.remove_session, Route("DELETE", "sessions/{ref}"), nothing)
+    board = requesting(Holdfast.board, Route("GET", "board"), each(bound_methods.late("standing")))
+    report = requesting(Holdfast.report, Route("GET", "report"), bound_methods.late("work_report"))
 
     @property
+    @like(Holdfast.artifacts)
     def artifacts(self) -> RemoteArtifacts:
-        """The artifacts that sessions have registered, also removed sessions."""
         from holdfast.runtime.client.blocking.remote_task import RemoteArtifacts
 
         return RemoteArtifacts(self._transport)
 
-    def remove_session(self, ref: str) -> None:
-        """End a session and remove it; its snapshots stay."""
-        self._transport.ask(HttpCall("DELETE", place("sessions", ref)))
+    def _snapshots(self, _verb: str, _told: dict[str, Any]) -> list[RemoteSnapshot]:
+        found = client_values.tables(self._ask("GET", "snapshots"))
+        return [RemoteSnapshot(self._transport, each) for each in found]
 
-    def snapshots(self) -> list[RemoteSnapshot]:
-        """Return all complete snapshots, oldest first."""
-        told = self._transport.ask(HttpCall("GET", place("snapshots")))
-        return [RemoteSnapshot(self._transport, each) for each in client_values.tables(told)]
+    def _snapshot(self, _verb: str, told: dict[str, Any]) -> RemoteSnapshot:
+        return RemoteSnapshot(self._transport, self._ask("GET", "snapshots", told["ref"]))
 
-    def snapshot(self, ref: str) -> RemoteSnapshot:
-        """Return the snapshot with this label, id or unique prefix of an id."""
-        told = self._transport.ask(HttpCall("GET", place("snapshots", ref)))
-        return RemoteSnapshot(self._transport, told)
+    snapshots = asking(Holdfast.snapshots, _snapshots)
+    snapshot = asking(Holdfast.snapshot, _snapshot)
+    diff = requesting(Holdfast.diff, Route("GET", "snapshots/diff"), bound_methods.late("diff"))
+    remove_snapshot = requesting(Holdfast.remove_snapshot, Route("DELETE", "snapshots/{ref}"), nothing)
 
-    def diff(self, before: str, after: str, *, everything: bool = False) -> Diff:
-        """Compare two snapshots, of any sessions and branches."""
-        from holdfast.runtime.client import insight_values
-
-        params = {"before": before, "after": after, "everything": everything}
-        return insight_values.diff(self._transport.ask(HttpCall("GET", place("snapshots", "diff"), params)))
-
-    def remove_snapshot(self, ref: str) -> None:
-        """Delete a snapshot."""
-        self._transport.ask(HttpCall("DELETE", place("snapshots", ref)))
-
+    @like(Holdfast.remove_snapshots)
     def remove_snapshots(self, *refs: str) -> list[RemoteSnapshot]:
-        """Delete snapshots, one after the other once all are found; return them."""
-        found = {each.id: each for each in [self.snapshot(ref) for ref in refs]}
-        for each in found.values():
-            each.remove()
+        found = {one.id: one for one in [self.snapshot(ref) for ref in refs]}
+        for one in found.values():
+            one.remove()
         return list(found.values())
 
-    def fork(
-        self,
-        ref: str,
-        n: int = 1,
-        name: str | None = None,
-        *,
-        network: str | None = None,
-        allow: Sequence[str] = (),
-        deny: Sequence[str] = (),
-        eager: bool = False,
-    ) -> list[RemoteSession]:
-        """Fork the session or snapshot that `ref` refers to."""
+    def _forked(self, _verb: str, told: dict[str, Any]) -> list[RemoteSession]:
+        ref = told.pop("ref")
         try:
             source: RemoteSession | RemoteSnapshot = self.session(ref)
         except SessionNotFound as missing:
@@ -184,4 +127,6 @@ class RemoteHoldfast:
             except SnapshotNotFound:
                 text = str(missing).replace("session", "session or snapshot", 1)
                 raise SessionNotFound(text, hint=missing.hint) from None
-        return source.fork(n, name, network=network, allow=allow, deny=deny, eager=eager)
+        return source.fork(**told)
+
+    fork = asking(Holdfast.fork, _forked)

@@ -3,140 +3,52 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from holdfast.errors import InvalidArgument
-from holdfast.runtime.api.session_kernels import PYTHON
-from holdfast.runtime.client import client_values
-from holdfast.runtime.client.blocking.remote_connection import OnInput
-from holdfast.runtime.client.blocking.remote_transport import RemoteTransport
+from holdfast.runtime.api.session_kernels import SessionKernel, SessionKernels
+from holdfast.runtime.client.blocking.remote_handle import RemoteSessionPart, requesting
+from holdfast.runtime.client.bound_methods import Route, all_of, asking, nothing
 from holdfast.runtime.client.channel_calls import CellCall
-from holdfast.runtime.client.http_call import HttpCall, given, place
 from holdfast.runtime.guest import defaults
-from holdfast.runtime.guest_rpc import call_arguments
-from holdfast.runtime.guest_rpc.kernel_calls import OnEvent
 from holdfast.runtime.guest_rpc.kernel_report import KernelInfo, KernelSpecInfo
-from holdfast.runtime.guest_rpc.patience import Patience
 from holdfast.runtime.guest_rpc.results import CellResult
 
-if TYPE_CHECKING:
-    from holdfast.runtime.guest_rpc.shell_calls import OnStart
+OF_KERNEL = "kernels/{kernel}"
 
 
-class RemoteKernel:
+class RemoteKernel(RemoteSessionPart):
     """Runs cells in the kernels of one session, as `SessionKernel` does."""
 
-    def __init__(self, transport: RemoteTransport, session: str) -> None:
-        self._transport, self._session = transport, session
-
-    def cell(
-        self,
-        code: str,
-        *,
-        timeout: float | None = None,
-        busy_wait: float | None = None,
-        on_event: OnEvent | None = None,
-        on_input: OnInput | None = None,
-        key: str | None = None,
-        reason: str | None = None,
-        patience: float | Patience | None = None,
-        on_start: OnStart | None = None,
-        kernel: str = defaults.MAIN,
-        before: str | None = None,
-    ) -> CellResult:
-        """Run a cell, until it ends, or asks for a line without `on_input`. As `SessionKernel.cell`."""
-        args = {
-            "code": call_arguments.text(code, "code"),
-            "timeout": call_arguments.seconds(timeout, "timeout"),
-            "busy_wait": call_arguments.patience(busy_wait, "busy_wait"),
-            "reason": reason,
-            "kernel": kernel,
-            "before": before,
-        }
-        call = CellCall(self._session, "cell", args, key=key, patience=patience)
-        call.on_start = on_start
-        return self._made(call, kernel, on_event, on_input)
-
-    def join(
-        self,
-        cell_id: str,
-        *,
-        after: int = 0,
-        on_event: OnEvent | None = None,
-        on_input: OnInput | None = None,
-        patience: float | Patience | None = None,
-        kernel: str = defaults.MAIN,
-    ) -> CellResult:
-        """Follow a cell that was started elsewhere, or before a restore."""
-        args = {"cell_id": cell_id, "after": after, "kernel": kernel}
-        return self._made(
-            CellCall(self._session, "join_cell", args, patience=patience), kernel, on_event, on_input
-        )
-
-    def answer(
-        self,
-        waiting: CellResult,
-        text: str,
-        *,
-        on_event: OnEvent | None = None,
-        on_input: OnInput | None = None,
-        kernel: str = defaults.MAIN,
-        patience: float | Patience | None = None,
-    ) -> CellResult:
-        """Give a line to the cell that asks for one, and follow it from there."""
-        args = {"cell_id": waiting.cell_id, "text": text, "seq": waiting.seq, "kernel": kernel}
-        return self._made(
-            CellCall(self._session, "answer_cell", args, patience=patience), kernel, on_event, on_input
-        )
-
-    def interrupt(self, kernel: str = defaults.MAIN, *, cell_id: str | None = None) -> None:
-        """Interrupt what the kernel runs; with `cell_id` only that cell, if it still runs."""
-        self._ask(kernel, "interrupt", cell_id=cell_id)
-
-    def restart(self, kernel: str = defaults.MAIN) -> None:
-        """Replace the kernel's process by a new one; its variables are lost."""
-        self._ask(kernel, "restart")
-
-    def _made(
-        self, call: CellCall, kernel: str, on_event: OnEvent | None, on_input: OnInput | None
-    ) -> CellResult:
-        call.on_event, call.on_input = on_event, on_input
+    def _followed(self, call: str, told: dict[str, Any]) -> CellResult:
+        kernel = told.get("kernel", defaults.MAIN)
         try:
-            return self._transport.result(call)
+            return self._transport.result(CellCall.of(self._session, call, told))
         except EOFError:
             self.interrupt(kernel)
             raise InvalidArgument(
                 "cannot answer the cell: there are no more lines of input", hint="it was interrupted"
             ) from None
 
-    def _ask(self, kernel: str, what: str, **params: Any) -> None:
-        path = place("sessions", self._session, "kernels", kernel, what)
-        self._transport.ask(HttpCall("POST", path, params))
+    def _answered(self, call: str, told: dict[str, Any]) -> CellResult:
+        waiting: CellResult = told.pop("waiting")
+        return self._followed(call, {"cell_id": waiting.cell_id, "seq": waiting.seq, **told})
+
+    cell = asking(SessionKernel.cell, _followed)
+    join = asking(SessionKernel.join, _followed, "join_cell")
+    answer = asking(SessionKernel.answer, _answered, "answer_cell")
+    interrupt = requesting(
+        SessionKernel.interrupt, Route("POST", "kernels/{kernel}/interrupt", in_query=True), nothing
+    )
+    restart = requesting(
+        SessionKernel.restart, Route("POST", "kernels/{kernel}/restart", in_query=True), nothing
+    )
 
 
-class RemoteKernels:
+class RemoteKernels(RemoteSessionPart):
     """The kernels of one session, as `SessionKernels` are."""
 
-    def __init__(self, transport: RemoteTransport, session: str) -> None:
-        self._transport, self._session = transport, session
-
-    def list(self) -> tuple[KernelInfo, ...]:
-        """Return all kernels, the main one first."""
-        told = self._transport.ask(HttpCall("GET", place("sessions", self._session, "kernels")))
-        return tuple(KernelInfo.of(each) for each in client_values.tables(told))
-
-    def specs(self) -> tuple[KernelSpecInfo, ...]:
-        """Return the specs of Jupyter that are found in the session, by their names."""
-        told = self._transport.ask(HttpCall("GET", place("sessions", self._session, "kernel-specs")))
-        return tuple(KernelSpecInfo.of(each) for each in client_values.tables(told))
-
-    def open(self, name: str, *, spec: str = PYTHON, cwd: str | None = None) -> KernelInfo:
-        """Open a kernel, or return the open kernel with that name."""
-        body = given(name=name, spec=spec, cwd=cwd)
-        call = HttpCall("POST", place("sessions", self._session, "kernels"), body=body)
-        return KernelInfo.of(client_values.table(self._transport.ask(call)))
-
-    def close(self, name: str, *, force: bool = False) -> None:
-        """End a kernel, and forget its variables and cells."""
-        path = place("sessions", self._session, "kernels", name)
-        self._transport.ask(HttpCall("DELETE", path, {"force": force}))
+    list = requesting(SessionKernels.list, Route("GET", "kernels"), all_of(KernelInfo.of))
+    specs = requesting(SessionKernels.specs, Route("GET", "kernel-specs"), all_of(KernelSpecInfo.of))
+    open = requesting(SessionKernels.open, Route("POST", "kernels"), KernelInfo.of)
+    close = requesting(SessionKernels.close, Route("DELETE", "kernels/{name}"), nothing)

@@ -8,92 +8,74 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from holdfast.runtime.api.job_info import JobInfo
+from holdfast.runtime.api.job import Job
+from holdfast.runtime.api.running_program import RunningProgram, SessionPrograms
 from holdfast.runtime.client import client_values
 from holdfast.runtime.client.blocking import remote_local
+from holdfast.runtime.client.blocking.remote_handle import RemoteSessionPart, requesting
 from holdfast.runtime.client.blocking.remote_transport import RemoteTransport
+from holdfast.runtime.client.bound_methods import Route, asking, each, like, nothing
 from holdfast.runtime.client.channel_calls import CommandCall, ProgramCall
-from holdfast.runtime.client.client_errors import missing
-from holdfast.runtime.client.http_call import HttpCall, given, place
+from holdfast.runtime.client.http_call import typed_text
 from holdfast.runtime.guest_rpc import call_arguments
 from holdfast.runtime.guest_rpc.patience import Patience
-from holdfast.runtime.guest_rpc.program_calls import OnBytes, OnStreamOffset
 from holdfast.runtime.guest_rpc.program_result import ProgramInfo, ProgramResult
 from holdfast.runtime.guest_rpc.results import ExecResult
 
 if TYPE_CHECKING:
-    from holdfast.runtime.guest_rpc.shell_calls import OnOffset, OnOutput, OnWaiting
+    from holdfast.runtime.guest_rpc.program_calls import OnBytes
 
 
 MOST_INPUT = 1 << 20
 """Bytes of input that go with one request."""
 
 
-class RemoteRunningProgram:
+class RemoteRunningProgram(RemoteSessionPart):
     """One program of a session, running or ended, as `RunningProgram` is."""
 
     def __init__(self, transport: RemoteTransport, session: str, id_: str) -> None:
-        self._transport, self._session, self.id = transport, session, id_
+        super().__init__(transport, session, "programs", id_)
+        self.id = id_
 
     def __repr__(self) -> str:
         return f"<RunningProgram {self.id}>"
 
-    def info(self) -> ProgramInfo:
-        """Return its current state, as the session reports it."""
-        return ProgramInfo.of(client_values.table(self._transport.ask(HttpCall("GET", self._place()))))
-
-    def wait(
-        self,
-        *,
-        timeout: float | None = None,
-        patience: float | Patience | None = None,
-        on_stdout: OnBytes | None = None,
-        on_stderr: OnBytes | None = None,
-        on_offset: OnStreamOffset | None = None,
-        start: Mapping[str, int] | None = None,
-    ) -> ProgramResult:
-        """Wait for the program's end, and return its output from the beginning."""
-        args = {"program": self.id, "timeout": timeout, **(start or {})}
-        call = ProgramCall(self._session, "program", args, patience=patience)
-        call.on_stdout, call.on_stderr, call.on_offset = on_stdout, on_stderr, on_offset
+    def _followed(self, _verb: str, told: dict[str, Any]) -> ProgramResult:
+        start = told.pop("start", {})
+        call = ProgramCall.of(self._session, "program", {"program": self.id, **start, **told})
         return self._transport.result(call)
 
-    def write(self, data: bytes | str) -> int:
-        """Give it input, if it was started with `input=True`; return how many bytes it took."""
+    info = requesting(RunningProgram.info, Route("GET"), ProgramInfo.of)
+    wait = asking(RunningProgram.wait, _followed)
+    signal = requesting(RunningProgram.signal, Route("POST", "signal", {"name": "signal"}), nothing)
+
+    @like(RunningProgram.write)
+    def write(self, data: bytes | str, *, patience: Patience | None = None) -> int:
         content = data.encode() if isinstance(data, str) else bytes(data)
         before = (self.info()).accepted
         after = before
         for at in range(0, len(content), MOST_INPUT):
             piece = content[at : at + MOST_INPUT]
-            told = self._transport.send(HttpCall("POST", self._place("input")), piece)
+            told = self._transport.send(self._call("POST", "input"), piece, patience)
             after = int(client_values.table(told)["accepted"])
             if after < before + at + len(piece):
                 break  # it takes no more
         return after - before
 
+    @like(RunningProgram.feed)
     def feed(self, data: bytes | str | Iterable[bytes] | Iterable[bytes]) -> None:
-        """Give it input and then the end, while the caller follows what it writes."""
         given = [data.encode()] if isinstance(data, str) else data
         remote_local.begin([given] if isinstance(given, bytes) else given, self.write, self.close_input)
 
+    @like(RunningProgram.close_input)
     def close_input(self) -> None:
-        """Let it find the end of its input."""
-        self._transport.send(HttpCall("POST", self._place("input"), {"close": True}), b"")
-
-    def signal(self, name: str = "TERM") -> None:
-        """Send a signal to it and to all that it started."""
-        self._transport.ask(HttpCall("POST", self._place("signal"), body={"signal": name}))
-
-    def _place(self, *what: str) -> str:
-        return place("sessions", self._session, "programs", self.id, *what)
+        self._transport.send(self._call("POST", "input", close=True), b"")
 
 
-class RemotePrograms:
+class RemotePrograms(RemoteSessionPart):
     """The programs of one session that callers started directly, as `SessionPrograms` are."""
 
-    def __init__(self, transport: RemoteTransport, session: str) -> None:
-        self._transport, self._session = transport, session
-
+    @like(SessionPrograms.run)
     def run(
         self,
         argv: Sequence[str | Path],
@@ -106,7 +88,6 @@ class RemotePrograms:
         on_stdout: OnBytes | None = None,
         on_stderr: OnBytes | None = None,
     ) -> ProgramResult:
-        """Run a program and wait for its end, much as `subprocess.run` does: no shell, no terminal."""
         data = input.encode() if isinstance(input, str) else input
         if data is not None and (not isinstance(data, bytes) or len(data) > MOST_INPUT):
             program = self.start(argv, input=True, env=env, cwd=cwd, user=user)
@@ -118,143 +99,65 @@ class RemotePrograms:
             "env": dict(env or {}),
             "cwd": cwd,
             "user": user,
-            "timeout": timeout,
+            "timeout": call_arguments.seconds(timeout, "timeout"),
         }
         call = ProgramCall(self._session, "run", args)
         call.on_stdout, call.on_stderr = on_stdout, on_stderr
         return self._transport.result(call)
 
-    def start(
-        self,
-        argv: Sequence[str | Path],
-        *,
-        input: bool = False,  # noqa: A002  (as in `run`)
-        env: Mapping[str, str] | None = None,
-        cwd: str | None = None,
-        user: str | None = None,
-        name: str | None = None,
-    ) -> RemoteRunningProgram:
-        """Start a program and leave it running; with `input`, `write` gives it its standard input."""
-        words = call_arguments.words(argv)
-        body = given(argv=words, input=input, env=dict(env or {}), cwd=cwd, user=user, name=name)
-        call = HttpCall("POST", place("sessions", self._session, "programs"), body=body)
-        return self.get(ProgramInfo.of(client_values.table(self._transport.ask(call))).id)
+    def _started(self, _verb: str, told: dict[str, Any]) -> RemoteRunningProgram:
+        told["argv"] = call_arguments.words(told["argv"])
+        found = self._ask("POST", "programs", body=told)
+        return self.get(ProgramInfo.of(client_values.table(found)).id)
 
-    def list(self) -> list[ProgramInfo]:
-        """Return the running programs and the last that ended, the oldest first."""
-        told = self._transport.ask(HttpCall("GET", place("sessions", self._session, "programs")))
-        return [ProgramInfo.of(each) for each in client_values.tables(told)]
+    start = asking(SessionPrograms.start, _started)
+    list = requesting(SessionPrograms.list, Route("GET", "programs"), each(ProgramInfo.of))
 
+    @like(SessionPrograms.get)
     def get(self, id_: str) -> RemoteRunningProgram:
-        """Return the program of that id; whether there is one shows when it is used."""
         return RemoteRunningProgram(self._transport, self._session, id_)
 
 
-class RemoteJob:
+class RemoteJob(RemoteSessionPart):
     """One job of a session, as `Job` is."""
 
     def __init__(self, transport: RemoteTransport, session: str, id_: str) -> None:
-        self._transport, self._session, self.id = transport, session, id_
-
-    if not TYPE_CHECKING:
-
-        def __getattr__(self, name: str) -> None:
-            raise missing(name) if not name.startswith("_") else AttributeError(name)
+        super().__init__(transport, session, "jobs", id_)
+        self.id = id_
 
     def __repr__(self) -> str:
         return f"<Job {self.id}>"
 
-    def info(self) -> JobInfo:
-        """Return its current state, as the session reports it."""
-        return client_values.job_info(self._transport.ask(HttpCall("GET", self._place())))
+    def _followed(self, _verb: str, told: dict[str, Any]) -> ExecResult:
+        return self._transport.result(CommandCall.of(self._session, "job", {"job": self.id, **told}))
 
-    def wait(
-        self,
-        *,
-        on_output: OnOutput | None = None,
-        on_bytes: OnBytes | None = None,
-        on_waiting: OnWaiting | None = None,
-        on_offset: OnOffset | None = None,
-        start: int | None = None,
-        wait: bool = False,
-        patience: float | Patience | None = None,
-        raw: bool = False,
-    ) -> ExecResult:
-        """Wait until it ends, or waits for input, which `send` answers."""
-        args = {"job": self.id, "start": start, "wait": wait or on_waiting is not None, "raw": raw}
-        call = CommandCall(self._session, "job", args, patience=patience)
-        call.on_output, call.on_bytes, call.on_waiting = on_output, on_bytes, on_waiting
-        call.on_offset = on_offset
-        return self._transport.result(call)
-
-    def output(self, offset: int = 0) -> bytes:
-        """Return its terminal output so far, from an offset; a negative one counts from the end."""
+    def _output(self, _verb: str, told: dict[str, Any]) -> bytes:
         pieces: list[bytes] = []
-        self.follow(on_bytes=pieces.append, offset=offset, follow=False)
+        self._read("", {"on_bytes": pieces.append, "follow": False, **told})
         return b"".join(pieces)
 
-    def follow(
-        self,
-        on_output: OnOutput | None = None,
-        *,
-        on_bytes: OnBytes | None = None,
-        offset: int = 0,
-        follow: bool = True,
-    ) -> None:
-        """Pass on the job's output from an offset until it ends: as text, or as bytes."""
+    def _read(self, _verb: str, told: dict[str, Any]) -> None:
+        offset, follow = told.pop("offset", 0), told.pop("follow", True)
         found = self.info()
         start = offset if offset >= 0 else max(found.start_offset, found.end_offset + offset)
-        if follow or start < found.end_offset:
-            patience = Patience()
+        if not follow and start >= found.end_offset:
+            return
+        patience = Patience()
 
-            def heard(reached: int) -> None:
-                if not follow and reached >= found.end_offset:
-                    patience.end()
+        def heard(reached: int) -> None:
+            if not follow and reached >= found.end_offset:
+                patience.end()
 
-            self.wait(
-                on_output=on_output,
-                on_bytes=on_bytes,
-                on_offset=heard,
-                start=start,
-                wait=True,
-                patience=patience,
-            )
+        how = {"on_offset": heard, "start": start, "wait": True, "patience": patience}
+        self._followed("", {**told, **how})
 
-    def send(self, text: str | bytes) -> None:
-        """Type text into its terminal, as it is."""
-        typed = call_arguments.typed(text, "text").decode()
-        self._transport.ask(HttpCall("POST", self._place("input"), body={"text": typed}))
+    def _typed(self, _verb: str, told: dict[str, Any]) -> None:
+        self._ask("POST", "input", body=typed_text(told["text"]), patience=told.get("patience"))
 
-    def resize(self, rows: int, cols: int) -> None:
-        """Change the size of its terminal, in characters."""
-        body = {"rows": rows, "cols": cols}
-        self._transport.ask(HttpCall("POST", self._place("size"), body=body))
-
-    def signal(self, name: str = "TERM") -> None:
-        """Send a signal to all processes in its terminal; INT as Ctrl-C does."""
-        self._transport.ask(HttpCall("POST", self._place("signal"), body={"signal": name}))
-
-    def _place(self, *what: str) -> str:
-        return place("sessions", self._session, "jobs", self.id, *what)
-
-
-def started(
-    transport: RemoteTransport,
-    session: str,
-    command: str,
-    *,
-    name: str | None,
-    env: Mapping[str, str] | None,
-    cwd: str | None,
-    **how: Any,
-) -> RemoteJob:
-    """Start a command outside the shell."""
-    body = given(command=command, name=name, env=dict(env or {}), cwd=cwd, **how)
-    told = transport.ask(HttpCall("POST", place("sessions", session, "jobs"), body=body))
-    return RemoteJob(transport, session, client_values.job_info(told).id)
-
-
-def listed(transport: RemoteTransport, session: str) -> list[JobInfo]:
-    """Return all jobs that a session knows, oldest first."""
-    told = transport.ask(HttpCall("GET", place("sessions", session, "jobs")))
-    return [client_values.job_info(each) for each in client_values.tables(told)]
+    info = requesting(Job.info, Route("GET"), client_values.job_info)
+    wait = asking(Job.wait, _followed)
+    output = asking(Job.output, _output)
+    follow = asking(Job.follow, _read)
+    send = asking(Job.send, _typed)
+    resize = requesting(Job.resize, Route("POST", "size"), nothing)
+    signal = requesting(Job.signal, Route("POST", "signal", {"name": "signal"}), nothing)

@@ -3,21 +3,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, Unpack
+from typing import TYPE_CHECKING, Any, Self
 
 from holdfast.base.delegation import delegate
 from holdfast.base.value_classes import as_table
 from holdfast.errors import SessionNotFound
-from holdfast.runtime.api.job_info import JobInfo
+from holdfast.runtime.api.session import Session
+from holdfast.runtime.api.session_insight import SessionInsight
+from holdfast.runtime.api.session_shells import SessionShell
+from holdfast.runtime.api.session_snapshots import SessionSnapshots
 from holdfast.runtime.client import client_values
-from holdfast.runtime.client.blocking import remote_programs
 from holdfast.runtime.client.blocking.remote_files import RemoteFiles
+from holdfast.runtime.client.blocking.remote_handle import requesting
 from holdfast.runtime.client.blocking.remote_insight import RemoteInsight, RemoteNetwork
 from holdfast.runtime.client.blocking.remote_kernel import RemoteKernel, RemoteKernels
 from holdfast.runtime.client.blocking.remote_local import spawn
@@ -25,25 +28,23 @@ from holdfast.runtime.client.blocking.remote_programs import RemoteJob, RemotePr
 from holdfast.runtime.client.blocking.remote_shell import RemoteShell, RemoteShells, RemoteTerminal
 from holdfast.runtime.client.blocking.remote_snapshot import RemoteSnapshot
 from holdfast.runtime.client.blocking.remote_transport import RemoteTransport
+from holdfast.runtime.client.bound_methods import Route, asking, each, like, nothing
 from holdfast.runtime.client.channel_calls import EventsCall
-from holdfast.runtime.client.client_errors import missing, not_over_a_url
 from holdfast.runtime.client.http_call import HttpCall, given, place
 from holdfast.runtime.guest import defaults
+from holdfast.runtime.guest_rpc import call_arguments
 from holdfast.runtime.guest_rpc.event import Event
-from holdfast.runtime.guest_rpc.patience import Patience
 from holdfast.runtime.guest_rpc.shell_report import ShellInfo
 from holdfast.runtime.store import policy as policies
 from holdfast.runtime.store.lifetime import Lifetime
 from holdfast.runtime.store.policy import Policy
 
 if TYPE_CHECKING:
-    from holdfast.runtime.api.option_types import LifetimeOptions, PolicyOptions
     from holdfast.runtime.client.blocking.remote_task import RemoteTask
-    from holdfast.runtime.store.rows import SnapshotKind
     from holdfast.snapshots.verification import Verification
 
 
-class RemoteSession(RemoteNetwork, RemoteShell):
+class RemoteSession(RemoteInsight, RemoteNetwork, RemoteShell):
     """One session, as `Session` is. Attributes are as of the last answer.
 
     Used as a context manager, it is removed at the end if it was made with `new(remove=True)`.
@@ -57,37 +58,33 @@ class RemoteSession(RemoteNetwork, RemoteShell):
     spawn = spawn
 
     @cached_property
+    @like(Session.kernel)
     def kernel(self) -> RemoteKernel:
-        """The calls of its kernels: cells, interrupts, restarts."""
         return RemoteKernel(self._transport, self.id)
 
     @cached_property
+    @like(Session.kernels)
     def kernels(self) -> RemoteKernels:
-        """Its kernels."""
         return RemoteKernels(self._transport, self.id)
 
     @cached_property
+    @like(Session.files)
     def files(self) -> RemoteFiles:
-        """Its files."""
         return RemoteFiles(self._transport, self.id)
 
     @cached_property
-    def _insight(self) -> RemoteInsight:
-        return RemoteInsight(self._transport, self.id)
-
-    @cached_property
+    @like(Session.shells)
     def shells(self) -> RemoteShells:
-        """Its shells."""
         return RemoteShells(self._transport, self.id)
 
     @cached_property
+    @like(Session.programs)
     def programs(self) -> RemotePrograms:
-        """Programs that run outside its shell."""
         return RemotePrograms(self._transport, self.id)
 
     @cached_property
+    @like(Session.task)
     def task(self) -> RemoteTask:
-        """The session's task record: goal, plan, progress and decisions."""
         from holdfast.runtime.client.blocking.remote_task import RemoteTask  # few programs use it
 
         return RemoteTask(self._transport, self.id)
@@ -106,209 +103,145 @@ class RemoteSession(RemoteNetwork, RemoteShell):
     def __repr__(self) -> str:
         return f"<Session {self.name} {self.id} {self.state}>"
 
-    if not TYPE_CHECKING:
-
-        def __getattr__(self, name: str) -> None:
-            raise missing(name) if not name.startswith("_") else AttributeError(name)
-
     @property
+    @like(Session.id)
     def id(self) -> str:
-        """12 hex digits."""
         return str(self._told["id"])
 
     @property
+    @like(Session.name)
     def name(self) -> str:
-        """Unique among existing sessions."""
         return str(self._told["name"])
 
     @property
+    @like(Session.state)
     def state(self) -> str:
-        """`running`, `suspended`, `dead`, `creating` or `removed`."""
         return str(self._told["state"])
 
     @property
+    @like(Session.image)
     def image(self) -> str:
-        """The image it was made from."""
         return str(self._told["image"])
 
     @property
+    @like(Session.created_at)
     def created_at(self) -> datetime:
-        """When it was made, in UTC."""
         return client_values.moment(self._told["created_at"])
 
     @property
+    @like(Session.parent_snapshot_id)
     def parent_snapshot_id(self) -> str | None:
-        """The snapshot it was restored from, if any."""
         found = self._told["parent_snapshot_id"]
         return None if found is None else str(found)
 
     @property
+    @like(Session.verification)
     def verification(self) -> Verification | None:
-        """The verification of its last restore; None if its processes were never restored."""
         from holdfast.runtime.client import insight_values
 
         return insight_values.verification(self._told["verification"])
 
     @property
+    @like(Session.labels)
     def labels(self) -> dict[str, str]:
-        """The labels that callers gave it, pairs of a key and a text. A copy does not have labels."""
         return dict(client_values.table(self._told.get("labels") or {}))
 
-    def lifetime(self, /, **choices: Unpack[LifetimeOptions]) -> Lifetime:
-        """Return when the session ends and when it sleeps, after changes."""
-        self._told = client_values.table(self._tell("PATCH", "lifetime", body=choices))
-        return Lifetime.kept(self._told["lifetime"] or {})
+    def _became(self, verb: str, told: dict[str, Any]) -> Self:
+        self._told = client_values.table(self._ask("POST", verb, body=told))
+        return self
 
-    def set_labels(self, labels: Mapping[str, str] | Sequence[str]) -> Self:
-        """Replace its labels: a mapping, or texts `KEY=VALUE`."""
+    def _labelled(self, _verb: str, told: dict[str, Any]) -> Self:
         from holdfast.runtime.sessions import session_labels
 
-        kept = session_labels.parse(labels)
-        self._told = client_values.table(self._tell("PUT", "labels", body={"labels": kept}))
+        labels = session_labels.parse(told["labels"])
+        self._told = client_values.table(self._ask("PUT", "labels", body={"labels": labels}))
         return self
 
+    def _lifetime(self, _verb: str, told: dict[str, Any]) -> Lifetime:
+        self._told = client_values.table(self._ask("PATCH", "lifetime", body=told.get("choices", {})))
+        return Lifetime.kept(self._told["lifetime"] or {})
+
+    @like(Session.as_dict)
     def as_dict(self) -> dict[str, Any]:
-        """Return it for programs."""
         return dict(self._told)
 
+    @like(Session.refresh)
     def refresh(self) -> Self:
-        """Ask for the session again; one that was removed meanwhile is `removed`."""
-        call = HttpCall("GET", place("sessions", self.id), {"removed": True})
-        self._told = client_values.table(self._transport.ask(call))
+        self._told = client_values.table(self._ask("GET", removed=True))
         return self
 
-    def remove(self) -> None:
-        """End the session and remove it; its snapshots stay."""
-        self._tell("DELETE")
+    set_labels = asking(Session.set_labels, _labelled)
+    lifetime = asking(Session.lifetime, _lifetime)
+    remove = requesting(Session.remove, Route("DELETE"), nothing)
 
     # Shells, kernels, programs, jobs.
 
     @property
+    @like(Session.terminal)
     def terminal(self) -> RemoteTerminal:
-        """The terminal of the main shell: its screen, its keys, its holder."""
         return self.terminal_of(defaults.MAIN)
 
+    @like(Session.terminal_of)
     def terminal_of(self, shell: str) -> RemoteTerminal:
-        """Return the terminal of a shell."""
         return RemoteTerminal(self._transport, self.id, shell)
 
-    def shell(self, name: str = defaults.MAIN) -> ShellInfo:
-        """Return the state of a shell, as the supervisor reports it."""
-        return self.terminal_of(name).info()
+    def _shell(self, _verb: str, told: dict[str, Any]) -> ShellInfo:
+        return self.terminal_of(told.get("name", defaults.MAIN)).info()
 
-    def send(self, text: str | bytes, *, shell: str = defaults.MAIN) -> None:
-        """Type text into the terminal, as it is."""
-        self.terminal_of(shell).send(text)
+    def _typed(self, _verb: str, told: dict[str, Any]) -> None:
+        self.terminal_of(told.get("shell", defaults.MAIN)).send(told["text"])
 
-    pulse = delegate("_insight", RemoteInsight.pulse)
-    port = delegate("_insight", RemoteInsight.port)
-    wait_port = delegate("_insight", RemoteInsight.wait_port)
-    journal = delegate("_insight", RemoteInsight.journal)
-    drift = delegate("_insight", RemoteInsight.drift)
-    check = delegate("_insight", RemoteInsight.check)
+    def _detached(self, _verb: str, told: dict[str, Any]) -> RemoteJob:
+        call_arguments.text(told["command"], "command")
+        return self._job(self._ask("POST", "jobs", body=told))
+
+    def _found_job(self, _verb: str, told: dict[str, Any]) -> RemoteJob:
+        return self._job(self._ask("GET", "jobs", told["ref"]))
+
+    def _job(self, told: Any) -> RemoteJob:
+        return RemoteJob(self._transport, self.id, client_values.job_info(told).id)
+
+    shell = asking(Session.shell, _shell)
+    send = asking(SessionShell.send, _typed)
+    detach = asking(SessionShell.detach, _detached)
+    jobs = requesting(SessionInsight.jobs, Route("GET", "jobs"), each(client_values.job_info))
+    job = asking(SessionInsight.job, _found_job)
     cell = delegate("kernel", RemoteKernel.cell)
     run = delegate("programs", RemotePrograms.run)
 
-    def detach(
-        self,
-        command: str,
-        *,
-        name: str | None = None,
-        env: Mapping[str, str] | None = None,
-        cwd: str | None = None,
-        lease_wait: float | None = None,
-        user: str | None = None,
-        rows: int | None = None,
-        cols: int | None = None,
-        apart: bool = False,
-    ) -> RemoteJob:
-        """Start a command outside the shell, on a terminal of its own, where it continues independently."""
-        return remote_programs.started(
-            self._transport,
-            self.id,
-            command,
-            name=name,
-            env=env,
-            cwd=cwd,
-            lease_wait=lease_wait,
-            user=user,
-            rows=rows,
-            cols=cols,
-            apart=apart,
-        )
-
-    def jobs(self) -> list[JobInfo]:
-        """Return all jobs that the session knows, oldest first."""
-        return remote_programs.listed(self._transport, self.id)
-
-    def job(self, ref: str) -> RemoteJob:
-        """Return the job of that id or name."""
-        told = self._tell("GET", "jobs", ref)
-        return RemoteJob(self._transport, self.id, client_values.job_info(told).id)
-
     # What happens.
 
-    def events(
-        self,
-        after: int = 0,
-        *,
-        follow: bool = False,
-        kinds: Collection[str] | None = None,
-        patience: Patience | None = None,
-    ) -> Iterator[Event]:
-        """Yield what happened in the session, oldest first; with `follow` also what will."""
-        args = {"after": after, "follow": follow, "kind": None if kinds is None else list(kinds)}
+    def _events(self, _verb: str, told: dict[str, Any]) -> Iterator[Event]:
+        patience, kinds = told.pop("patience", None), told.pop("kinds", None)
+        args = {"follow": False, **told, "kind": kinds}
         call = EventsCall(self.id, "events", args, patience=patience)
         for _ in self._transport.heard(call):
             while call.found:
                 yield call.found.popleft()
 
+    events = asking(SessionInsight.events, _events)
+
     # Captures.
 
-    def snapshot(
-        self,
-        label: str | None = None,
-        kind: SnapshotKind = "live",
-        *,
-        reason: str | None = None,
-        force_drop: Sequence[str] = (),
-    ) -> RemoteSnapshot:
-        """Capture the session at one instant; it continues."""
-        body = given(label=label, kind=kind, reason=reason, force_drop=list(force_drop))
-        return RemoteSnapshot(self._transport, self._tell("POST", "snapshots", body=body))
+    def _captured(self, place: str, told: dict[str, Any]) -> RemoteSnapshot:
+        return RemoteSnapshot(self._transport, self._ask("POST", place, body=told))
 
-    def template(self, name: str, *, replace: bool = False, reason: str | None = None) -> RemoteSnapshot:
-        """Capture the session as a template, from which `new` starts sessions; it continues."""
-        body = given(name=name, replace=replace, reason=reason)
-        return RemoteSnapshot(self._transport, self._tell("POST", "template", body=body))
+    def _forked(self, _verb: str, told: dict[str, Any]) -> list[RemoteSession]:
+        found = client_values.tables(self._ask("POST", "fork", body=told))
+        return [RemoteSession(self._transport, each) for each in found]
 
-    def fork(
-        self,
-        n: int = 1,
-        name: str | None = None,
-        *,
-        network: str | None = None,
-        allow: Sequence[str] = (),
-        deny: Sequence[str] = (),
-        eager: bool = False,
-    ) -> list[RemoteSession]:
-        """Make n sessions that continue from this instant; this one also continues. All of them or none."""
-        body = given(n=n, name=name, network=network, allow=list(allow), deny=list(deny) or None, eager=eager)
-        told = client_values.tables(self._tell("POST", "fork", body=body))
-        return [RemoteSession(self._transport, each) for each in told]
+    def _policy(self, _verb: str, told: dict[str, Any]) -> Policy:
+        found = self._ask("PATCH", "policy", body=told.get("changes", {}))
+        return policies.parse(client_values.table(found))
 
-    def suspend(self) -> Self:
-        """Capture the session, then free its memory and processors until `resume`."""
-        self._told = client_values.table(self._tell("POST", "suspend"))
-        return self
+    snapshot = asking(SessionSnapshots.snapshot, _captured, "snapshots")
+    template = asking(SessionSnapshots.template, _captured)
+    fork = asking(SessionSnapshots.fork, _forked)
+    suspend = asking(SessionSnapshots.suspend, _became)
+    resume = asking(SessionSnapshots.resume, _became)
+    policy = asking(SessionSnapshots.policy, _policy)
 
-    def resume(self, *, here: bool = False) -> Self:
-        """Resume it. One whose move is not settled is resumed in process only (`here`)."""
-        if here:
-            raise not_over_a_url("here")
-        self._told = client_values.table(self._tell("POST", "resume"))
-        return self
-
+    @like(SessionSnapshots.rewind)
     def rewind(
         self,
         snapshot: RemoteSnapshot | str,
@@ -318,10 +251,9 @@ class RemoteSession(RemoteNetwork, RemoteShell):
         force: bool = False,
         reason: str | None = None,
     ) -> RemoteRewound:
-        """Go back to a snapshot in place; the present is captured first, unless it is to be discarded."""
         ref = snapshot if isinstance(snapshot, str) else snapshot.id
         body = given(snapshot=ref, keep=keep, discard=discard, force=force, reason=reason)
-        told = client_values.table(self._tell("POST", "rewind", body=body))
+        told = client_values.table(self._ask("POST", "rewind", body=body))
         self.refresh()
         kept = None if told["kept"] is None else self._snapshot(str(told["kept"]))
         return RemoteRewound(
@@ -333,15 +265,9 @@ class RemoteSession(RemoteNetwork, RemoteShell):
             tuple(map(str, told["deviations"])),
         )
 
-    def policy(self, /, **changes: Unpack[PolicyOptions]) -> Policy:
-        """Return when the session is captured automatically, after changes."""
-        return policies.parse(client_values.table(self._tell("PATCH", "policy", body=changes)))
-
     def _snapshot(self, ref: str) -> RemoteSnapshot:
-        return RemoteSnapshot(self._transport, self._transport.ask(HttpCall("GET", place("snapshots", ref))))
-
-    def _tell(self, method: str, *what: str, body: Mapping[str, Any] | None = None) -> Any:
-        return self._transport.ask(HttpCall(method, place("sessions", self.id, *what), body=body))
+        call = HttpCall("GET", place("snapshots", ref))
+        return RemoteSnapshot(self._transport, self._transport.ask(call))
 
 
 @dataclass(frozen=True, slots=True)

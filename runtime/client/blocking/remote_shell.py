@@ -6,131 +6,42 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import IO, TYPE_CHECKING, Any
 
+from holdfast.runtime.api.session_shells import SessionShell, SessionShells
+from holdfast.runtime.api.terminal_handle import SessionTerminal
 from holdfast.runtime.client import client_values
+from holdfast.runtime.client.blocking.remote_handle import RemoteSessionPart, requesting
 from holdfast.runtime.client.blocking.remote_transport import RemoteTransport
+from holdfast.runtime.client.bound_methods import Route, all_of, asking, nothing
 from holdfast.runtime.client.channel_calls import CommandCall
-from holdfast.runtime.client.client_errors import missing
-from holdfast.runtime.client.http_call import HttpCall, given, place
+from holdfast.runtime.client.http_call import HttpCall, place, typed_text
 from holdfast.runtime.guest import defaults
 from holdfast.runtime.guest_rpc import call_arguments
-from holdfast.runtime.guest_rpc.patience import Patience
-from holdfast.runtime.guest_rpc.results import ExecResult, Screen
+from holdfast.runtime.guest_rpc.results import ExecResult
 from holdfast.runtime.guest_rpc.shell_report import Lease, ShellInfo, SyntaxCheck
 
 if TYPE_CHECKING:
-    from holdfast.runtime.guest_rpc.shell_calls import OnBytes, OnOffset, OnOutput, OnStart, OnWaiting
     from holdfast.runtime.history.recording.cast import CastEvent
 
 
-class RemoteShell:
-    """Runs commands in the shells of one session, as `SessionShell` does."""
+class RemoteShell(RemoteSessionPart):
+    """Runs commands in the shells of one session, as `SessionShell` does.
 
-    def __init__(self, transport: RemoteTransport, session: str) -> None:
-        self._transport, self._session = transport, session
+    A caller that is cancelled leaves a command running; `join` follows it further.
+    """
 
-    def exec(
-        self,
-        command: str,
-        *,
-        timeout: float | None = None,
-        patience: float | Patience | None = None,
-        on_output: OnOutput | None = None,
-        on_bytes: OnBytes | None = None,
-        wait: bool = False,
-        lease_wait: float | None = None,
-        busy_wait: float | None = None,
-        key: str | None = None,
-        reason: str | None = None,
-        on_waiting: OnWaiting | None = None,
-        on_start: OnStart | None = None,
-        on_offset: OnOffset | None = None,
-        shell: str = defaults.MAIN,
-    ) -> ExecResult:
-        """Run a command in the shell, until it ends or waits for input. As `Session.exec`.
+    def _followed(self, call: str, told: dict[str, Any]) -> ExecResult:
+        return self._transport.result(CommandCall.of(self._session, call, told))
 
-        A caller that is cancelled leaves it running; `join` follows it further.
-        """
-        call_arguments.command(command)
-        args = {
-            "command": command,
-            "timeout": call_arguments.seconds(timeout, "timeout"),
-            "wait": wait or on_waiting is not None,
-            "lease_wait": call_arguments.seconds(lease_wait, "lease_wait"),
-            "busy_wait": call_arguments.patience(busy_wait, "busy_wait"),
-            "reason": reason,
-            "shell": shell,
-        }
-        call = CommandCall(self._session, "exec", args, key=key, patience=patience)
-        call.on_output, call.on_bytes, call.on_waiting = on_output, on_bytes, on_waiting
-        call.on_start, call.on_offset = on_start, on_offset
-        return self._transport.result(call)
+    def _checked(self, _verb: str, told: dict[str, Any]) -> SyntaxCheck:
+        call_arguments.command(told["text"])
+        found = client_values.table(self._ask("POST", "check-syntax", body=told))
+        return SyntaxCheck(**{name: value for name, value in found.items() if name != "ok"})
 
-    def join(
-        self,
-        command_id: str,
-        *,
-        start: int | None = None,
-        on_output: OnOutput | None = None,
-        on_bytes: OnBytes | None = None,
-        on_waiting: OnWaiting | None = None,
-        on_offset: OnOffset | None = None,
-        wait: bool = False,
-        patience: float | Patience | None = None,
-        shell: str = defaults.MAIN,
-    ) -> ExecResult:
-        """Follow a command that was started elsewhere, or before a restore. As `Session.join`."""
-        waits = wait or on_waiting is not None
-        args = {"command_id": command_id, "start": start, "wait": waits, "shell": shell}
-        call = CommandCall(self._session, "join", args, patience=patience)
-        call.on_output, call.on_bytes, call.on_waiting = on_output, on_bytes, on_waiting
-        call.on_offset = on_offset
-        return self._transport.result(call)
-
-    def answer(
-        self,
-        text: str | bytes,
-        *,
-        on_output: OnOutput | None = None,
-        on_bytes: OnBytes | None = None,
-        wait: bool = False,
-        patience: float | Patience | None = None,
-        on_waiting: OnWaiting | None = None,
-        on_start: OnStart | None = None,
-        on_offset: OnOffset | None = None,
-        shell: str = defaults.MAIN,
-    ) -> ExecResult:
-        """Type text for the command that runs, and follow it from there. As `Session.answer`."""
-        typed = call_arguments.typed(text, "answer").decode()
-        call = CommandCall(
-            self._session,
-            "answer",
-            {"text": typed, "wait": wait or on_waiting is not None, "shell": shell},
-            patience=patience,
-        )
-        call.on_output, call.on_bytes, call.on_waiting = on_output, on_bytes, on_waiting
-        call.on_start, call.on_offset = on_start, on_offset
-        return self._transport.result(call)
-
-    def interrupt(
-        self, *, command_id: str | None = None, patience: float = 10.0, shell: str = defaults.MAIN
-    ) -> ExecResult | None:
-        """Interrupt what runs in the shell, as Ctrl-C does; None if that was no command of `exec`."""
-        told = self._ask("interrupt", command_id=command_id, patience=patience, shell=shell)
-        return (
-            None
-            if told is None
-            else client_values.exec_result(told, client_values.data_in(told, "output"), told["dropped"])
-        )
-
-    def check_syntax(self, text: str, *, shell: str = defaults.MAIN) -> SyntaxCheck:
-        """Check whether bash could parse all of a text, without running any of it."""
-        told = client_values.table(self._ask("check-syntax", text=text, shell=shell))
-        return SyntaxCheck(**{name: value for name, value in told.items() if name != "ok"})
-
-    def _ask(self, what: str, **fields: object) -> dict[str, Any] | None:
-        call = HttpCall("POST", place("sessions", self._session, what), body=given(**fields))
-        told = self._transport.ask(call)
-        return None if told is None else client_values.table(told)
+    exec = asking(SessionShell.exec, _followed)
+    join = asking(SessionShell.join, _followed)
+    answer = asking(SessionShell.answer, _followed)
+    interrupt = requesting(SessionShell.interrupt, Route("POST", "interrupt"), client_values.interrupted)
+    check_syntax = asking(SessionShell.check_syntax, _checked)
 
 
 class RemoteRecording:
@@ -183,100 +94,55 @@ def shell_told(told: Any) -> ShellInfo:
     return ShellInfo.model_validate(client_values.table(told), by_name=True)
 
 
-class RemoteTerminal:
+def lease_told(told: Any) -> Lease:
+    """Return the holder of a shell as a server tells it."""
+    return Lease.model_validate(told)
+
+
+class RemoteTerminal(RemoteSessionPart):
     """The terminal of a shell, as `SessionTerminal` is."""
 
     def __init__(self, transport: RemoteTransport, session: str, shell: str = defaults.MAIN) -> None:
-        self._transport, self._session, self.shell = transport, session, shell
+        super().__init__(transport, session, "shells", shell)
+        self.shell = shell
 
-    if not TYPE_CHECKING:
+    def __repr__(self) -> str:
+        return f"<SessionTerminal {self.shell}>"
 
-        def __getattr__(self, name: str) -> None:
-            raise missing(name) if not name.startswith("_") else AttributeError(name)
+    def _typed(self, _verb: str, told: dict[str, Any]) -> None:
+        self._ask("POST", "input", body=typed_text(told["text"]))
 
-    def info(self) -> ShellInfo:
-        """Return the state of the shell, as the supervisor reports it."""
-        return shell_told(self._ask("GET"))
+    def _pressed(self, _verb: str, told: dict[str, Any]) -> None:
+        self._ask("POST", "input", body={"keys": told["names"]})
 
-    def screen(self) -> Screen:
-        """Return the current screen of the terminal."""
-        return client_values.screen(self._ask("GET", "screen"))
+    def _held(self, action: str, told: dict[str, Any]) -> Lease:
+        return lease_told(self._ask("POST", "lease", body={"action": action, **told}))
 
-    def send(self, text: str | bytes) -> None:
-        """Type text into the terminal, as it is."""
-        self._ask("POST", "input", text=call_arguments.typed(text, "text").decode())
+    def _recording(self, _verb: str, told: dict[str, Any]) -> RemoteRecording:
+        path = place(*self._at, "recording")
+        found = self._transport.ask(HttpCall("GET", path, told))
+        return RemoteRecording(self._transport, path, client_values.table(found))
 
-    def send_keys(self, *names: str) -> None:
-        """Press keys, such as `C-c`, `Enter`, `Up`."""
-        self._ask("POST", "input", keys=list(names))
-
-    def lease(self) -> Lease:
-        """Return the holder of the shell, and the attached viewers."""
-        return Lease.model_validate(self._ask("GET", "lease"))
-
-    def take(self, seconds: float | None = None, *, force: bool = False) -> Lease:
-        """Hold the shell for a time; others cannot type meanwhile."""
-        return self._lease(action="take", seconds=seconds, force=force)
-
-    def give_back(self) -> Lease:
-        """Let anyone type again."""
-        return self._lease(action="return")
-
-    def give(self, to: str, seconds: float | None = None) -> Lease:
-        """Hand the shell over to another actor."""
-        return self._lease(action="give", to=to, seconds=seconds)
-
-    def recording(self, start: str | None = None, end: str | None = None) -> RemoteRecording:
-        """Return what it showed, to be played or written as a cast. As `SessionTerminal.recording`."""
-
-        path = place("sessions", self._session, "shells", self.shell, "recording")
-        told = self._transport.ask(HttpCall("GET", path, {"start": start, "end": end}))
-        return RemoteRecording(self._transport, path, client_values.table(told))
-
-    def attach(
-        self,
-        *,
-        detach_key: str = "C-]",
-        read_only: bool = False,
-        take: bool = False,
-        unfiltered: bool = False,
-    ) -> str:
-        """Connect this process's terminal to it until the detach key is pressed. As `SessionTerminal.attach`.
-
-        What is typed while the connection to the server is lost may be lost.
-        """
+    def _attached(self, _verb: str, told: dict[str, Any]) -> str:
         from holdfast.runtime.client.blocking import remote_local
 
-        how = {"detach_key": detach_key, "read_only": read_only, "take": take, "unfiltered": unfiltered}
-        return remote_local.attached(self._transport, self._session, {"shell": self.shell, **how})
+        return remote_local.attached(self._transport, self._session, {"shell": self.shell, **told})
 
-    def _lease(self, **fields: Any) -> Lease:
-        return Lease.model_validate(self._ask("POST", "lease", **fields))
+    info = requesting(SessionTerminal.info, Route("GET"), shell_told)
+    screen = requesting(SessionTerminal.screen, Route("GET", "screen"), client_values.screen)
+    send = asking(SessionTerminal.send, _typed)
+    send_keys = asking(SessionTerminal.send_keys, _pressed)
+    lease = requesting(SessionTerminal.lease, Route("GET", "lease"), lease_told)
+    take = asking(SessionTerminal.take, _held)
+    give_back = asking(SessionTerminal.give_back, _held, "return")
+    give = asking(SessionTerminal.give, _held)
+    recording = asking(SessionTerminal.recording, _recording)
+    attach = asking(SessionTerminal.attach, _attached)
 
-    def _ask(self, method: str, *what: str, **fields: Any) -> Any:
-        path = place("sessions", self._session, "shells", self.shell, *what)
-        body = None if method == "GET" else given(**fields)
-        return self._transport.ask(HttpCall(method, path, body=body))
 
-
-class RemoteShells:
+class RemoteShells(RemoteSessionPart):
     """The shells of one session, as `SessionShells` are."""
 
-    def __init__(self, transport: RemoteTransport, session: str) -> None:
-        self._transport, self._session = transport, session
-
-    def list(self) -> tuple[ShellInfo, ...]:
-        """Return the shells, the main one first."""
-        told = self._transport.ask(HttpCall("GET", place("sessions", self._session, "shells")))
-        return tuple(shell_told(each) for each in client_values.tables(told))
-
-    def open(self, name: str, *, rows: int | None = None, cols: int | None = None) -> ShellInfo:
-        """Open a shell, or return the open shell with that name."""
-        body = given(name=name, rows=rows, cols=cols)
-        call = HttpCall("POST", place("sessions", self._session, "shells"), body=body)
-        return shell_told(self._transport.ask(call))
-
-    def close(self, name: str, *, force: bool = False) -> None:
-        """End a shell and the processes on its terminal; with `force` also if a command runs in it."""
-        path = place("sessions", self._session, "shells", name)
-        self._transport.ask(HttpCall("DELETE", path, {"force": force}))
+    list = requesting(SessionShells.list, Route("GET", "shells"), all_of(shell_told))
+    open = requesting(SessionShells.open, Route("POST", "shells"), shell_told)
+    close = requesting(SessionShells.close, Route("DELETE", "shells/{name}"), nothing)

@@ -4,10 +4,11 @@
 from __future__ import annotations
 
 import json
+import secrets
 import sys
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from typing import Any, TypeVar
 
 import httpx
@@ -23,7 +24,8 @@ from holdfast.runtime.client.blocking.remote_connection import RemoteWaking
 from holdfast.runtime.client.channel_calls import ChannelCall, ServerStopped
 from holdfast.runtime.client.client_address import ClientAddress
 from holdfast.runtime.client.client_errors import error_of
-from holdfast.runtime.client.http_call import HttpCall, StepLines
+from holdfast.runtime.client.http_call import PATIENCE_HEADER, HttpCall, StepLines, place
+from holdfast.runtime.guest_rpc.patience import Patience
 from holdfast.runtime.operations.step import Step
 
 Result = TypeVar("Result")
@@ -67,17 +69,27 @@ class RemoteTransport:
         self._free: list[RemoteLink] = []
         self._closed = False
 
-    def ask(self, call: HttpCall) -> Any:
-        """Return the answer to a request.
+    def ask(self, call: HttpCall, patience: Patience | None = None) -> Any:
+        """Return the answer to a request; with a patience, its end ends the server's waiting.
 
         Raises:
             HoldfastError: the error that it reports; ServerUnavailable: none came.
         """
-        return self._answer(call, call.content, {} if call.body is None else _JSON)
+        headers = {} if call.body is None else _JSON
+        return self._answer(call, call.content, headers | self._held(patience))
 
-    def send(self, call: HttpCall, content: Iterable[bytes] | bytes) -> Any:
-        """Return the answer to a request with this body; raises as `ask` does."""
-        return self._answer(call, content, _BYTES)
+    def send(self, call: HttpCall, content: Iterable[bytes] | bytes, patience: Patience | None = None) -> Any:
+        """Return the answer to a request with this body; otherwise as `ask` does."""
+        return self._answer(call, content, _BYTES | self._held(patience))
+
+    def _held(self, patience: Patience | None) -> dict[str, str]:
+        """Return the headers by which the waiting of a request can be ended."""
+        if patience is None:
+            return {}
+        patience.begin()
+        request, left = secrets.token_hex(16), patience.left()
+        patience.hold(RemoteWaking(RemoteWaits(self), request))
+        return {"X-Request-Id": request} | ({} if left is None else {PATIENCE_HEADER: f"{left:.3f}"})
 
     def _answer(
         self, call: HttpCall, content: Iterable[bytes] | bytes | None, headers: dict[str, str]
@@ -238,6 +250,18 @@ class RemoteTransport:
             f"cannot reach the server at {place}: {plain(str(why) or type(why).__name__, 200)}",
             hint="`holdfast serve` starts one",
         )
+
+
+class RemoteWaits:
+    """The requests for which a server waits: one whose id is sent waits no longer, and is answered."""
+
+    def __init__(self, transport: RemoteTransport) -> None:
+        self._transport = transport
+
+    def send(self, request: str) -> None:
+        """Send the id of a request."""
+        with suppress(HoldfastError):
+            self._transport.ask(HttpCall("DELETE", place("waits", request)))
 
 
 def _refused(error: InvalidStatus) -> HoldfastError:

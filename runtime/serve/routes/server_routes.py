@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Literal
+from typing import Annotated, Literal
 
-from fastapi import Request, WebSocket, WebSocketDisconnect
+from fastapi import Path, Request, WebSocket, WebSocketDisconnect
 from starlette.responses import Response
 
 from holdfast.base.version import VERSION
 from holdfast.runtime.serve import request_gate
 from holdfast.runtime.serve.answer_forms import ERRORS
-from holdfast.runtime.serve.callers import ACTOR, ApiCaller, chosen_actor
+from holdfast.runtime.serve.callers import ACTOR, ApiCaller, From, chosen_actor
 from holdfast.runtime.serve.channels.channel_connection import ChannelConnection
 from holdfast.runtime.serve.models.base_models import AnswerBody
 from holdfast.runtime.serve.routes.api_router import api_router
 
+RequestId = Annotated[str, Path(pattern=r"^[A-Za-z0-9-]{16,64}$", description="As the client has sent it.")]
 router = api_router(tags=["server"], responses={401: ERRORS[401], 421: ERRORS[421]})
 
 
@@ -41,6 +42,19 @@ async def health(request: Request) -> HealthAnswer:
 async def metrics(request: Request) -> Response:
     """Return the server's figures for Prometheus."""
     return Response(request.app.state.callers.metrics.text(), headers={"Content-Type": request_gate.TYPE})
+
+
+waits = api_router(prefix="/v1/waits", tags=["server"], responses=ERRORS)
+
+
+@waits.delete("/{request}", status_code=204)
+async def end_wait(who: From, request: RequestId) -> Response:
+    """End the waiting of a request, by its `X-Request-Id`: it is answered as when its patience is over.
+
+    A request can limit its waiting beforehand, by a header `Holdfast-Patience` with seconds.
+    """
+    who.all.end_wait(request)
+    return Response(status_code=204)
 
 
 sockets = api_router()

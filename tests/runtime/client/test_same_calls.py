@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import inspect
+import re
 import subprocess
 import sys
+from collections.abc import Callable, Mapping
+from functools import cached_property
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -25,8 +29,9 @@ from holdfast.runtime.api.controller import Holdfast
 from holdfast.runtime.api.job import Job
 from holdfast.runtime.api.running_program import RunningProgram, SessionPrograms
 from holdfast.runtime.api.session import Session
+from holdfast.runtime.api.session_snapshots import Rewound
 from holdfast.runtime.api.snapshot import Snapshot
-from holdfast.runtime.client import client_errors
+from holdfast.runtime.client import bound_methods, client_errors
 from holdfast.runtime.client.aio import (
     async_files,
     async_holdfast,
@@ -48,7 +53,9 @@ from holdfast.runtime.client.blocking import (
     remote_task,
 )
 from holdfast.runtime.files.file_watch import FileWatch
-from holdfast.runtime.serve.models import task_models
+from holdfast.runtime.history.recording.recording import Recording
+from holdfast.runtime.serve.calls import call_table
+from holdfast.runtime.serve.models import command_models, session_models, task_models
 
 ROOT = Path(holdfast.__file__).parent.parent.parent
 PAIRS: list[tuple[type, type, type]] = [
@@ -66,52 +73,55 @@ PAIRS: list[tuple[type, type, type]] = [
     (artifact_handles.HomeArtifacts, remote_task.RemoteArtifacts, async_task.AsyncArtifacts),
     (session_task.SessionTask, remote_task.RemoteTask, async_task.AsyncTask),
     (terminal_handle.SessionTerminal, remote_shell.RemoteTerminal, async_shell.AsyncTerminal),
+    (Recording, remote_shell.RemoteRecording, async_shell.AsyncRecording),
+    (Rewound, remote_session.RemoteRewound, async_session.AsyncRewound),
 ]
-ONLY_THERE = {"parts", "details", "address"}
-"""What streams, or tells as a table, what a handle in process has otherwise; and what a server alone has."""
-ONLY_IN_PROCESS = {
-    # Of the server's machine: its home, its engine, its disk.
-    Holdfast: {
-        "doctor",
-        "engine",
-        "fits",
-        "home",
-        "images",
-        "import_",
-        "keeping",
-        "new(build_network)",
-        "new(devcontainer)",
-        "new(remote_sources)",
-        "new(entrypoint)",
-        "pull",
-        "store",
-        "thaw",
-        "verify",
-    },
-    Session: {"move", "row", "serve_captures", "snapshot(failure)"},
-    Snapshot: {
-        "export",
-        "pack",
-        "push",
-        "redo(on_action)",
-        "redo(patience)",
-        "retry(patience)",
-        "row",
-        "tried",
-    },
-    Job: {"send(patience)"},
-    RunningProgram: {"write(patience)"},
-    session_task.SessionTask: {"done(patience)"},
-    FileWatch: {"next"},
-    terminal_handle.SessionTerminal: {"link"},
+ONLY_THERE = {
+    **dict.fromkeys(("AsyncFileWatch.path", "AsyncFileWatch.ended"), "in process, attributes of an instance"),
+    "AsyncFiles.address": "a server signs addresses of files",
+    "AsyncFiles.parts": "what comes in parts from a server; in process `read` of ranges is as good",
+    "AsyncSnapshot.details": "what `as_dict` adds in process, where the store has it in a row",
 }
-"""What a handle over a URL does not have: names, and `name(argument)`."""
+"""What a handle over a URL has and one in process does not, and why."""
+ONLY_IN_PROCESS = {
+    **dict.fromkeys(
+        (f"Holdfast.{name}" for name in ("doctor", "engine", "home", "keeping", "store", "verify")),
+        "it is about the machine, the home and the disk of the server, which its owner looks after there",
+    ),
+    **dict.fromkeys(
+        (f"Holdfast.{name}" for name in ("context", "images", "import_", "pull", "thaw", "fits")),
+        "it reads files, keys or registries of the machine on which it is called",
+    ),
+    **dict.fromkeys(
+        ("Snapshot.export", "Snapshot.push", "Snapshot.pack"), "it writes for the server's owner"
+    ),
+    "Session.move": "it moves a session away from its server, with keys of the server's owner",
+    "Session.row": "a row of the store",
+    "Session.serve_captures": "it calls back into its process while a session waits",
+    "Snapshot.row": "a row of the store",
+    "Snapshot.tried": "it calls back into its process for each run",
+    "FileWatch.next": "changes come as they are found, and an iteration waits for them",
+    "Recording.write(matcher)": "the rules for secrets are the server's",
+    "SessionTerminal.link": "over a URL it is the call `terminal` of a channel, for terminals in browsers",
+}
+"""What a handle in process has and one over a URL does not, and why. This list only shrinks."""
+REFUSED = {
+    "Holdfast.new": {"build_network", "devcontainer", "entrypoint", "remote_sources"},
+    "Session.resume": {"here"},
+    "Session.snapshot": {"failure"},
+    "Snapshot.redo": {"on_action"},
+}
+"""Arguments that are refused by name, because they are of the server's machine, or call back from there."""
+LOCAL_NAMES = {each.__name__: local.__name__ for local, *remote in PAIRS for each in remote} | {
+    "AsyncIterator": "Iterator",
+    "AsyncIterable": "Iterable",
+}
 
 
 def test_what_is_only_in_process_is_told_from_a_wrong_name() -> None:
     """The list by which a handle over a URL says so is that of what is missing."""
-    missing = {name for names in ONLY_IN_PROCESS.values() for name in names if "(" not in name}
-    assert missing == client_errors.ONLY_IN_PROCESS
+    missing = {name.partition(".")[2] for name in ONLY_IN_PROCESS if "(" not in name}
+    assert missing - {"context"} == client_errors.ONLY_IN_PROCESS
     assert isinstance(client_errors.missing("doctor"), OnlyInProcess)
     assert type(client_errors.missing("exce")) is AttributeError
 
@@ -120,39 +130,127 @@ def _members(kind: type) -> dict[str, Any]:
     return {name: each for name, each in inspect.getmembers(kind) if not name.startswith("_")}
 
 
-def _calls(kind: type) -> dict[str, Any]:
-    return {name: each for name, each in _members(kind).items() if callable(each)}
+def _described(member: Any) -> Any:
+    """Return the function of a property, or a function itself."""
+    return getattr(member, "fget", None) or getattr(member, "func", None) or member
+
+
+def _in_process(annotation: object, kind: str) -> str:
+    """Return an annotation with the names of handles in process, and each part of a union once."""
+    words = re.sub(r"\bbuiltins\.", "", str(annotation))
+    words = re.sub(r"\b[A-Z]\w+", lambda found: LOCAL_NAMES.get(found[0], found[0]), words)
+    parts = re.sub(r"\bSelf\b", kind, words).split(" | ")
+    return " | ".join(dict.fromkeys(parts))
+
+
+def _signature(member: Any, kind: str) -> tuple[list[tuple[Any, ...]], str]:
+    found = inspect.signature(_described(member))
+    parameters: list[tuple[Any, ...]] = [
+        (each.name, each.kind, each.default, _in_process(each.annotation, kind))
+        for each in found.parameters.values()
+    ]
+    return parameters, _in_process(found.return_annotation, kind)
 
 
 @pytest.mark.parametrize("kinds", PAIRS, ids=lambda kinds: kinds[0].__name__)
-def test_nothing_else_is_missing(kinds: tuple[type, type, type]) -> None:
-    """Whoever adds something in process adds it over a URL, or says here that it is not there."""
-    local, remote = _members(kinds[0]), _members(kinds[1])
-    missing = set(local) - set(remote)
-    for name in set(_calls(kinds[0])) & set(_calls(kinds[1])):
-        here, there = (inspect.signature(each[name]).parameters for each in (local, remote))
-        missing |= {f"{name}({argument})" for argument in set(here) - set(there)}
-    assert missing == ONLY_IN_PROCESS.get(kinds[0], set())
+def test_each_member_is_the_same_over_a_url(kinds: tuple[type, type, type]) -> None:
+    """Names, parameters with defaults and types, results and docstrings; whoever changes one changes all."""
+    local, name = _members(kinds[0]), kinds[0].__name__
+    for remote in kinds[1:]:
+        there, shown = (
+            _members(remote),
+            f"Async{remote.__name__.removeprefix('Async').removeprefix('Remote')}",
+        )
+        listed = {each.partition(".")[2] for each in ONLY_IN_PROCESS if each.startswith(f"{name}.")}
+        only = {each for each in listed if "(" not in each}
+        more = {each.partition(".")[2] for each in ONLY_THERE if each.startswith(f"{shown}.")}
+        assert set(local) - set(there) == only - {"context"}
+        assert set(there) - set(local) == more
+        for member in set(local) & set(there) - {"spawn"}:
+            here, far = local[member], there[member]
+            assert isinstance(far, property | cached_property) == isinstance(here, property | cached_property)
+            if callable(_described(here)):
+                parameters, result = _signature(here, name)
+                known = [each for each in parameters if f"{member}({each[0]})" not in listed]
+                assert _signature(far, name) == (known, result), member
+                said, expected = inspect.getdoc(_described(far)), inspect.getdoc(_described(here))
+                assert said == expected or known != parameters, member
 
 
 @pytest.mark.parametrize("kinds", PAIRS, ids=lambda kinds: kinds[0].__name__)
-def test_each_call_has_the_arguments_of_the_one_in_process(kinds: tuple[type, type, type]) -> None:
-    local, remote = _calls(kinds[0]), _calls(kinds[1])
-    for name in set(remote) - ONLY_THERE:
-        given, expected = (inspect.signature(each[name]).parameters for each in (remote, local))
-        assert set(given) <= set(expected), name
-        for argument in given:
-            here, there = given[argument], expected[argument]
-            assert (here.default, here.kind) == (there.default, there.kind), (name, argument)
+def test_what_asks_the_server_is_awaited(kinds: tuple[type, type, type]) -> None:
+    """Of async handles, each method is a coroutine function or yields, but those that only make handles."""
+    _, blocking, waiting = kinds
+    for name, each in _members(waiting).items():
+        if callable(each) and name not in PLAIN:
+            yields = "Iterator" in str(inspect.signature(each).return_annotation)
+            assert inspect.iscoroutinefunction(each) or yields, name
+            assert not inspect.iscoroutinefunction(_members(blocking)[name]), name
 
 
-@pytest.mark.parametrize("kinds", PAIRS, ids=lambda kinds: kinds[0].__name__)
-def test_the_async_ones_are_the_same(kinds: tuple[type, type, type]) -> None:
-    blocking, waiting = _calls(kinds[1]), _calls(kinds[2])
-    assert set(blocking) == set(waiting)
-    for name in set(blocking) - {"spawn"}:  # refused there: pexpect blocks
-        found, expected = (list(inspect.signature(each[name]).parameters) for each in (waiting, blocking))
-        assert found == expected, name
+PLAIN = {"as_dict", "as_user", "get", "terminal_of"} | {"cell", "run"}
+"""The last two are those of a part, whose coroutine they return."""
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_an_argument_of_the_servers_machine_is_refused_by_name(name: str) -> None:
+    kind, _, method = name.partition(".")
+    remote = next(remote for local, remote, _ in PAIRS if local.__name__ == kind)
+    made: Any = object.__new__(remote)
+    for argument in REFUSED[name]:
+        with pytest.raises(OnlyInProcess, match=argument):
+            getattr(made, method)(**{argument: "x"})
+    assert set(chain(*REFUSED.values())) == bound_methods.ONLY_IN_PROCESS
+
+
+ASKED: list[tuple[Callable[..., Any], type[BaseModel]]] = [
+    (Session.exec, command_models.ExecRequest),
+    (Session.join, call_table.JoinArgs),
+    (Session.answer, command_models.AnswerRequest),
+    (Session.interrupt, command_models.InterruptRequest),
+    (Session.check_syntax, command_models.SyntaxRequest),
+    (Session.cell, command_models.CellRequest),
+    (session_kernels.SessionKernel.join, call_table.JoinCellArgs),
+    (session_kernels.SessionKernels.open, session_models.KernelRequest),
+    (session_shells.SessionShells.open, session_models.ShellRequest),
+    (terminal_handle.SessionTerminal.attach, call_table.AttachArgs),
+    (Session.detach, command_models.JobRequest),
+    (Job.wait, command_models.JobQuery),
+    (SessionPrograms.start, command_models.ProgramRequest),
+    (session_files.SessionFiles.watch, command_models.WatchQuery),
+    (Session.snapshot, session_models.SnapshotRequest),
+    (Session.template, session_models.TemplateRequest),
+    (Session.fork, session_models.ForkRequest),
+    (Session.rewind, session_models.RewindRequest),
+    (Session.change_network, session_models.NetworkRequest),
+    (Snapshot.restore, session_models.RestoreRequest),
+    (Snapshot.fork, session_models.SnapshotForkRequest),
+    (Snapshot.retry, session_models.RetryRequest),
+    (Snapshot.redo, task_models.RedoRequest),
+    (session_task.SessionTask.done, task_models.StepDoneRequest),
+    (session_task.SessionTask.checkpoint, task_models.CheckpointRequest),
+    (Holdfast.new, session_models.SessionRequest),
+]
+HELD = {"self", "key", "patience", "options", "remove"}
+"""What is not an argument of the request: sent beside it, or the client's own business."""
+
+
+@pytest.mark.parametrize(("method", "form"), ASKED, ids=lambda each: each.__qualname__)
+def test_the_server_has_the_same_arguments_and_defaults(
+    method: Callable[..., Any], form: type[BaseModel]
+) -> None:
+    """A client sends what it was given; the rest is up to the server."""
+    parameters = inspect.signature(method).parameters
+    for name, parameter in parameters.items():
+        if name not in HELD | bound_methods.ONLY_IN_PROCESS and not name.startswith("on_"):
+            field = form.model_fields.get(name)
+            if field is None:
+                assert (method.__qualname__, name) == ("SessionFiles.watch", "timeout")
+                continue  # sent as the patience of the channel
+            default = () if field.default_factory is not None else field.default
+            assert field.is_required() == (parameter.default is inspect.Parameter.empty), name
+            if not field.is_required():
+                assert (default or None) == (parameter.default or None), name
 
 
 def test_the_blocking_ones_are_made_of_them() -> None:
@@ -184,14 +282,14 @@ def test_the_blocking_ones_are_made_of_them() -> None:
 )
 def test_changes_of_a_task_are_sent_by_the_names_of_their_arguments(name: str, form: type[BaseModel]) -> None:
     """The server reads all of them, and what was not given is not sent."""
-    sent: list[tuple[str, dict[str, Any]]] = []
+    sent: list[tuple[Any, ...]] = []
 
     class Told(remote_task.RemoteTask):
         def __init__(self) -> None:
             """It needs no server."""
 
-        def _tell(self, verb: str, body: dict[str, Any] | None) -> Any:
-            sent.append((verb, body or {}))
+        def _ask(self, method: str, *what: str, body: Mapping[str, Any] | None = None, **_: Any) -> Any:
+            sent.append((*what, dict(body or {})))
             raise ServerUnavailable("cannot answer: there is none")
 
     _, *names = inspect.signature(getattr(Told, name)).parameters

@@ -8,6 +8,7 @@ ROUTES = {
         HEAD /openapi.json
         GET /health
         GET /metrics
+        DELETE /v1/waits/{request}
         GET /v1/sessions
         POST /v1/sessions
         GET /v1/sessions/{session}
