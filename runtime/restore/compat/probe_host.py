@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from holdfast.base.version import VERSION
 from holdfast.errors import EngineUnavailable, HoldfastError
-from holdfast.runtime.capture import requirements
+from holdfast.runtime.capture import capture_record
 from holdfast.snapshots import service
 from holdfast.snapshots.fitness import Here
 from holdfast.snapshots.link import CheckpointerFailed
@@ -26,7 +26,7 @@ def look(context: Context, *, live: bool) -> Here:
     """
     engine = context.engine
     here = Here(
-        machine=requirements.machine({}),
+        machine=capture_record.machine_features({}),
         memory_bytes=os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"),
         engine=engine.title,
         platform=engine.platform,
@@ -42,4 +42,6 @@ def look(context: Context, *, live: bool) -> Here:
     except (HoldfastError, CheckpointerFailed) as error:
         return here.model_copy(update={"no_live": f"processes cannot be restored here ({error})"})
     about = {**(said.get("about") or {}), "arch": said["machine"], "kernel": said["kernel"]}
-    return here.model_copy(update={"machine": requirements.machine({**about, "criu": said["criu"]})})
+    return here.model_copy(
+        update={"machine": capture_record.machine_features({**about, "criu": said["criu"]})}
+    )
