@@ -184,9 +184,9 @@ class Snapshot:
         if not keep_id:
             return self.fork(1, name, rung=rung, network=network, allow=allow, eager=True)[0]
         from holdfast.runtime.api.session import Session
-        from holdfast.runtime.restore import recover_session
+        from holdfast.runtime.restore import restore_service
 
-        row = recover_session.recover(self._context, self._row, name, rung, network, allow)
+        row = restore_service.recover(self._context, self._row, name, rung, network, allow)
         return Session(self._context, row)
 
     def recorded(self) -> list[Recorded]:

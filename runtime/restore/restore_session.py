@@ -19,18 +19,18 @@ from holdfast.base import ids
 from holdfast.base.interrupts import held
 from holdfast.base.quantities import size_text
 from holdfast.base.text import size
+from holdfast.base.value_classes import dataclass
 from holdfast.errors import InvalidArgument, RestoreFailed, SnapshotDamaged, StoreError
 from holdfast.runtime.egress import network_changes
 from holdfast.runtime.egress.close_network import Closing
 from holdfast.runtime.lifecycle import provision
 from holdfast.runtime.operations import step
-from holdfast.runtime.restore.arrived_session import ArrivedSession
-from holdfast.runtime.restore.compat import command_script, snapshot_ladder
+from holdfast.runtime.restore.compat import command_history, snapshot_ladder
 from holdfast.runtime.sessions import identity_messages, init_program
 from holdfast.runtime.sessions.session_options import SessionOptions
 from holdfast.runtime.storage import verify_storage
 from holdfast.runtime.storage.snapshot_storage import image_ref
-from holdfast.runtime.verification import kernel_check
+from holdfast.runtime.verification import kernel_check, verification_result
 from holdfast.runtime.verification.gate import Gate
 from holdfast.snapshots import explain, manifest, raw, raw_cache, service
 from holdfast.snapshots.fitness import Name
@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from holdfast.engine.container_state import ContainerState
     from holdfast.runtime.operations.context import Context
     from holdfast.runtime.store.rows import OperationRow, SessionRow, SnapshotRow
+    from holdfast.runtime.store.store import Store
 
 # Bytes below which loading the memory at once takes no longer than setting up to load it on demand.
 LAZY_FROM = 64 << 20
@@ -53,6 +54,36 @@ CRIU_TASKS = 32
 CHECKING = max(1, (os.cpu_count() or 1) - 1)
 
 _TASK = re.compile(r"\bcore-\d+\.img$")
+
+
+@dataclass(frozen=True, slots=True)
+class ArrivedSession:
+    """A restored session.
+
+    `row` is as it was before until the restore is complete. `hooks` are the failures of hooks, `found` is the
+    comparison with the freeze, if it has its processes.
+    """
+
+    row: SessionRow
+    container: str
+    hooks: list[str]
+    found: Verification | None
+
+    def keep(self, store: Store) -> None:
+        """Store all of it in the details of the session. Raises StoreError."""
+        store.keep_details(self.row.id, hooks=self.hooks)
+        if self.found is not None:
+            store.keep_details(self.row.id, verification=verification_result.stored(self.found))
+
+    def note(self, context: Context) -> None:
+        """Record the comparison in the session's journal."""
+        if self.found is not None:
+            verification_result.note(context, self.row, self.found)
+
+    def report(self, context: Context) -> None:
+        """Report what differs."""
+        if self.found is not None:
+            verification_result.report(context, self.row, self.found)
 
 
 class Restoring:
@@ -80,7 +111,7 @@ class Restoring:
                 raise SnapshotDamaged(
                     f"cannot use snapshot {snapshot.name}: its manifest is that of {kept.id}"
                 )
-            self._chosen = snapshot_ladder.choose(context, snapshot, kept, rung)
+            self._chosen = snapshot_ladder.choose_parts(context, snapshot, kept, rung)
             self.kept: Manifest = self._chosen.kept
             self._check_image()
         except SnapshotDamaged as error:
@@ -193,7 +224,9 @@ class Restoring:
             became = replace(row, container_id=container)
             identity_messages.wake(folder, became, processes.token, "restored", self.snapshot.id)
         if self._chosen.script is not None:
-            engine.files.write(container, command_script.PATH, self._chosen.script.encode("utf-8", "replace"))
+            engine.files.write(
+                container, command_history.PATH, self._chosen.script.encode("utf-8", "replace")
+            )
         provision.start(engine, container)
         if self.kept.has_apart:
             verified.result()
