@@ -234,7 +234,7 @@ class AsyncFiles:
         self, path: str, to: str | Path, *, report: Callable[[Copied], None] = unreported
     ) -> Copied:
         """Copy a file or a folder of the session to this machine, under the name `to`."""
-        from holdfast.runtime.files.unpack_tree import UnpackTree
+        from holdfast.runtime.files.tar_trees import UnpackTree
 
         folder = (await self.stat(path)).kind == "folder"
 
@@ -250,7 +250,7 @@ class AsyncFiles:
         self, source: str | Path, to: str, *, report: Callable[[Copied], None] = unreported
     ) -> Copied:
         """Copy a file or a folder of this machine into the session, under the name `to`."""
-        from holdfast.runtime.files.pack_tree import PackTree
+        from holdfast.runtime.files.tar_trees import PackTree
 
         source, pack = Path(source), PackTree(report)
         above, name = http_call.parted(to, folder=source.is_dir())

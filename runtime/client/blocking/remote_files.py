@@ -233,7 +233,7 @@ class RemoteFiles:
 
     def download(self, path: str, to: str | Path, *, report: Callable[[Copied], None] = unreported) -> Copied:
         """Copy a file or a folder of the session to this machine, under the name `to`."""
-        from holdfast.runtime.files.unpack_tree import UnpackTree
+        from holdfast.runtime.files.tar_trees import UnpackTree
 
         folder = (self.stat(path)).kind == "folder"
 
@@ -247,7 +247,7 @@ class RemoteFiles:
 
     def upload(self, source: str | Path, to: str, *, report: Callable[[Copied], None] = unreported) -> Copied:
         """Copy a file or a folder of this machine into the session, under the name `to`."""
-        from holdfast.runtime.files.pack_tree import PackTree
+        from holdfast.runtime.files.tar_trees import PackTree
 
         source, pack = Path(source), PackTree(report)
         above, name = http_call.parted(to, folder=source.is_dir())
