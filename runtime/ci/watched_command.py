@@ -2,8 +2,8 @@
 
 `HangDetector` and `Watchdog` decide whether it makes progress, and when to give it up; they are pure, and get
 samples and times. A job that hangs uses no CPU and moves no bytes. One that polls for something that never
-comes wakes up now and then, which is little enough not to count. One that computes forever cannot be told
-apart from one that works; it is ended by the time limit.
+comes wakes up now and then, which is little enough not to count. One that computes forever looks like one
+that works; it is ended by the time limit.
 
 `CommandWatch` drives them. A second thread follows the command and passes its output on; this one watches
 clocks, so that a silent command is given up in time. A command that is given up keeps running: the caller

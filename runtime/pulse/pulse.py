@@ -22,8 +22,17 @@ from holdfast.runtime.guest_rpc.guest_value import (
     only,
     shown,
 )
-from holdfast.runtime.pulse.facts import Descriptor, Label, Name, OpenFile, Process, Socket, Terminal, Text
-from holdfast.runtime.pulse.kernel_facts import Kernel
+from holdfast.runtime.pulse.facts import (
+    Descriptor,
+    Kernel,
+    Label,
+    Name,
+    OpenFile,
+    Process,
+    Socket,
+    Terminal,
+    Text,
+)
 from holdfast.runtime.pulse.limits import Disk, Limits, Lineage, Memory
 
 NOTHING: Any = Field(default_factory=dict)
