@@ -57,14 +57,13 @@ class ScreenReport:
         Raises:
             ProtocolError: it is not valid.
         """
-        return cls(
-            start=wire_fields.integer(raw, "start"),
-            offset=wire_fields.integer(raw, "offset"),
+        return wire_fields.value(
+            cls,
+            raw,
             rows=wire_fields.integer(raw, "rows", 1),
             cols=wire_fields.integer(raw, "cols", 1),
             entered=wire_fields.optional_integer(raw, "entered"),
             left=wire_fields.optional_integer(raw, "left"),
-            erased=wire_fields.integer(raw, "erased"),
             modes=tuple(wire_fields.integers(raw, "modes")),
             keypad=wire_fields.flag(raw, "keypad"),
         )

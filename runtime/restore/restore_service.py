@@ -25,7 +25,7 @@ from holdfast.runtime.sessions.tenures import Tenures
 from holdfast.runtime.storage import snapshot_lock
 from holdfast.runtime.store.row_details import OperationDetails, SessionDetails
 from holdfast.runtime.store.rows import OperationKind, SessionRow, SnapshotRow
-from holdfast.snapshots import manifest
+from holdfast.snapshots import manifest as manifests
 from holdfast.snapshots.fitness import Name
 
 if TYPE_CHECKING:
@@ -122,21 +122,21 @@ def _add(
     known = (details or SessionDetails()).plus(task=restoring.snapshot.details.task)
     if identity is not None:
         columns = {
-            "name": name or restoring.kept.session_name,
-            "image": restoring.kept.image,
+            "name": name or restoring.manifest.session_name,
+            "image": restoring.manifest.image,
             "options": options,
             "parent_snapshot_id": restoring.snapshot.id,
-            "generation": restoring.kept.generation + 1,
+            "generation": restoring.manifest.generation + 1,
         }
         return session_identity.take_over(context.store, session_id, identity.chain, columns, known)
     return provision.register(
         context.store,
         name,
-        restoring.kept.image,
+        restoring.manifest.image,
         options,
         session_id=session_id,
         parent_snapshot_id=restoring.snapshot.id,
-        generation=restoring.kept.generation + 1,
+        generation=restoring.manifest.generation + 1,
         details=known,
     )
 
@@ -158,19 +158,19 @@ def recover(
             machines have continued it.
         HoldfastError: as a restore does.
     """
-    kept = manifest.read(context.home.snapshots / snapshot.id)
-    before = context.store.find_session(kept.session, removed=True)
+    manifest = manifests.read(context.home.snapshots / snapshot.id)
+    before = context.store.find_session(manifest.session, removed=True)
     if before is not None and before.state != "removed":
         raise SessionExists(
             f"cannot restore {snapshot.name} under its own id: session {before.name} ({before.id}) is here",
             hint=f"`holdfast rewind {before.name} {snapshot.name}` takes it back to there; a restore without "
             "--keep-id makes a copy",
         )
-    containers = context.engine.containers(holdfast_session=kept.session).values()
+    containers = context.engine.containers(holdfast_session=manifest.session).values()
     if any(found.get("holdfast.home") != context.home.digest for found in containers):
         raise SessionExists(
             f"cannot restore {snapshot.name} under its own id: another home of this engine has session "
-            f"{kept.session_name} ({kept.session})",
+            f"{manifest.session_name} ({manifest.session})",
             hint="remove it there; a restore without --keep-id makes a copy",
         )
     chain = _chain(context, before, snapshot)
@@ -179,11 +179,12 @@ def recover(
     details = SessionDetails({key: known[key] for key in remembered if key in known})
     if known.moved_to:
         context.progress(
-            f"session {kept.session} had moved to {known.moved_to}: if it runs there, two machines have it"
+            f"session {manifest.session} had moved to {known.moved_to}: "
+            "if it runs there, two machines have it"
         )
-    claim = Claim(kept.session, chain, ids.new_id())
+    claim = Claim(manifest.session, chain, ids.new_id())
     made = restore(
-        context, snapshot, name or kept.session_name, 1, rung, network, allow, details, identity=claim
+        context, snapshot, name or manifest.session_name, 1, rung, network, allow, details, identity=claim
     )
     return made[0]
 

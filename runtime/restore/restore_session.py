@@ -32,7 +32,8 @@ from holdfast.runtime.storage import verify_storage
 from holdfast.runtime.storage.snapshot_storage import image_ref
 from holdfast.runtime.verification import kernel_check, verification_result
 from holdfast.runtime.verification.gate import Gate
-from holdfast.snapshots import explain, manifest, raw, raw_cache, service
+from holdfast.snapshots import explain, raw, raw_cache, service
+from holdfast.snapshots import manifest as manifests
 from holdfast.snapshots.fitness import Name
 from holdfast.snapshots.link import CheckpointerFailed, LinkLost, Target
 from holdfast.snapshots.manifest import Manifest, Processes
@@ -106,13 +107,13 @@ class Restoring:
         self._folder = context.home.snapshots / snapshot.id
         verify_storage.refuse(snapshot)
         try:
-            kept = manifest.read(self._folder)
-            if kept.id != snapshot.id:
+            manifest = manifests.read(self._folder)
+            if manifest.id != snapshot.id:
                 raise SnapshotDamaged(
-                    f"cannot use snapshot {snapshot.name}: its manifest is that of {kept.id}"
+                    f"cannot use snapshot {snapshot.name}: its manifest is that of {manifest.id}"
                 )
-            self._chosen = snapshot_ladder.choose_parts(context, snapshot, kept, rung)
-            self.kept: Manifest = self._chosen.kept
+            self._chosen = snapshot_ladder.choose_parts(context, snapshot, manifest, rung)
+            self.manifest: Manifest = self._chosen.manifest
             self._check_image()
         except SnapshotDamaged as error:
             self._mark_damaged(error)
@@ -136,7 +137,7 @@ class Restoring:
         Raises:
             InvalidArgument: they are not valid.
         """
-        chosen = self._limited(limits) if limits else self.kept.options
+        chosen = self._limited(limits) if limits else self.manifest.options
         if network is None and not allow:
             return chosen
         chosen = network_changes.changed(chosen, network=network, allow=allow)
@@ -144,8 +145,8 @@ class Restoring:
         return chosen
 
     def _limited(self, limits: Mapping[str, Any]) -> dict[str, Any]:
-        found = SessionOptions.parse(**{**self.kept.options, **limits})
-        held = self.kept.processes.memory_bytes if self.kept.processes else 0
+        found = SessionOptions.parse(**{**self.manifest.options, **limits})
+        held = self.manifest.processes.memory_bytes if self.manifest.processes else 0
         if found.memory <= held:
             raise InvalidArgument(
                 f"cannot restore {self.snapshot.name} with a memory limit of {size_text(found.memory)}: "
@@ -162,7 +163,7 @@ class Restoring:
         """
         arrived = self.containers(rows, operation)
         store = self.context.store
-        made = {"state": "running", "parent_snapshot_id": self.snapshot.id, "image": self.kept.image}
+        made = {"state": "running", "parent_snapshot_id": self.snapshot.id, "image": self.manifest.image}
         with held(), store.together():
             for each in arrived:
                 each.keep(store)
@@ -187,7 +188,7 @@ class Restoring:
             ThreadPoolExecutor(AT_ONCE + 1, thread_name_prefix="restore") as pool,
         ):
             verified = pool.submit(
-                raw.prepare, self.context.home.root, self._folder, self.kept, threads=CHECKING
+                raw.prepare, self.context.home.root, self._folder, self.manifest, threads=CHECKING
             )
             pending = [pool.submit(step.with_watcher(self._one), row, operation.id, verified) for row in rows]
             try:
@@ -207,18 +208,18 @@ class Restoring:
 
     def _one(self, row: SessionRow, operation: str, verified: Future[None]) -> ArrivedSession:
         home, engine = self.context.home, self.context.engine
-        processes = self.kept.processes
+        processes = self.manifest.processes
         folder = provision.prepare_run_dir(self.context, row, self._place)
         command = ["start"]
         if processes is not None:
             command = ["await", str(processes.root_pid)]
         most = int(row.options["pids"])
         roomy = self._roomy(most)
-        started = replace(row, image=self.kept.image, options={**row.options, "pids": roomy})
+        started = replace(row, image=self.manifest.image, options={**row.options, "pids": roomy})
         init = init_program.obtain(engine, home, self.context.progress)
         self.context.doing(f"creating the container of {row.name}")
         container = provision.create_container(
-            engine, home, started, operation, init, command, self.kept, self._place
+            engine, home, started, operation, init, command, self.manifest, self._place
         )
         if processes is not None:
             became = replace(row, container_id=container)
@@ -228,7 +229,7 @@ class Restoring:
                 container, command_history.PATH, self._chosen.script.encode("utf-8", "replace")
             )
         provision.start(engine, container)
-        if self.kept.has_apart:
+        if self.manifest.has_apart:
             verified.result()
             self._make_apart(container)
         options = SessionOptions.parse(**row.options)
@@ -258,7 +259,7 @@ class Restoring:
 
     def _roomy(self, most: int) -> int:
         """Return the limit of processes while they are restored, where CRIU's own would exceed theirs."""
-        tasks = sum(1 for file in self.kept.files if _TASK.search(file.name))
+        tasks = sum(1 for file in self.manifest.files if _TASK.search(file.name))
         return most + CRIU_TASKS if tasks and tasks + CRIU_TASKS > most else most
 
     def _make_apart(self, container: str) -> None:
@@ -325,7 +326,7 @@ class Restoring:
         )
 
     def _check_image(self) -> None:
-        if self.context.engine.images.id(self.kept.image) is None:
+        if self.context.engine.images.id(self.manifest.image) is None:
             raise SnapshotDamaged(
                 f"cannot use snapshot {self.snapshot.name}: its image {image_ref(self.snapshot.id)} is gone",
                 hint=f"it was removed from the engine; `holdfast rmi {self.snapshot.name}` removes the rest",

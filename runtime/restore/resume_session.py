@@ -90,7 +90,7 @@ def resume(context: Context, session: SessionRow, *, here: bool = False) -> Sess
 
 
 def _next_generation(session: SessionRow, restoring: Restoring) -> SessionRow:
-    return replace(session, generation=max(session.generation, restoring.kept.generation) + 1)
+    return replace(session, generation=max(session.generation, restoring.manifest.generation) + 1)
 
 
 def _start_again(context: Context, session: SessionRow) -> SessionRow:

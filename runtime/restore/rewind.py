@@ -39,7 +39,7 @@ from holdfast.runtime.store.lives import Lives
 from holdfast.runtime.store.row_details import OperationDetails
 from holdfast.runtime.store.rows import OperationKind
 from holdfast.runtime.store.timelines import journal_of
-from holdfast.snapshots import manifest
+from holdfast.snapshots import manifest as manifests
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -136,15 +136,15 @@ class _Rewinding:
             left = self._count(self._snapshot)
             row = replace(
                 session,
-                generation=max(session.generation, restoring.kept.generation) + 1,
-                options=network_changes.carried(session.options, restoring.kept.options),
+                generation=max(session.generation, restoring.manifest.generation) + 1,
+                options=network_changes.carried(session.options, restoring.manifest.options),
             )
             container = self._bring_up(restoring, operation, row)
             columns = {
                 "state": "running",
                 "container_id": container,
                 "parent_snapshot_id": self._snapshot.id,
-                "image": restoring.kept.image,
+                "image": restoring.manifest.image,
                 "generation": row.generation,
                 "options": row.options,
             }
@@ -323,9 +323,9 @@ def last_addresses(context: Context, session: SessionRow) -> tuple[str, ...]:
     """Return the addresses a session had when it was last captured; none if that is not known."""
     for snapshot in reversed(context.store.snapshots(session.id)):
         with suppress(SnapshotDamaged, SnapshotNewer):
-            kept = manifest.read(context.home.snapshots / snapshot.id)
-            if kept.processes is not None:
-                return tuple(kept.processes.addresses)
+            manifest = manifests.read(context.home.snapshots / snapshot.id)
+            if manifest.processes is not None:
+                return tuple(manifest.processes.addresses)
     return ()
 
 

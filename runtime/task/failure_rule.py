@@ -70,7 +70,9 @@ def _checked(number: int, given: Any) -> FailureRule:
     known = {"name", "failure_type", "pattern", "focus", "command", "codes", "last"}
     if unknown := sorted(set(given) - known):
         raise _refused(number, f"it has no field '{unknown[0]}'")
-    texts = {key: _text(number, given, key) for key in ("name", "failure_type", "pattern", "focus")}
+    texts: dict[str, Any] = {
+        key: _text(number, given, key) for key in ("name", "failure_type", "pattern", "focus")
+    }
     command, codes, last = given.get("command", ""), given.get("codes", []), given.get("last", False)
     if not isinstance(codes, list) or not all(type(code) is int for code in codes):
         raise _refused(number, "its 'codes' are not a list of numbers")
@@ -78,15 +80,7 @@ def _checked(number: int, given: Any) -> FailureRule:
         raise _refused(number, "its 'command' is not a text, or its 'last' not true or false")
     for key, pattern in (("pattern", texts["pattern"]), ("command", command)):
         _check_pattern(number, key, pattern)
-    return FailureRule(
-        name=texts["name"],
-        failure_type=texts["failure_type"],
-        pattern=texts["pattern"],
-        focus=texts["focus"],
-        command=command,
-        codes=tuple(codes),
-        last=last,
-    )
+    return FailureRule(**texts, command=command, codes=tuple(codes), last=last)
 
 
 def _text(number: int, given: dict[str, Any], key: str) -> str:

@@ -17,7 +17,8 @@ from holdfast.base.version import VERSION
 from holdfast.errors import EngineUnavailable, HoldfastError, InvalidArgument, LiveUnsupported
 from holdfast.runtime.capture import capture_record
 from holdfast.runtime.restore.compat import command_history
-from holdfast.snapshots import manifest, service
+from holdfast.snapshots import manifest as manifests
+from holdfast.snapshots import service
 from holdfast.snapshots.fitness import Here, Ladder, Name, compare
 from holdfast.snapshots.link import CheckpointerFailed
 from holdfast.snapshots.manifest import Manifest
@@ -122,7 +123,7 @@ class ChosenRung:
     """The chosen rung: what it restores, and its script, if it has one."""
 
     rung: Name
-    kept: Manifest
+    manifest: Manifest
     script: str | None = None
 
 
@@ -133,28 +134,30 @@ def ladder(context: Context, snapshot: SnapshotRow) -> Ladder:
         SnapshotDamaged: its manifest cannot be read.
         EngineUnavailable: no engine answers.
     """
-    needs = manifest.read(context.home.snapshots / snapshot.id).all_needs()
+    needs = manifests.read(context.home.snapshots / snapshot.id).all_needs()
     commands = len(command_history.recorded(context, snapshot))
     return compare(needs, probe_machine(context, live=needs.live), commands=commands)
 
 
-def choose_parts(context: Context, snapshot: SnapshotRow, kept: Manifest, rung: Name | None) -> ChosenRung:
+def choose_parts(
+    context: Context, snapshot: SnapshotRow, manifest: Manifest, rung: Name | None
+) -> ChosenRung:
     """Choose a rung: the requested one, else all that was kept.
 
     Raises:
         LiveUnsupported: it is not possible here; `findings` are the reasons.
         EngineUnavailable: no engine answers.
     """
-    needs = kept.all_needs()
+    needs = manifest.all_needs()
     wanted: Name = rung or ("live" if needs.live else "files")
     commands = command_history.recorded(context, snapshot) if wanted == "commands" else None
     here = probe_machine(context, live=wanted == "live")
     found = compare(needs, here, commands=None if commands is None else len(commands))
     choose_rung(found, wanted, None, verb="restore", source=snapshot.name)
     if wanted == "live":
-        return ChosenRung(wanted, kept)
-    files = [entry for entry in kept.files if not entry.name.startswith("images/")]
-    without = kept.model_copy(update={"processes": None, "files": files})
+        return ChosenRung(wanted, manifest)
+    files = [entry for entry in manifest.files if not entry.name.startswith("images/")]
+    without = manifest.model_copy(update={"processes": None, "files": files})
     return ChosenRung(
         wanted, without, command_history.shell_script(commands, snapshot.name) if commands else None
     )

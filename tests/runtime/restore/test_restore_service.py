@@ -66,7 +66,7 @@ def bringing_up(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
 
     class Restoring:
         rung = "live"
-        kept: Any = type("Kept", (), {"image": "sha256:image", "generation": 0, "options": {}})
+        manifest: Any = type("Manifest", (), {"image": "sha256:image", "generation": 0, "options": {}})
 
         def __init__(self, context: Context, row: SnapshotRow, *_: Any, **__: Any) -> None:
             self.context, self.snapshot = context, row
