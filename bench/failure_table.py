@@ -13,8 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from holdfast.runtime.task.classify_failure import classify
-from holdfast.runtime.task.failure_evidence import Evidence
+from holdfast.runtime.task.classify_failure import Evidence, classify
 
 ROOT = Path(__file__).parent.parent
 CORPUS = ROOT / "tests" / "runtime" / "task" / "failure_corpus.json"

@@ -209,7 +209,7 @@ class SessionFiles:
         Raises:
             OSError: it cannot be written here.
         """
-        from holdfast.runtime.files.copy_out import CopyOut
+        from holdfast.runtime.files.copy_files import CopyOut
 
         try:
             requests = self._requests()
@@ -229,7 +229,7 @@ class SessionFiles:
         Raises:
             OSError: it cannot be read here.
         """
-        from holdfast.runtime.files.copy_in import CopyIn
+        from holdfast.runtime.files.copy_files import CopyIn
 
         source, began = Path(source), time.time()
         copy = CopyIn(self._requests(), report)
@@ -357,7 +357,7 @@ def upload_project(files: SessionFiles, source: Path, to: str) -> Copied:
     Raises:
         OSError: it cannot be read here.
     """
-    from holdfast.runtime.files.copy_in import CopyIn
+    from holdfast.runtime.files.copy_files import CopyIn
     from holdfast.runtime.history.repositories import git_config
 
     began = time.time()

@@ -210,15 +210,15 @@ class SessionSnapshots:
             SnapshotDamaged, RestoreFailed, CaptureFailed, LiveUnsupported: the session continues unchanged.
         """
         from holdfast.runtime.history.lineage import family
-        from holdfast.runtime.restore.rewind import rewind as rewinding
+        from holdfast.runtime.restore import rewind as rewinding
 
         self._settle()
         context, session = self._context, self._line.row
         if isinstance(snapshot, str):
             meant = family.relative(snapshot, session, context.store.snapshots())
             snapshot = Snapshot(context, meant or context.store.snapshot(snapshot))
-        wish = rewinding.Wish(keep, discard, force, reason)
-        found = rewinding.rewind(context, session, snapshot.row, wish)
+        options = rewinding.RewindOptions(keep, discard, force, reason)
+        found = rewinding.rewind(context, session, snapshot.row, options)
         kept = Snapshot(context, found.kept) if found.kept else None
         now = self._became(found.session)
         return Rewound(now, snapshot, kept, found.left_behind, found.lost, found.deviations)
@@ -263,9 +263,9 @@ class SessionSnapshots:
             SessionError: it is neither suspended nor dead.
             SessionDead: its container was removed.
         """
-        from holdfast.runtime.restore import restore_service
+        from holdfast.runtime.restore import resume_session
 
-        return self._became(restore_service.resume(self._context, self._line.row, here=here))
+        return self._became(resume_session.resume(self._context, self._line.row, here=here))
 
     def move(
         self,

@@ -196,9 +196,9 @@ class Snapshot:
         if not keep_id:
             return self.fork(1, name, rung=rung, network=network, allow=allow, deny=deny, eager=True)[0]
         from holdfast.runtime.api.session import Session
-        from holdfast.runtime.restore import recover_session
+        from holdfast.runtime.restore import restore_service
 
-        row = recover_session.recover(self._context, self._row, name, rung, network, allow, deny)
+        row = restore_service.recover(self._context, self._row, name, rung, network, allow, deny)
         return Session(self._context, row)
 
     def recorded(self) -> list[Recorded]:

@@ -25,7 +25,7 @@ from pexpect.utils import poll_ignore_interrupts
 from holdfast.base.text import plain
 from holdfast.errors import GuestError, InvalidArgument
 from holdfast.runtime.api.terminal_pipe import RunningJob, SessionWithJobs, TerminalPipe
-from holdfast.runtime.attachment import local
+from holdfast.runtime.attachment import own_terminal
 from holdfast.runtime.guest_rpc.results import ExecResult
 from holdfast.runtime.terminal.safe_output import SafeOutput
 
@@ -322,7 +322,7 @@ class SessionSpawn(_SpawnBase):
         self.stdout.flush()
         self._buffer = type(self._buffer)()
         keys, screen = sys.stdin.fileno(), sys.stdout.fileno()
-        with local.raw_keys(keys, termios.TCSAFLUSH):
+        with own_terminal.raw_keys(keys, termios.TCSAFLUSH):
             self._join(keys, screen, escape, input_filter or bytes, output_filter or bytes, shown)
         os.write(screen, shown.end())
 

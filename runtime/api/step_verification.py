@@ -16,10 +16,14 @@ from holdfast.base.text import plain
 from holdfast.errors import GuestError, Interrupted, InvalidArgument, SessionFileError
 from holdfast.runtime.api.session_insight import SessionInsight
 from holdfast.runtime.api.session_shells import SessionShell
-from holdfast.runtime.task import failure_rules_file
-from holdfast.runtime.task.classify_failure import FailureClass, classify
-from holdfast.runtime.task.failure_evidence import MOST_REPORT, Evidence
-from holdfast.runtime.task.report_verdict import report_failure
+from holdfast.runtime.task import failure_rule
+from holdfast.runtime.task.classify_failure import (
+    MOST_REPORT,
+    Evidence,
+    FailureClass,
+    classify,
+    report_failure,
+)
 from holdfast.runtime.task.task_record import StepAttempt
 
 if TYPE_CHECKING:
@@ -215,7 +219,7 @@ class StepVerification:
             SessionBusy, SessionDead: it could not be run.
             Interrupted: the patience has ended; the command continues.
         """
-        rules = failure_rules_file.read(self._context.home)
+        rules = failure_rule.read_rules(self._context.home)
         report = SessionReport(self._files, junit) if junit is not None else None
         result = self._shell.exec(f"( {command}\n)", timeout=timeout, busy_wait=busy_wait, patience=patience)
         if result.running and result.waiting is None and patience is not None:
@@ -236,7 +240,7 @@ class StepVerification:
             InvalidArgument: no command that has ended started there.
             CommandNotFound: its outcome is no longer kept.
         """
-        rules = failure_rules_file.read(self._context.home)
+        rules = failure_rule.read_rules(self._context.home)
         command_id, command = command_at(self._insight, entry)
         result = self._shell.join(command_id)
         actor = self._context.actor

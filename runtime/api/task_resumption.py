@@ -13,8 +13,8 @@ from holdfast.base.suggestion import command
 from holdfast.base.text import plain
 from holdfast.runtime.api import task_checkpoints
 from holdfast.runtime.guest import defaults
+from holdfast.runtime.task import handoff, task_import, task_items
 from holdfast.runtime.task import handoff as handing
-from holdfast.runtime.task import keyed_work, task_import, task_items
 from holdfast.runtime.task.task_record import LONGEST_TEXT
 
 if TYPE_CHECKING:
@@ -106,8 +106,8 @@ def running_commands(name: str, shells: Sequence[ShellInfo], insight: SessionIns
 
 def keyed_commands(insight: SessionInsight, record: TaskRecord) -> list[str]:
     """Return the commands that were sent with a key, have ended and are recorded at no step, a line each."""
-    entries = insight.journal(kinds=keyed_work.KINDS, limit=_LATEST_KEYED)
-    return [each.text for each in keyed_work.keyed_work(entries, record)]
+    entries = insight.journal(kinds=handoff.KEYED_KINDS, limit=_LATEST_KEYED)
+    return [each.text for each in handoff.keyed_work(entries, record)]
 
 
 def undone(before: TaskRecord, now: TaskRecord) -> tuple[str, ...]:

@@ -40,8 +40,7 @@ class SessionTerminal:
 
     def screen(self) -> Screen:
         """Return the current screen of the terminal."""
-        from holdfast.runtime.attachment.screen import shown
-        from holdfast.runtime.attachment.screen_state import view
+        from holdfast.runtime.attachment.screen_state import shown, view
 
         with self._line.explained():
             found = self._line.reconnection().run(lambda: view(self._line.client(), self.shell))

@@ -22,7 +22,7 @@ from holdfast.errors import (
 )
 from holdfast.runtime.api.bundles import Incoming
 from holdfast.runtime.api.snapshot import Snapshot
-from holdfast.runtime.restore.compat import choose_rung
+from holdfast.runtime.restore.compat import snapshot_ladder
 
 if TYPE_CHECKING:
     from holdfast.runtime.api.session import Session
@@ -134,15 +134,15 @@ def thaw(
     taking_in: dict[str, Any],
 ) -> Thawed:
     """Thaw as `Thawing.thaw` does; `taking_in` is for what is elsewhere: passphrases, progress."""
-    choose_rung.check(as_, require, "thaw")
+    snapshot_ladder.check(as_, require, "thaw")
     snapshot, chosen_here = _found(context, source, as_, require, options, taking_in)
     ladder = snapshot.fits()
-    rung = choose_rung.choose_rung(ladder, as_, require, verb="thaw", source=source)
+    rung = snapshot_ladder.choose_rung(ladder, as_, require, verb="thaw", source=source)
     try:
         session = snapshot.restore(name, rung=rung, **chosen_here)
     except RestoreFailed as error:
         raise RestoreFailed(
-            str(error), hint=choose_rung.instead(ladder, rung, "thaw", source) or error.hint
+            str(error), hint=snapshot_ladder.instead(ladder, rung, "thaw", source) or error.hint
         ) from error
     return Thawed(session, snapshot, rung, ladder, snapshot.failure, tuple(snapshot.recorded()))
 
@@ -176,7 +176,7 @@ def _found(
         # The limits of this machine are known before anything is fetched, unless that cannot be read.
         with suppress(BundleRefused):
             ladder = ladder_sources.ladder(context, source, plain_http=bool(taking_in.get("plain_http")))
-            rung = choose_rung.choose_rung(ladder, as_, require, verb="thaw", source=source)
+            rung = snapshot_ladder.choose_rung(ladder, as_, require, verb="thaw", source=source)
             as_ = "files" if rung == "files" else as_
     more: dict[str, Any] = {**options, **taking_in, "files_only": as_ == "files"}
     try:
@@ -188,7 +188,7 @@ def _found(
             arrived = Incoming(context).pull(source, **more)
         return arrived, {}
     except BundleUntrusted as error:
-        hint = error.hint.replace("--files-only", f"`{choose_rung.take('thaw', source, 'files')}`")
+        hint = error.hint.replace("--files-only", f"`{snapshot_ladder.take('thaw', source, 'files')}`")
         raise BundleUntrusted(str(error), hint=hint) from error
 
 

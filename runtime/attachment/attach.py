@@ -17,15 +17,14 @@ from typing import Any, Protocol
 from holdfast.base.text import plain
 from holdfast.errors import GuestDisconnected
 from holdfast.runtime.attachment.mirror_screen import MirrorScreen
-from holdfast.runtime.attachment.screen import shown
-from holdfast.runtime.attachment.screen_state import view
+from holdfast.runtime.attachment.screen_state import shown, view
 from holdfast.runtime.guest.wire import protocol
 from holdfast.runtime.guest.wire.protocol import Frame
 from holdfast.runtime.guest_rpc import wire_fields
 from holdfast.runtime.guest_rpc.guest_client import Connection, GuestClient, raise_error
 from holdfast.runtime.guest_rpc.patience import Patience
 from holdfast.runtime.guest_rpc.reconnect import Reconnection
-from holdfast.runtime.terminal import key_names, queries
+from holdfast.runtime.terminal import allowed_controls, key_names
 
 DETACH_KEY = "C-]"
 # Bytes that may be sent to the supervisor and not be typed yet: less than a socket holds, so that
@@ -190,7 +189,7 @@ class Attachment:
             return place
 
         for function in asked:
-            data = queries.answer(function, cursor)
+            data = allowed_controls.answer(function, cursor)
             connection.send(protocol.request("answer", {}), data)
 
     def _leave(self, connection: Connection) -> None:

@@ -14,8 +14,7 @@ from holdfast.base.text import plain
 from holdfast.runtime.attachment.screen_state import ScreenView
 from holdfast.runtime.guest.wire.protocol import Frame
 from holdfast.runtime.guest_rpc import wire_fields
-from holdfast.runtime.terminal.allowed_controls import Use
-from holdfast.runtime.terminal.queries import is_question
+from holdfast.runtime.terminal.allowed_controls import Use, is_question
 from holdfast.runtime.terminal.redraw import redraw
 from holdfast.runtime.terminal.safe_output import SafeOutput
 from holdfast.runtime.terminal.vt_parser import Function

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from holdfast.base.text import lines, plain
 from holdfast.base.value_classes import dataclass
 from holdfast.errors import ProtocolError
 from holdfast.runtime.guest_rpc import wire_fields
 from holdfast.runtime.guest_rpc.guest_client import GuestClient
-from holdfast.runtime.terminal.emulator import MODES, SHIFT, Emulator
+from holdfast.runtime.guest_rpc.results import Screen
+from holdfast.runtime.terminal.emulator import MODES, SHIFT, Emulator, rows_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -55,14 +57,13 @@ class ScreenReport:
         Raises:
             ProtocolError: it is not valid.
         """
-        return cls(
-            start=wire_fields.integer(raw, "start"),
-            offset=wire_fields.integer(raw, "offset"),
+        return wire_fields.value(
+            cls,
+            raw,
             rows=wire_fields.integer(raw, "rows", 1),
             cols=wire_fields.integer(raw, "cols", 1),
             entered=wire_fields.optional_integer(raw, "entered"),
             left=wire_fields.optional_integer(raw, "left"),
-            erased=wire_fields.integer(raw, "erased"),
             modes=tuple(wire_fields.integers(raw, "modes")),
             keypad=wire_fields.flag(raw, "keypad"),
         )
@@ -134,3 +135,18 @@ def _read(client: GuestClient, shell: str, part: OutputPart) -> bytes:
         # The first line may begin within a sequence or a character.
         data = data[data.find(b"\n", 0, _LINE) + 1 :]
     return data
+
+
+def render(output: bytes, rows: int, cols: int) -> Screen:
+    """Return the screen of a terminal of this size after this output, which may begin anywhere."""
+    terminal = Emulator(rows, cols)
+    terminal.feed_bytes(output)
+    return shown(terminal)
+
+
+def shown(terminal: Emulator) -> Screen:
+    """Return the screen of a terminal."""
+    rows, cols = terminal.lines, terminal.columns
+    text = "\n".join(lines(line).rstrip() for line in rows_of(terminal)).rstrip("\n")
+    cursor = (min(terminal.cursor.y, rows - 1), min(terminal.cursor.x, cols - 1))
+    return Screen(text=text, rows=rows, cols=cols, cursor=cursor, title=plain(terminal.title, 200))

@@ -22,16 +22,14 @@ from holdfast.base.interrupts import held
 from holdfast.engine.container_state import ContainerState
 from holdfast.errors import CaptureFailed, GuestError, ProtocolError, SessionDead
 from holdfast.runtime.capture import (
-    capture_errors,
-    capture_retry,
+    capture_failures,
+    capture_record,
     preflight,
-    requirements,
     reuse_check,
-    supervisor_counters,
     written_memory,
 )
 from holdfast.runtime.capture import capture_record as taken
-from holdfast.runtime.capture.supervisor_counters import Records
+from holdfast.runtime.capture.capture_record import Records
 from holdfast.runtime.guest import layout
 from holdfast.runtime.guest.wire.protocol import Frame
 from holdfast.runtime.guest_rpc import wire_fields
@@ -151,7 +149,7 @@ class Taking:
         """Keep files, memory and processes; the session continues."""
         with _beside() as beside:
             self._clear(beside)
-            captured, frozen = capture_retry.until_settled(partial(self._attempt, beside), self._refuse)
+            captured, frozen = capture_failures.until_settled(partial(self._attempt, beside), self._refuse)
             self._thawed()
             self._note = beside.submit(self._look_again, frozen.moment)
             return self._finish_live(captured, frozen)
@@ -167,7 +165,7 @@ class Taking:
             with self._prepared() as frozen:
                 self._capture(frozen, lambda captured: finished.append(self._finish_live(captured, frozen)))
 
-        capture_retry.until_settled(attempt, self._refuse)
+        capture_failures.until_settled(attempt, self._refuse)
         return finished[0]
 
     def _attempt(self, beside: ThreadPoolExecutor) -> tuple[CaptureResult, _Prepared]:
@@ -227,12 +225,12 @@ class Taking:
             self._remembered.result()
         if watching is not None:
             self._watch = watching.result()
-        with capture_retry.connected(GuestClient(self._run_dir)) as connection:
+        with capture_failures.connected(GuestClient(self._run_dir)) as connection:
             frame = connection.ask("prepare")
             # A half-closed connection to outside would make the capture fail.
             connection.await_close()
         prepared = _Prepared(
-            supervisor_counters.root_of(frame),
+            capture_record.root_of(frame),
             _token(frame),
             versions,
             moment_of(frame),
@@ -242,8 +240,8 @@ class Taking:
         try:
             yield prepared
             taken, event = self.row.id, "resumed"
-        except (CheckpointerFailed, capture_retry.BeganLate) as failure:
-            if capture_retry.repeats(failure, self._attempts):
+        except (CheckpointerFailed, capture_failures.BeganLate) as failure:
+            if capture_failures.repeats(failure, self._attempts):
                 event = "again"
             raise
         finally:
@@ -281,7 +279,7 @@ class Taking:
                 f"cannot snapshot session {self.session.name}: the capture did not begin in time",
                 hint="the session continues; try again when the machine has less to do",
             )
-            raise capture_retry.BeganLate(refusal)
+            raise capture_failures.BeganLate(refusal)
         self._note_task()
 
     def _note_task(self) -> None:
@@ -364,13 +362,13 @@ class Taking:
                 processes=processes,
                 files=entries,
                 failure=of_row(self.row.details),
-                needs=requirements.by(self.context.engine, about, self._staging),
+                needs=capture_record.requirements_of(self.context.engine, about, self._staging),
             )
             manifest.write(self._staging, kept)
             packing_request.mark(home)
             kept_as = storage.keep(self._staging, entries, ahead)
         except OSError as error:
-            raise capture_errors.unwritable(session, home.root, error) from error
+            raise capture_failures.unwritable(session, home.root, error) from error
         grown = max(0, int(kept_image.get("Size") or 0) - engine_images.size(session.image))
         details = SnapshotDetails({**self.row.details, **timing}).plus(task=self._task)
         details = details.plus(storage=snapshot_storage.details(kept_as, grown))
@@ -386,7 +384,7 @@ class Taking:
         try:
             storage.publish(self.context.engine, home, self._staging, self.row.id)
         except OSError as error:
-            raise capture_errors.unwritable(session, home.root, error) from error
+            raise capture_failures.unwritable(session, home.root, error) from error
         if self._ends_session:
             # Not complete before the session's processes are gone; until then everything may be undone.
             return store.update_snapshot(self.row.id, **ready)
@@ -409,7 +407,7 @@ class Taking:
 
     def _refuse(self, refusal: CheckpointerFailed) -> NoReturn:
         names = preflight.names(self.context, self.session, self._container)
-        raise capture_errors.of_capture(self.session, self.context.home.root, refusal, names) from refusal
+        raise capture_failures.of_capture(self.session, self.context.home.root, refusal, names) from refusal
 
 
 @contextmanager

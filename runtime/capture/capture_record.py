@@ -1,34 +1,57 @@
-"""The record of a capture, and its verification by the rules of a restore: processes, open files, names of
-kernels. A session that continues already runs by then; one that is suspended ends only afterwards.
+"""The record of a capture: what its folder says of the session besides its memory and files.
+
+It has the processes, verified by the rules of a restore, the contents of their open files at the freeze, the
+names of kernels, the requirements of the snapshot, and the supervisor's counters. A session that continues
+already runs when this is written; one that is suspended ends only afterwards.
+
+The contents are read from the layers of the snapshot's image, as root on this host (overlay2). The layers
+were under the session's control: no link in them is followed. Reading is bounded, and skipped files are
+reported.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import platform
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated, Any
 
-from pydantic import ValidationError
+from pydantic import Field, ValidationError
 
 from holdfast.base.text import plain
+from holdfast.base.version import VERSION
+from holdfast.engine.engine import Engine
 from holdfast.errors import CaptureFailed, LiveUnsupported
-from holdfast.runtime.capture import recorded_contents
 from holdfast.runtime.guest import layout
+from holdfast.runtime.guest.wire.protocol import Frame
+from holdfast.runtime.guest_rpc import wire_fields
+from holdfast.runtime.guest_rpc.guest_value import Count, GuestValue, Seconds, shown
+from holdfast.runtime.guest_rpc.wire_fields import GREATEST
 from holdfast.runtime.history.drift.holdings import Holdings
 from holdfast.runtime.sessions.session_options import SessionOptions
 from holdfast.runtime.verification import kernel_check
 from holdfast.runtime.verification.gate import ALLOWED
 from holdfast.snapshots import record, service, snapshot_policy
+from holdfast.snapshots.checkpointer.ground import beneath
+from holdfast.snapshots.checkpointer.record.judged_limits import MAX_FILES
+from holdfast.snapshots.fitness import Needs
 from holdfast.snapshots.link import CheckpointerFailed, LinkLost, Target
-from holdfast.snapshots.record import RecordedTree, StateRecord
+from holdfast.snapshots.machine import MachineFeatures
+from holdfast.snapshots.record import RecordedFile, RecordedTree, StateRecord
 from holdfast.snapshots.snapshot_policy import Violation
 
 if TYPE_CHECKING:
     from holdfast.runtime.operations.context import Context
     from holdfast.runtime.store.rows import SessionRow
 
+
 # Files that the engine mounts over the image in each container.
 _NOT_IN_IMAGE = ("/proc", "/sys", "/dev", "/run/secrets", "/etc/hosts", "/etc/hostname", "/etc/resolv.conf")
+# Images of CRIU that exist only if processes use features that not every kernel has.
+_USES = {"timens-*.img": "time_namespace", "seccomp.img": "seccomp"}
+MAX_FILE = 2 << 20
+MAX_TOTAL = 8 << 20
+"""The most bytes read: a restore reads as much again while the session is frozen, about 10 ms."""
 
 
 def tree(context: Context, session: SessionRow, staging: Path, still: Target | None) -> RecordedTree:
@@ -85,7 +108,7 @@ def remember(
     ]
     mounts = [mount.target for mount in SessionOptions.parse(**session.options).mounts]
     elsewhere = (*_NOT_IN_IMAGE, str(layout.RUN_DIR), *mounts)
-    files = recorded_contents.digests(paths, layers, elsewhere)
+    files = digests(paths, layers, elsewhere)
     try:
         record.write(staging, StateRecord(tree=tree, files=files, kernels=kernel_check.kernel_records(held)))
     except record.RecordTooLarge as error:
@@ -110,3 +133,90 @@ def _why(error: Exception) -> str:
         first = error.errors()[0]
         return f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
     return str(error)
+
+
+def digests(paths: Iterable[str], layers: Sequence[Path], elsewhere: Iterable[str]) -> list[RecordedFile]:
+    """Return the digest of each path, or why it has none.
+
+    Args:
+        paths: absolute paths in the session, without links.
+        layers: the folders of the image's layers, the topmost first; none if unknown.
+        elsewhere: folders of the session that are not in the image.
+    """
+    places = tuple(place.rstrip("/") for place in elsewhere)
+    room = MAX_TOTAL
+    found: list[RecordedFile] = []
+    for path in sorted(set(paths))[:MAX_FILES]:
+        if any(path == place or path.startswith(f"{place}/") for place in places):
+            found.append(RecordedFile(path=path, skipped="it is not in the snapshot's image"))
+            continue
+        one = _digest(path, layers, min(MAX_FILE, room))
+        if one.digest:
+            room -= one.size
+        found.append(one)
+    return found
+
+
+def _digest(path: str, layers: Sequence[Path], room: int) -> RecordedFile:
+    for layer in layers:
+        try:
+            size, data = beneath.digest(layer, path, room)
+        except (FileNotFoundError, NotADirectoryError):
+            continue
+        except beneath.FileTooLarge as error:
+            return RecordedFile(path=path, size=error.size, skipped="it is too large")
+        except OSError as error:
+            return RecordedFile(path=path, skipped=f"it cannot be read ({error.strerror or error})")
+        return RecordedFile(path=path, size=size, digest=data)
+    return RecordedFile(path=path, skipped="it is not in a layer that can be read here")
+
+
+def requirements_of(engine: Engine, about: Mapping[str, Any] | None, staged: Path) -> Needs:
+    """Return the requirements of the snapshot in the folder `staged`.
+
+    Args:
+        engine: the engine that runs the session.
+        about: what the checkpointer reported of the machine; None for a snapshot of files.
+        staged: the folder with the snapshot's parts.
+    """
+    return Needs(
+        live=about is not None,
+        machine=machine_features(about or {}),
+        uses=[] if about is None else sorted(name for form, name in _USES.items() if _any(staged, form)),
+        engine=engine.title,
+        holdfast=VERSION,
+    )
+
+
+def machine_features(about: Mapping[str, Any]) -> MachineFeatures:
+    """Return the machine of this process, with what the checkpointer reported of it as far as it is valid."""
+    known = {"arch": platform.machine(), "kernel": platform.release()}
+    try:
+        return MachineFeatures.model_validate({**known, **about})
+    except ValidationError:
+        return MachineFeatures.model_validate(known)
+
+
+def _any(staged: Path, form: str) -> bool:
+    return next(staged.glob(f"images/{form}"), None) is not None
+
+
+class Records(GuestValue):
+    """The end of the journal, and of the output of each shell."""
+
+    journal_seq: Count
+    at: Seconds = 0.0
+    offsets: Annotated[dict[Annotated[str, shown(100)], Count], Field(max_length=1000)]
+
+
+class SupervisorCounters(Records):
+    """The same, and what was requested of the supervisor since it began."""
+
+    requests: Count
+    supervisor_pid: Annotated[int, Field(ge=2, le=GREATEST)]
+
+
+def root_of(frame: Frame) -> int:
+    """Return the inner pid of the root of a session's tree: the keeper, or an older supervisor itself."""
+    key = "root_pid" if "root_pid" in frame.head else "supervisor_pid"
+    return wire_fields.integer(frame, key, least=2)

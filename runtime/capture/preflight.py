@@ -22,8 +22,8 @@ from holdfast.errors import (
     LiveUnsupported,
     SessionDead,
 )
-from holdfast.runtime.capture import capture_retry
-from holdfast.runtime.capture.supervisor_counters import root_of
+from holdfast.runtime.capture import capture_failures
+from holdfast.runtime.capture.capture_record import root_of
 from holdfast.runtime.guest import layout
 from holdfast.runtime.guest_rpc import wire_fields
 from holdfast.runtime.guest_rpc.guest_client import GuestClient
@@ -110,7 +110,7 @@ def names(
 
     with suppress(HoldfastError):
         # The capture has just failed, and the supervisor may not listen again yet.
-        seen = polling.while_raising(GuestDisconnected, look, capture_retry.AWAKE_SECONDS, 0.05)
+        seen = polling.while_raising(GuestDisconnected, look, capture_failures.AWAKE_SECONDS, 0.05)
         for one in seen.resources:
             found[one.pid, None] = one.command
             if one.fd is not None:
@@ -199,7 +199,7 @@ class _Check:
     def settled(self) -> Survivability:
         """Return the findings; ask again while everything that blocks may be transient."""
         found = self.loaded()
-        for pause in capture_retry.PAUSES:
+        for pause in capture_failures.PAUSES:
             if not found.blocks or not all(CATALOGUE[one.kind].passing for one in found.blocks):
                 break
             time.sleep(pause)

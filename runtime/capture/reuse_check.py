@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Any
 from holdfast.base import polling
 from holdfast.errors import GuestDisconnected, GuestError, HoldfastError
 from holdfast.runtime.capture import quiescence
+from holdfast.runtime.capture.capture_record import SupervisorCounters
 from holdfast.runtime.capture.quiescence import ContainerSample
-from holdfast.runtime.capture.supervisor_counters import SupervisorCounters
 from holdfast.runtime.guest.wire.protocol import Frame
 from holdfast.runtime.guest_rpc.guest_client import GuestClient
 from holdfast.runtime.sessions import identity_messages

@@ -45,7 +45,7 @@ class DeliveryTarget:
         """
         if self.reference is None and self.folder is None:
             return
-        from holdfast.runtime.transfer import bundle_trust
+        from holdfast.runtime.transfer import transfer_options
         from holdfast.snapshots.bundle.keys import Keys
 
         if self.reference is not None:
@@ -56,7 +56,7 @@ class DeliveryTarget:
             _make(self.folder)
         key, new = Keys(home).sending(self.options.get("key"), self.options.get("passphrase"))
         if new:
-            note(bundle_trust.made(key.public))
+            note(transfer_options.made_key(key.public))
 
 
 class Deliveries:

@@ -7,28 +7,27 @@ of the home removes it.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import replace
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from holdfast.base import ids
 from holdfast.base.text import plain
 from holdfast.errors import HoldfastError, SessionDead
 from holdfast.runtime.api.session import Session
 from holdfast.runtime.ci import (
-    capture_job,
     checkout,
-    copy_checkout,
     failure_record,
+    job_captures,
     job_environment,
 )
-from holdfast.runtime.ci.ci_job import CIJob, JobOutcome
-from holdfast.runtime.ci.delivery import Deliveries, command
-from holdfast.runtime.ci.job_captures import JobCaptures
+from holdfast.runtime.ci.delivery import Deliveries, DeliveryTarget, command
+from holdfast.runtime.ci.job_captures import CaptureLimits, JobCaptures
 from holdfast.runtime.ci.job_summary import KeptCapture
 from holdfast.runtime.ci.redaction import Redaction
-from holdfast.runtime.ci.watched_command import CommandWatch, WatchedOutcome
+from holdfast.runtime.ci.watched_command import CommandWatch, TimeLimits, WatchedOutcome
 from holdfast.runtime.guest import layout
 from holdfast.runtime.lifecycle.create import create
 from holdfast.runtime.lifecycle.teardown import finish_removal
@@ -46,9 +45,61 @@ if TYPE_CHECKING:
     from holdfast.runtime.operations.context import Context
     from holdfast.runtime.pulse.pulse import Pulse
 
+WAITED = 75
+"""Exit code of a job that was given up because it waited for input: EX_TEMPFAIL of sysexits.h."""
+TIMED_OUT = 124
+"""Exit code of a job that took too long or made no progress, as of timeout(1)."""
 undoes(OperationKind.CI)(finish_removal)
 
 TAIL_BYTES = 64 << 10
+
+
+@dataclass(frozen=True, slots=True)
+class CIJob:
+    """The command to run, its kind of session, and what happens if it fails.
+
+    Attributes:
+        command: as bash reads it.
+        options: of the session, as for `Holdfast.new`.
+        variables: those the command has; `job_environment.chosen` makes them.
+        redact: patterns of more names whose values are secret.
+        checkout: the folder that goes into the session; None for none.
+        written: files that are written when it is over, which do not go into the session of another job.
+        setup: commands that are run before; one that fails is a failure of the job.
+        captures: limit of captures that the command itself may request.
+        keep: leave the session as it is when the job is over.
+        job: the address of the job, for the failure record.
+    """
+
+    command: str
+    options: Mapping[str, Any] = field(default_factory=dict)
+    variables: Mapping[str, str] = field(default_factory=dict)
+    redact: tuple[str, ...] = ()
+    checkout: Path | None = None
+    written: tuple[Path, ...] = ()
+    setup: tuple[str, ...] = ()
+    patience: TimeLimits = field(default_factory=TimeLimits)
+    limits: CaptureLimits = field(default_factory=CaptureLimits)
+    destination: DeliveryTarget = field(default_factory=DeliveryTarget)
+    captures: int = 5
+    keep: bool = False
+    job: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class JobOutcome:
+    """The outcome of a job.
+
+    `session` is its name if it was left. `not_kept` says why there is no live snapshot of a failed job.
+    """
+
+    exit_code: int
+    seconds: float
+    failure: Failure | None = None
+    kept: tuple[KeptCapture, ...] = ()
+    not_kept: str = ""
+    notes: tuple[str, ...] = ()
+    session: str | None = None
 
 
 class JobRun:
@@ -114,7 +165,7 @@ class JobRun:
                 self._context.doing("copying the checkout into the session")
                 container = str(session.row.container_id)
                 staging = self._context.home.staging
-                copy_checkout.put(self._context.engine, container, taken, owner, staging)
+                checkout.put(self._context.engine, container, taken, owner, staging)
                 self._notes += taken.notes
                 self._revision = taken.revision
                 self._context.idle()
@@ -224,13 +275,13 @@ class JobRun:
     def _keep(self, session: Session, found: Failure) -> tuple[tuple[KeptCapture, ...], str]:
         """Capture the session and deliver it; return the results, and why less was kept than wanted."""
         self._note("capturing the session as it is")
-        frozen = capture_job.freeze(session, found, self._job.limits)
-        why = self.redaction.text(frozen.why)
+        captured = job_captures.capture_failure(session, found, self._job.limits)
+        why = self.redaction.text(captured.why)
         if why:
             self._note(f"not captured alive: {why}")
-        if frozen.snapshot is None:
+        if captured.snapshot is None:
             return (), why
-        snapshot, stood = frozen.snapshot, frozen.snapshot.row.details.frozen_seconds
+        snapshot, stood = captured.snapshot, captured.snapshot.row.details.frozen_seconds
         self._note(f"captured: {snapshot.size / 1e6:.3g} MB, the session was frozen for {stood:.2f} s")
         try:
             kept = self._deliveries.deliver(
@@ -259,9 +310,7 @@ class JobRun:
 
     def _owner(self, session: Session) -> tuple[int, int]:
         engine, container = self._context.engine, str(session.row.container_id)
-        return copy_checkout.identity(
-            engine.files.read(container, "/etc/passwd"), self._job.options.get("user")
-        )
+        return checkout.identity(engine.files.read(container, "/etc/passwd"), self._job.options.get("user"))
 
     def _output(self, data: bytes) -> None:
         self._tail.feed(data)

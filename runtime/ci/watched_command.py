@@ -1,7 +1,13 @@
-"""Runs a command in a session and watches it until it ends or is given up. A thin driver around `watchdog`.
+"""A command of a job: run in a session, and watched until it ends or is given up.
 
-A second thread follows the command and passes its output on; this one watches clocks, so that a silent
-command is given up in time. A command that is given up keeps running: the caller decides what happens to it.
+`HangDetector` and `Watchdog` decide whether it makes progress, and when to give it up; they are pure, and get
+samples and times. A job that hangs uses no CPU and moves no bytes. One that polls for something that never
+comes wakes up now and then, which is little enough not to count. One that computes forever looks like one
+that works; it is ended by the time limit.
+
+`CommandWatch` drives them. A second thread follows the command and passes its output on; this one watches
+clocks, so that a silent command is given up in time. A command that is given up keeps running: the caller
+decides what happens to it.
 """
 
 from __future__ import annotations
@@ -13,11 +19,9 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from holdfast.errors import HoldfastError
-from holdfast.runtime.ci.hang_detector import Counters
-from holdfast.runtime.ci.watchdog import Given, TimeLimits, Vigil
 from holdfast.runtime.guest.pulse.state import State
 
 if TYPE_CHECKING:
@@ -25,9 +29,116 @@ if TYPE_CHECKING:
     from holdfast.runtime.guest_rpc.results import ExecResult
     from holdfast.runtime.operations.context import Context
 
+IDLE_CPU = 0.03
+"""Of one processor: below this share nothing is computed."""
+IDLE_BYTES = 4096
+"""Bytes of network per second below which nothing is moved."""
+NOISE_CPU, NOISE_BYTES = 0.05, 16 << 10
+"""CPU time is counted in ticks of 10 ms, per process; a sample itself uses the network as well."""
+LOOKS = 8
+"""Samples within the time after which a standstill is a hang."""
+GivenUp = Literal["timeout", "waiting", "standstill"]
+"""The reason to give up a command: its time is over, it waits for input, it makes no progress."""
+Due = Literal["timeout", "confirm", "look"]
 INTERRUPT_SECONDS = 5.0
 """Seconds a command may take to obey Ctrl-C before its output is abandoned."""
 LEAVE_SECONDS = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class Counters:
+    """Counters at one time, in seconds and bytes; all of them only grow."""
+
+    at: float
+    output: int
+    cpu: float
+    moved: int
+
+
+class HangDetector:
+    """The time since when there has been no progress."""
+
+    def __init__(self, at: float, after: float) -> None:
+        """Start at a time; after `after` seconds a standstill is a hang, 0 never."""
+        self.after = after
+        self._since = at
+        self._base: Counters | None = None
+
+    @property
+    def every(self) -> float:
+        """Seconds between two samples."""
+        return max(0.25, min(30.0, self.after / LOOKS))
+
+    def take(self, look: Counters) -> float:
+        """Process a sample; return for how many seconds there has been no progress."""
+        base = self._base
+        spent = look.at - self._since
+        if base is None:
+            self._base = look
+        elif (
+            look.output != base.output
+            or look.cpu - base.cpu > NOISE_CPU + IDLE_CPU * spent
+            or look.moved - base.moved > NOISE_BYTES + IDLE_BYTES * spent
+        ):
+            self._base, self._since = look, look.at
+        return look.at - self._since
+
+    def hangs(self, stood: float) -> bool:
+        """Return whether that is long enough for a hang."""
+        return self.after > 0 and stood >= self.after
+
+
+@dataclass(frozen=True, slots=True)
+class TimeLimits:
+    """The time limits of a job, in seconds; None is unlimited.
+
+    `standstill` is the time without any progress after which it hangs, 0 never; `answer` is how long it may
+    wait for input that no one will give.
+    """
+
+    total: float | None = None
+    standstill: float = 600.0
+    answer: float = 2.0
+
+
+class Watchdog:
+    """The next checks while a command runs."""
+
+    def __init__(self, at: float, began: float, patience: TimeLimits) -> None:
+        """Start to watch; `began` is when the time of the whole job began."""
+        self._patience = patience
+        self._ends = None if patience.total is None else began + patience.total
+        self._detector = HangDetector(at, patience.standstill)
+        self._look_at = at + self._detector.every if patience.standstill > 0 else None
+        self.asked: State | None = None
+        """The wait that was last reported."""
+        self._confirm_at: float | None = None
+
+    def waits(self, state: State, at: float) -> None:
+        """Note a report that it waits for input."""
+        self.asked, self._confirm_at = state, at + self._patience.answer
+
+    def continues(self) -> None:
+        """Note that a check found it no longer waiting."""
+        self._confirm_at = None
+
+    def next(self) -> float | None:
+        """Return when something is due; None if nothing ever is."""
+        times = [time for time in (self._ends, self._look_at, self._confirm_at) if time is not None]
+        return min(times, default=None)
+
+    def due(self, at: float) -> Due | None:
+        """Return what is due now."""
+        if self._confirm_at is not None and at >= self._confirm_at:
+            return "confirm"
+        if self._ends is not None and at >= self._ends:
+            return "timeout"
+        return "look" if self._look_at is not None and at >= self._look_at else None
+
+    def looked(self, look: Counters | None, at: float) -> bool:
+        """Process a sample, or the lack of one at this time; return whether the job hangs."""
+        self._look_at = at + self._detector.every
+        return look is not None and self._detector.hangs(self._detector.take(look))
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +146,7 @@ class WatchedOutcome:
     """The outcome of a command: its `result`, or why it was `given` up and what it waits for."""
 
     result: ExecResult | None
-    given: Given | None = None
+    given: GivenUp | None = None
     asked: State | None = None
 
 
@@ -59,11 +170,11 @@ class CommandWatch:
         """
         follower = threading.Thread(target=self._follow, args=(command,), name="holdfast-ci", daemon=True)
         self._follower = follower
-        vigil = Vigil(time.monotonic(), began, patience)
+        watchdog = Watchdog(time.monotonic(), began, patience)
         follower.start()
         try:
             while True:
-                found = self._await(vigil)
+                found = self._await(watchdog)
                 if found is not None:
                     return found
         except KeyboardInterrupt:
@@ -77,44 +188,44 @@ class CommandWatch:
         if self._follower is not None:
             self._follower.join(LEAVE_SECONDS)
 
-    def _await(self, vigil: Vigil) -> WatchedOutcome | None:
-        ends = vigil.next()
+    def _await(self, watchdog: Watchdog) -> WatchedOutcome | None:
+        ends = watchdog.next()
         try:
             heard = self._heard.get(timeout=None if ends is None else max(0.0, ends - time.monotonic()))
         except queue.Empty:
-            return self._due(vigil)
+            return self._due(watchdog)
         if isinstance(heard, BaseException):
             raise heard
         if isinstance(heard, State):
-            vigil.waits(heard, time.monotonic())
+            watchdog.waits(heard, time.monotonic())
             return None
         return WatchedOutcome(heard)
 
-    def _due(self, vigil: Vigil) -> WatchedOutcome | None:
-        match vigil.due(time.monotonic()):
+    def _due(self, watchdog: Watchdog) -> WatchedOutcome | None:
+        match watchdog.due(time.monotonic()):
             case "timeout":
                 return WatchedOutcome(None, "timeout")
             case "confirm":
-                return self._confirm(vigil)
+                return self._confirm(watchdog)
             case "look":
                 look: Counters | None = None
                 with suppress(HoldfastError):
                     look = self._look()
-                if vigil.looked(look, time.monotonic()) and self._heard.empty():
+                if watchdog.looked(look, time.monotonic()) and self._heard.empty():
                     return WatchedOutcome(None, "standstill")
         return None
 
-    def _confirm(self, vigil: Vigil) -> WatchedOutcome | None:
+    def _confirm(self, watchdog: Watchdog) -> WatchedOutcome | None:
         """Check whether it still waits. A session that cannot be asked now, in a capture, is asked again."""
         try:
             state = self._session.shell().observed
         except HoldfastError:
-            if vigil.asked is not None:
-                vigil.waits(vigil.asked, time.monotonic())
+            if watchdog.asked is not None:
+                watchdog.waits(watchdog.asked, time.monotonic())
             return None
         if state is not None and state.waits and self._heard.empty():
             return WatchedOutcome(None, "waiting", state)
-        vigil.continues()
+        watchdog.continues()
         return None
 
     def _look(self) -> Counters:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from holdfast.runtime.api.controller import Holdfast
     from holdfast.runtime.api.snapshot import Snapshot
-    from holdfast.runtime.ci.ci_job import CIJob, JobOutcome
+    from holdfast.runtime.ci.run_job import CIJob, JobOutcome
     from holdfast.runtime.flaky.repeat import Series
     from holdfast.runtime.flaky.spread import Run, Spread
 
@@ -101,10 +101,10 @@ def run(
     """
     from holdfast.runtime.ci import failure_record as record
     from holdfast.runtime.ci import job_environment
-    from holdfast.runtime.ci.capture_job import CaptureLimits
-    from holdfast.runtime.ci.ci_job import CIJob
     from holdfast.runtime.ci.delivery import DeliveryTarget
-    from holdfast.runtime.ci.watchdog import TimeLimits
+    from holdfast.runtime.ci.job_captures import CaptureLimits
+    from holdfast.runtime.ci.run_job import CIJob
+    from holdfast.runtime.ci.watched_command import TimeLimits
     from holdfast.runtime.scrubbing import rules_file
     from holdfast.runtime.store import policy
 

@@ -35,7 +35,7 @@ from holdfast.runtime.cli.transfer_verbs import (
     given,
     opening_passphrase,
 )
-from holdfast.runtime.restore.compat.choose_rung import best, check, choose_rung
+from holdfast.runtime.restore.compat.snapshot_ladder import best, check, choose_rung
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -247,9 +247,9 @@ def _came_back(done: Thawed) -> list[str]:
         return [f"{done.session.name} continues from {done.snapshot.name}; {seen}"]
     kept = f"{done.session.name} has the files of {done.snapshot.name}"
     if done.rung == "commands":
-        from holdfast.runtime.restore.compat import command_script
+        from holdfast.runtime.restore.compat import command_history
 
-        kept += f", and {len(done.commands)} recorded commands in {command_script.PATH}"
+        kept += f", and {len(done.commands)} recorded commands in {command_history.PATH}"
     lines = [kept]
     if done.snapshot.kind == "live":
         lines += [f"not live: {reason}" for reason in done.reasons]

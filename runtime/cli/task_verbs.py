@@ -276,15 +276,15 @@ def block(
     json: bool = JSON,
 ) -> None:
     """Record the obstacle that blocks the work, and show the report for the person who can remove it."""
-    from holdfast.runtime.task import block_report
+    from holdfast.runtime.task import handoff
 
     opened = controller().session(session)
     found = opened.task.block(why, needs, step=at, entry=entry, tried=tried, suspend=suspend)
     if wants_json(json):
-        printing.emit({**_summary(found), "resume": block_report.resume_command(opened.name)})
+        printing.emit({**_summary(found), "resume": handoff.resume_command(opened.name)})
         return
     printing.say(_line(found))
-    for line in block_report.block_report(opened.name, found):
+    for line in handoff.block_report(opened.name, found):
         printing.say(line)
 
 

@@ -14,7 +14,7 @@ from holdfast.runtime.cli import printing
 from holdfast.runtime.cli.arguments import ALLOW, DENY, JSON, NETWORK, SNAPSHOT_REF
 from holdfast.runtime.cli.caller import EarlyOptions, controller, wants_json
 from holdfast.runtime.cli.grammar import argument, examples, option
-from holdfast.runtime.transfer import bundle_trust
+from holdfast.runtime.transfer import transfer_options
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -166,7 +166,7 @@ def notes(done: Exported | Pushed, *, encrypted: bool) -> None:
     if done.warnings and not encrypted:
         printing.note("anyone who gets it can read them; encrypt with --encrypt-to KEY or --passphrase")
     if done.new_key:
-        printing.note(bundle_trust.made(done.signed_by))
+        printing.note(transfer_options.made_key(done.signed_by))
 
 
 def about(done: Exported | Pushed) -> dict[str, Any]:

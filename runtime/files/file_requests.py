@@ -34,9 +34,9 @@ class FileRequests:
     What is made belongs to that user, or to an `owner`.
     """
 
-    def __init__(self, line: SessionChannel, user: str | None = None, owner: str | None = None) -> None:
-        self._line = line
-        self._client = line.client()
+    def __init__(self, channel: SessionChannel, user: str | None = None, owner: str | None = None) -> None:
+        self._channel = channel
+        self._client = channel.client()
         named = {"user": user, "owner": owner}
         self._user: dict[str, Any] = {key: name for key, name in named.items() if name is not None}
 
@@ -129,7 +129,7 @@ class FileRequests:
         return self._persistently(lambda: self._client.request(op, payload=payload, **given))
 
     def _persistently(self, attempt: Callable[[], T]) -> T:
-        reconnection = self._line.reconnection()
+        reconnection = self._channel.reconnection()
         reconnection.again = lambda: None  # what a rewind undid can be asked for again
-        with self._line.explained():
+        with self._channel.explained():
             return reconnection.run(attempt)

@@ -46,7 +46,7 @@ class FileWatch:
 
     def __init__(
         self,
-        line: SessionChannel,
+        channel: SessionChannel,
         path: str,
         *,
         recursive: bool = False,
@@ -63,7 +63,7 @@ class FileWatch:
         """
         self._most, self._share = most, share
         self._patience = patience or Patience()
-        self._line = line
+        self._channel = channel
         self._args: dict[str, Any] = {"recursive": recursive, **({} if user is None else {"user": user})}
         self._asked = path
         self._until = None if timeout is None else time.monotonic() + timeout
@@ -132,16 +132,16 @@ class FileWatch:
         self.close()
 
     def _connect(self) -> None:
-        reconnection = self._line.reconnection()
+        reconnection = self._channel.reconnection()
         reconnection.again = lambda: None  # after a rewind the difference is what it undid
-        with self._line.explained():
+        with self._channel.explained():
             reconnection.run(self._open)
 
     def _open(self) -> None:
         """Make a connection, and take in what the session reports first."""
         if self._connection is not None:
             self._connection.close()
-        self._connection = self._line.client().open("file_watch", asked(path=self._asked), **self._args)
+        self._connection = self._channel.client().open("file_watch", asked(path=self._asked), **self._args)
         self._patience.hold(self._connection)
         self._report, ends = FileTree(self._most), time.monotonic() + guest_client.WHOLE_SECONDS
         while self._report is not None and not self.ended:

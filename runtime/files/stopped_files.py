@@ -16,10 +16,10 @@ from typing import IO, TYPE_CHECKING, cast
 from holdfast.base.bounded_tar import BoundedTar
 from holdfast.engine.joined import Joined
 from holdfast.errors import EngineError, InvalidArgument, ProtocolError, SessionFileNotFound
-from holdfast.runtime.files import tar_times
+from holdfast.runtime.files import tar_streams
 from holdfast.runtime.files.copied import Copied
 from holdfast.runtime.files.session_file import SessionFile
-from holdfast.runtime.files.unpack_tree import UnpackTree, reached
+from holdfast.runtime.files.tar_trees import UnpackTree, reached
 from holdfast.runtime.guest import layout
 
 if TYPE_CHECKING:
@@ -132,7 +132,9 @@ class _Unpacking(UnpackTree):
                 source = reached(root, tuple(where), stack).open_file(known)
                 stack.callback(os.close, source)
                 folder = reached(root, tuple(above), stack)
-                with folder.new_file(name, member.mode & 0o777, tar_times.mtime_ns(member)) as descriptor:
+                with folder.new_file(
+                    name, member.mode & 0o777, tar_streams.modified_ns(member)
+                ) as descriptor:
                     size = os.fstat(source).st_size
                     while (at := os.lseek(descriptor, 0, os.SEEK_CUR)) < size:
                         os.sendfile(descriptor, source, at, size - at)

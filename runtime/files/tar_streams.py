@@ -1,7 +1,7 @@
 """Files of a session as a tar stream, in both directions.
 
-Links, owners and modes travel as tar has them; owners are not restored. A member whose name leads out of the
-folder is refused, a hard link and a device are left out.
+Links, owners, modes and times travel as tar has them, times to the nanosecond as pax(1) has them; owners are
+not restored. A member whose name leads out of the folder is refused, a hard link and a device are left out.
 """
 
 from __future__ import annotations
@@ -11,18 +11,46 @@ import json
 import tarfile
 from collections.abc import Iterator
 from dataclasses import replace
+from decimal import Decimal, InvalidOperation
 from typing import IO, cast
 
 from holdfast.base.bounded_tar import BoundedTar, PlainStream
 from holdfast.errors import InvalidArgument
-from holdfast.runtime.files import tar_times
 from holdfast.runtime.files.copied import MOST_NAMED, Copied
 from holdfast.runtime.files.file_requests import PART, FileRequests
 from holdfast.runtime.files.session_file import SessionFile
 
+SECOND = 10**9
+_RANGE = range(-(2**62), 2**63)
+"""Nanoseconds since 1970 that a file can have."""
 ACCOUNT = b"H"
 """The type of a last member, in which the counts are, and what was left out. Readers other than ours never
 get one."""
+
+
+def stamp(member: tarfile.TarInfo, mtime_ns: int) -> None:
+    """Give a member its time."""
+    member.mtime = mtime_ns // SECOND
+    if part := mtime_ns % SECOND:
+        whole, part = (
+            (mtime_ns // SECOND, part) if mtime_ns >= 0 else (-mtime_ns // SECOND, -mtime_ns % SECOND)
+        )
+        sign = "-" if mtime_ns < 0 else ""
+        member.pax_headers = {"mtime": f"{sign}{whole}.{part:09d}"}
+
+
+def modified_ns(member: tarfile.TarInfo) -> int:
+    """Return the time of a member, which may say anything: 0 if that is no time."""
+    try:
+        found = (
+            Decimal(member.pax_headers["mtime"]) if "mtime" in member.pax_headers else Decimal(member.mtime)
+        )
+    except InvalidOperation:
+        return 0
+    if not found.is_finite() or abs(found) > 2**34:
+        return 0
+    nanoseconds = int(found * SECOND)
+    return nanoseconds if nanoseconds in _RANGE else 0
 
 
 def write(
@@ -66,7 +94,7 @@ def _add(
 ) -> None:
     member = tarfile.TarInfo(name)
     member.mode, member.uid, member.gid = found.mode & 0o777, found.uid, found.gid
-    tar_times.stamp(member, found.mtime_ns)
+    stamp(member, found.mtime_ns)
     if found.kind == "file":
         member.size = found.size
         tar.addfile(member, io.BufferedReader(_SessionContent(requests, path, found, made), PART))
@@ -176,7 +204,7 @@ def _unpack(
         file = tar.content(member)
         assert file is not None
         requests.write(
-            place, _parts(file, made, plain), mode=member.mode & 0o777, mtime_ns=tar_times.mtime_ns(member)
+            place, _parts(file, made, plain), mode=member.mode & 0o777, mtime_ns=modified_ns(member)
         )
         made.files += 1
     elif member.issym():

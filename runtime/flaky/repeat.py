@@ -313,12 +313,12 @@ def _memory(context: Context, snapshot: SnapshotRow) -> int:
 class _Patient(ShellCall):
     """A command that keeps running when its caller's time limit has passed, to be inspected as it hangs."""
 
-    def __init__(self, line: SessionChannel, command: str, patience: float | None) -> None:
+    def __init__(self, channel: SessionChannel, command: str, patience: float | None) -> None:
         limit = Patience(patience)
         limit.begin()  # now, and not when it has begun
         super().__init__(
-            line.client(),
-            line.reconnection(),
+            channel.client(),
+            channel.reconnection(),
             command,
             shell=layout.MAIN,
             timeout=None,
@@ -329,7 +329,7 @@ class _Patient(ShellCall):
 
 def _run_once(
     row: SessionRow,
-    line: SessionChannel,
+    channel: SessionChannel,
     number: int,
     command: str,
     limit: float | None,
@@ -339,7 +339,7 @@ def _run_once(
 
     Args:
         row: the copy.
-        line: how it is reached.
+        channel: how it is reached.
         number: of the run.
         command: text for its shell.
         limit: seconds after which it has not ended; None for as long as it takes.
@@ -352,8 +352,8 @@ def _run_once(
     apart = False
     try:
         try:
-            with line.explained():
-                result = _Patient(line, command, limit).run()
+            with channel.explained():
+                result = _Patient(channel, command, limit).run()
         except SessionBusy:
             # The captured command still runs in the shell: run this one beside it.
             apart = True

@@ -28,7 +28,7 @@ from holdfast.runtime.moving.move_wire import Refused, SessionThere, WireBroken
 from holdfast.runtime.moving.receiver_channel import ReceiverAddress, ReceiverChannel, ReceiverDestination
 from holdfast.runtime.moving.travelling_identity import travelling_options
 from holdfast.runtime.operations.operation import carry_out, undoes
-from holdfast.runtime.restore import restore_service
+from holdfast.runtime.restore import resume_session
 from holdfast.runtime.sessions import health, session_identity
 from holdfast.runtime.storage import snapshot_storage
 from holdfast.runtime.store.rows import OperationKind
@@ -113,7 +113,7 @@ def undo_move(context: Context, operation: OperationRow) -> OperationState:
         session_identity.clear_mark(context, session)
         if session.state == "suspended" and operation.details.suspends:
             with suppress(HoldfastError):  # it stays suspended then, and `resume` says why
-                restore_service.resume(context, session)
+                resume_session.resume(context, session)
     for snapshot_id in operation.details.snapshot_ids:
         found = context.store.find_snapshot(snapshot_id)
         if found is not None:

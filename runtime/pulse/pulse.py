@@ -22,8 +22,17 @@ from holdfast.runtime.guest_rpc.guest_value import (
     only,
     shown,
 )
-from holdfast.runtime.pulse.facts import Descriptor, Label, Name, OpenFile, Process, Socket, Terminal, Text
-from holdfast.runtime.pulse.kernel_facts import Kernel
+from holdfast.runtime.pulse.facts import (
+    Descriptor,
+    Kernel,
+    Label,
+    Name,
+    OpenFile,
+    Process,
+    Socket,
+    Terminal,
+    Text,
+)
 from holdfast.runtime.pulse.limits import Disk, Limits, Lineage, Memory
 
 NOTHING: Any = Field(default_factory=dict)
@@ -49,12 +58,12 @@ class AskedFile:
 
     path: str
     exists: bool
-    kind: str | None
-    size: int | None
-    modified: float | None
-    mode: int | None
-    uid: int | None
-    opened: tuple[OpenFile, ...]
+    kind: str | None = None
+    size: int | None = None
+    modified: float | None = None
+    mode: int | None = None
+    uid: int | None = None
+    opened: tuple[OpenFile, ...] = ()
 
     def as_dict(self) -> dict[str, Any]:
         """Return the file in its JSON form."""
@@ -75,11 +84,9 @@ class _AskedFile(GuestValue):
     status: _Status | None = None
 
     def used(self, opened: tuple[OpenFile, ...]) -> AskedFile:
-        if (status := self.status) is None:
-            return AskedFile(self.path, False, None, None, None, None, None, opened)
-        return AskedFile(
-            self.path, True, status.kind, status.size, status.modified, status.mode, status.uid, opened
-        )
+        if self.status is None:
+            return AskedFile(self.path, exists=False, opened=opened)
+        return AskedFile(self.path, exists=True, opened=opened, **dict(self.status))
 
 
 class _Processes(GuestValue):

@@ -6,8 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from holdfast.base.text import seconds, size
 from holdfast.runtime.guest.layout import STATE_DIR
-from holdfast.runtime.pulse.facts import OpenFile, Origin, Process, Socket, Terminal
-from holdfast.runtime.pulse.kernel_facts import Kernel, Variable
+from holdfast.runtime.pulse.facts import Kernel, OpenFile, Origin, Process, Socket, Terminal, Variable
 from holdfast.runtime.pulse.limits import Disk, Limits
 from holdfast.runtime.pulse.pulse import Pulse
 

@@ -24,7 +24,7 @@ from queue import SimpleQueue
 from typing import Any
 
 from holdfast.base import host_environment
-from holdfast.runtime.attachment import local as local_terminal
+from holdfast.runtime.attachment import own_terminal as local_terminal
 from holdfast.runtime.remote import relay_frames
 from holdfast.runtime.remote.relay_frames import (
     ALIVE,

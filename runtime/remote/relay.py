@@ -17,10 +17,10 @@ from holdfast.base.text import plain
 from holdfast.engine import exec_stream
 from holdfast.engine.exec_stream import ExecStream
 from holdfast.errors import EngineUnavailable
-from holdfast.runtime.attachment import local as local_terminal
+from holdfast.runtime.attachment import own_terminal as local_terminal
 from holdfast.runtime.remote import relay_frames
 from holdfast.runtime.remote.relay_frames import frame, frames
-from holdfast.runtime.terminal.resets import BELOW, LEAVE
+from holdfast.runtime.terminal.safe_output import BELOW, LEAVE
 
 IMPATIENCE = 3
 """How many signals it takes to end this side, whatever the other does."""

@@ -1,35 +1,42 @@
-"""The restore of a snapshot into new sessions, or the resumption of a suspended one, as one operation.
+"""The restore of a snapshot into new sessions, or under the captured session's own id, as one operation.
 
 Everything it makes carries the operation's id, so that `recovery` can undo it; the steps are in
-`restore_session`.
+`restore_session`. A session is recovered under its own id if its machine is lost or it was removed here.
+Whether another machine still runs it cannot be known here; the first contact with it shows that
+(`runtime/sessions/session_identity.py`).
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 from holdfast.base import ids
-from holdfast.errors import RestoreFailed, SessionError, SnapshotDamaged
+from holdfast.errors import SessionExists, SnapshotDamaged
 from holdfast.runtime.journal import host_events
 from holdfast.runtime.lifecycle import provision
 from holdfast.runtime.lifecycle.take_back import take_back_containers
 from holdfast.runtime.operations.context import Context
 from holdfast.runtime.operations.operation import carry_out, undoes
 from holdfast.runtime.restore.restore_session import Restoring
-from holdfast.runtime.restore.start_again import start_again
-from holdfast.runtime.sessions import health, session_identity
-from holdfast.runtime.sessions.session_lock import turn
+from holdfast.runtime.sessions import session_identity
 from holdfast.runtime.sessions.tenures import Tenures
 from holdfast.runtime.storage import snapshot_lock
 from holdfast.runtime.store import lifetime
+from holdfast.runtime.store.lifetime import Lifetime
 from holdfast.runtime.store.row_details import OperationDetails, SessionDetails
 from holdfast.runtime.store.rows import OperationKind, SessionRow, SnapshotRow
+from holdfast.snapshots import manifest as manifests
 from holdfast.snapshots.fitness import Name
 
-undoes(OperationKind.RESTORE, OperationKind.RESUME)(take_back_containers)
+if TYPE_CHECKING:
+    from holdfast.runtime.operations.context import Context
+    from holdfast.runtime.store.rows import SessionRow, SnapshotRow
+    from holdfast.snapshots.fitness import Name
+
+undoes(OperationKind.RESTORE)(take_back_containers)
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,53 +108,6 @@ def restore(
     return made
 
 
-def resume(context: Context, session: SessionRow, *, here: bool = False) -> SessionRow:
-    """Resume a suspended session under its name and id, or start a dead one again on its files.
-
-    `here`: even if a move was cut short that may have brought it to another machine.
-    """
-    with turn(context, session, "resume", usable=False) as session:
-        if here:
-            if session.details.moving is not None:  # if it runs there as well, that will be noticed
-                session_identity.begin_tenure(context.store, session.id, ids.new_id())
-            session_identity.clear_mark(context, session)
-        else:
-            session_identity.refuse_while_moving(session, "resume")
-        if session.state in ("running", "dead") and health.ended(context, session) is not None:
-            return start_again(context, session)
-        if session.state == "dead":
-            health.check_usable(context, session)
-        if session.state != "suspended" or session.parent_snapshot_id is None:
-            raise SessionError(f"cannot resume session {session.name}: it is not suspended")
-        snapshot = context.store.snapshot(session.parent_snapshot_id)
-        with (
-            snapshot_lock.used(context, snapshot),
-            carry_out(context, OperationKind.RESUME, session_id=session.id) as operation,
-        ):
-            restoring = Restoring(context, snapshot)
-            try:
-                (resumed,) = restoring.bring_up([_next_generation(session, restoring)], operation)
-            except RestoreFailed as error:
-                error.hint = (
-                    f"{error.hint}; the session stays suspended; "
-                    f"`holdfast restore {snapshot.name} --as files` makes one of its files"
-                ).removeprefix("; ")
-                raise
-    with host_events.at_once(context):
-        resumed.note(context)
-        host_events.note(context, session.id, "resumed")
-    resumed.report(context)
-    if lifetime.DETAIL not in session.details and "sandbox" not in session.details:
-        return resumed.row
-    now = time.time()
-    lifetime.change(context.store, session.id, lambda kept: kept.resumed(now))
-    return context.store.session(session.id)
-
-
-def _next_generation(session: SessionRow, restoring: Restoring) -> SessionRow:
-    return replace(session, generation=max(session.generation, restoring.kept.generation) + 1)
-
-
 def _name(chosen: str | None, number: int, count: int) -> str | None:
     if chosen is None or count == 1:
         return chosen
@@ -166,20 +126,101 @@ def _add(
     known = (details or SessionDetails()).plus(task=restoring.snapshot.details.task)
     if identity is not None:
         columns = {
-            "name": name or restoring.kept.session_name,
-            "image": restoring.kept.image,
+            "name": name or restoring.manifest.session_name,
+            "image": restoring.manifest.image,
             "options": options,
             "parent_snapshot_id": restoring.snapshot.id,
-            "generation": restoring.kept.generation + 1,
+            "generation": restoring.manifest.generation + 1,
         }
         return session_identity.take_over(context.store, session_id, identity.chain, columns, known)
     return provision.register(
         context.store,
         name,
-        restoring.kept.image,
+        restoring.manifest.image,
         options,
         session_id=session_id,
         parent_snapshot_id=restoring.snapshot.id,
-        generation=restoring.kept.generation + 1,
+        generation=restoring.manifest.generation + 1,
         details=known,
     )
+
+
+def recover(
+    context: Context,
+    snapshot: SnapshotRow,
+    name: str | None,
+    rung: Name | None = None,
+    network: str | None = None,
+    allow: Sequence[str] = (),
+    deny: Sequence[str] = (),
+) -> SessionRow:
+    """Have the session that a snapshot was taken of continue from it; the options are those of a restore.
+
+    What this home remembers of it applies again: its labels, its policy, and what its clients said of it. Its
+    life begins again.
+
+    Raises:
+        SessionExists: it is here, or another home of this engine has it, or the name is taken, or two
+            machines have continued it.
+        HoldfastError: as a restore does.
+    """
+    manifest = manifests.read(context.home.snapshots / snapshot.id)
+    before = context.store.find_session(manifest.session, removed=True)
+    if before is not None and before.state != "removed":
+        raise SessionExists(
+            f"cannot restore {snapshot.name} under its own id: session {before.name} ({before.id}) is here",
+            hint=f"`holdfast rewind {before.name} {snapshot.name}` takes it back to there; a restore without "
+            "--keep-id makes a copy",
+        )
+    containers = context.engine.containers(holdfast_session=manifest.session).values()
+    if any(found.get("holdfast.home") != context.home.digest for found in containers):
+        raise SessionExists(
+            f"cannot restore {snapshot.name} under its own id: another home of this engine has session "
+            f"{manifest.session_name} ({manifest.session})",
+            hint="remove it there; a restore without --keep-id makes a copy",
+        )
+    chain = _chain(context, before, snapshot)
+    known = before.details if before is not None else SessionDetails()
+    remembered = ("labels", "policy", "sandbox", "agent")
+    details = SessionDetails({key: known[key] for key in remembered if key in known})
+    if lifetime.DETAIL in known or "sandbox" in known:
+        details = details.plus(lifetime=Lifetime.of(known).begun_again(time.time()).as_dict())
+    if known.moved_to:
+        context.progress(
+            f"session {manifest.session} had moved to {known.moved_to}: "
+            "if it runs there, two machines have it"
+        )
+    claim = Claim(manifest.session, chain, ids.new_id())
+    made = restore(
+        context,
+        snapshot,
+        name or manifest.session_name,
+        1,
+        rung,
+        network,
+        allow,
+        deny,
+        details,
+        identity=claim,
+    )
+    return made[0]
+
+
+def _chain(context: Context, before: SessionRow | None, snapshot: SnapshotRow) -> Tenures:
+    """Return the longer one of two chains: that of this home, and that of the snapshot."""
+    store = context.store
+    mine = Tenures.parse(before.details.tenures) if before is not None else Tenures()
+    theirs = session_identity.travelling(store, snapshot)
+    parted = bool(mine.chain and theirs.chain) and mine.relation(theirs) == "parted"
+    if parted and before is not None and before.details.moved_to:
+        raise SessionExists(
+            f"cannot restore {snapshot.name} under its own id: what was here of that session has continued "
+            "elsewhere than what is in the snapshot",
+            hint="a restore without --keep-id makes a copy",
+        )
+    if mine.chain and not parted and (not theirs.chain or mine.relation(theirs) != "later"):
+        return mine
+    chain = theirs if theirs.chain else Tenures.begun(snapshot.created_at.timestamp(), "")
+    if before is not None and not mine.chain:
+        store.keep_details(before.id, tenures=chain.kept())
+    return chain

@@ -19,20 +19,21 @@ from holdfast.base import ids
 from holdfast.base.interrupts import held
 from holdfast.base.quantities import size_text
 from holdfast.base.text import size
+from holdfast.base.value_classes import dataclass
 from holdfast.errors import InvalidArgument, RestoreFailed, SnapshotDamaged, StoreError
 from holdfast.runtime.egress import network_changes
 from holdfast.runtime.egress.close_network import Closing
 from holdfast.runtime.lifecycle import provision
 from holdfast.runtime.operations import step
-from holdfast.runtime.restore.arrived_session import ArrivedSession
-from holdfast.runtime.restore.compat import command_script, snapshot_ladder
+from holdfast.runtime.restore.compat import command_history, snapshot_ladder
 from holdfast.runtime.sessions import identity_messages, init_program
 from holdfast.runtime.sessions.session_options import SessionOptions
 from holdfast.runtime.storage import verify_storage
 from holdfast.runtime.storage.snapshot_storage import image_ref
-from holdfast.runtime.verification import kernel_check
+from holdfast.runtime.verification import kernel_check, verification_result
 from holdfast.runtime.verification.gate import Gate
-from holdfast.snapshots import explain, manifest, raw, raw_cache, service
+from holdfast.snapshots import explain, raw, raw_cache, service
+from holdfast.snapshots import manifest as manifests
 from holdfast.snapshots.fitness import Name
 from holdfast.snapshots.link import CheckpointerFailed, LinkLost, Target
 from holdfast.snapshots.manifest import Manifest, Processes
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
     from holdfast.engine.container_state import ContainerState
     from holdfast.runtime.operations.context import Context
     from holdfast.runtime.store.rows import OperationRow, SessionRow, SnapshotRow
+    from holdfast.runtime.store.store import Store
 
 # Bytes below which loading the memory at once takes no longer than setting up to load it on demand.
 LAZY_FROM = 64 << 20
@@ -53,6 +55,36 @@ CRIU_TASKS = 32
 CHECKING = max(1, (os.cpu_count() or 1) - 1)
 
 _TASK = re.compile(r"\bcore-\d+\.img$")
+
+
+@dataclass(frozen=True, slots=True)
+class ArrivedSession:
+    """A restored session.
+
+    `row` is as it was before until the restore is complete. `hooks` are the failures of hooks, `found` is the
+    comparison with the freeze, if it has its processes.
+    """
+
+    row: SessionRow
+    container: str
+    hooks: list[str]
+    found: Verification | None
+
+    def keep(self, store: Store) -> None:
+        """Store all of it in the details of the session. Raises StoreError."""
+        store.keep_details(self.row.id, hooks=self.hooks)
+        if self.found is not None:
+            store.keep_details(self.row.id, verification=verification_result.stored(self.found))
+
+    def note(self, context: Context) -> None:
+        """Record the comparison in the session's journal."""
+        if self.found is not None:
+            verification_result.note(context, self.row, self.found)
+
+    def report(self, context: Context) -> None:
+        """Report what differs."""
+        if self.found is not None:
+            verification_result.report(context, self.row, self.found)
 
 
 class Restoring:
@@ -75,13 +107,13 @@ class Restoring:
         self._folder = context.home.snapshots / snapshot.id
         verify_storage.refuse(snapshot)
         try:
-            kept = manifest.read(self._folder)
-            if kept.id != snapshot.id:
+            manifest = manifests.read(self._folder)
+            if manifest.id != snapshot.id:
                 raise SnapshotDamaged(
-                    f"cannot use snapshot {snapshot.name}: its manifest is that of {kept.id}"
+                    f"cannot use snapshot {snapshot.name}: its manifest is that of {manifest.id}"
                 )
-            self._chosen = snapshot_ladder.choose(context, snapshot, kept, rung)
-            self.kept: Manifest = self._chosen.kept
+            self._chosen = snapshot_ladder.choose_parts(context, snapshot, manifest, rung)
+            self.manifest: Manifest = self._chosen.manifest
             self._check_image()
         except SnapshotDamaged as error:
             self._mark_damaged(error)
@@ -106,7 +138,7 @@ class Restoring:
         Raises:
             InvalidArgument: they are not valid.
         """
-        chosen = self.kept.options
+        chosen = self.manifest.options
         if network is not None or allow or deny:
             chosen = network_changes.changed(chosen, network=network, allow=allow, deny=deny)
             self._network.check_names(SessionOptions.parse(network=chosen["network"], allow=list(allow)))
@@ -114,7 +146,7 @@ class Restoring:
 
     def _limited(self, chosen: Mapping[str, Any], limits: Mapping[str, Any]) -> dict[str, Any]:
         found = SessionOptions.parse(**{**chosen, **limits})
-        held = self.kept.processes.memory_bytes if self.kept.processes else 0
+        held = self.manifest.processes.memory_bytes if self.manifest.processes else 0
         if found.memory <= held:
             raise InvalidArgument(
                 f"cannot restore {self.snapshot.name} with a memory limit of {size_text(found.memory)}: "
@@ -131,7 +163,7 @@ class Restoring:
         """
         arrived = self.containers(rows, operation)
         store = self.context.store
-        made = {"state": "running", "parent_snapshot_id": self.snapshot.id, "image": self.kept.image}
+        made = {"state": "running", "parent_snapshot_id": self.snapshot.id, "image": self.manifest.image}
         with held(), store.together():
             for each in arrived:
                 each.keep(store)
@@ -156,7 +188,7 @@ class Restoring:
             ThreadPoolExecutor(AT_ONCE + 1, thread_name_prefix="restore") as pool,
         ):
             verified = pool.submit(
-                raw.prepare, self.context.home.root, self._folder, self.kept, threads=CHECKING
+                raw.prepare, self.context.home.root, self._folder, self.manifest, threads=CHECKING
             )
             pending = [pool.submit(step.with_watcher(self._one), row, operation.id, verified) for row in rows]
             try:
@@ -176,26 +208,28 @@ class Restoring:
 
     def _one(self, row: SessionRow, operation: str, verified: Future[None]) -> ArrivedSession:
         home, engine = self.context.home, self.context.engine
-        processes = self.kept.processes
+        processes = self.manifest.processes
         folder = provision.prepare_run_dir(self.context, row, self._place)
         command = ["start"]
         if processes is not None:
             command = ["await", str(processes.root_pid)]
         most = int(row.options["pids"])
         roomy = self._roomy(most)
-        started = replace(row, image=self.kept.image, options={**row.options, "pids": roomy})
+        started = replace(row, image=self.manifest.image, options={**row.options, "pids": roomy})
         init = init_program.obtain(engine, home, self.context.progress)
         self.context.doing(f"creating the container of {row.name}")
         container = provision.create_container(
-            engine, home, started, operation, init, command, self.kept, self._place
+            engine, home, started, operation, init, command, self.manifest, self._place
         )
         if processes is not None:
             became = replace(row, container_id=container)
             identity_messages.wake(folder, became, processes.token, "restored", self.snapshot.id)
         if self._chosen.script is not None:
-            engine.files.write(container, command_script.PATH, self._chosen.script.encode("utf-8", "replace"))
+            engine.files.write(
+                container, command_history.PATH, self._chosen.script.encode("utf-8", "replace")
+            )
         provision.start(engine, container)
-        if self.kept.has_apart:
+        if self.manifest.has_apart:
             verified.result()
             self._make_apart(container)
         options = SessionOptions.parse(**row.options)
@@ -225,7 +259,7 @@ class Restoring:
 
     def _roomy(self, most: int) -> int:
         """Return the limit of processes while they are restored, where CRIU's own would exceed theirs."""
-        tasks = sum(1 for file in self.kept.files if _TASK.search(file.name))
+        tasks = sum(1 for file in self.manifest.files if _TASK.search(file.name))
         return most + CRIU_TASKS if tasks and tasks + CRIU_TASKS > most else most
 
     def _make_apart(self, container: str) -> None:
@@ -292,7 +326,7 @@ class Restoring:
         )
 
     def _check_image(self) -> None:
-        if self.context.engine.images.id(self.kept.image) is None:
+        if self.context.engine.images.id(self.manifest.image) is None:
             raise SnapshotDamaged(
                 f"cannot use snapshot {self.snapshot.name}: its image {image_ref(self.snapshot.id)} is gone",
                 hint=f"it was removed from the engine; `holdfast rmi {self.snapshot.name}` removes the rest",

@@ -16,8 +16,8 @@ MAX_LINE = 2 << 20
 _KIND = re.compile(r"[a-z][a-z0-9_]{0,39}")
 _ACTOR = re.compile(r"[^\x00-\x20\x7f-\x9f]{1,80}")
 _OWN = ("seq", "at", "kind", "actor")
-FIELDS = frozenset({*_OWN, "session", "session_id", "host", "current"})
-"""Fields of every entry, which the details, written by a session, cannot replace."""
+FIELDS = ("seq", "at", "kind", "session", "session_id", "actor", "host", "current")
+"""Fields of every entry, in their order for programs. Details, written by a session, cannot replace them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,14 +47,7 @@ class Entry:
     def as_dict(self) -> dict[str, Any]:
         """Return all fields in one table."""
         return {
-            "seq": self.seq,
-            "at": self.at,
-            "kind": self.kind,
-            "session": self.session,
-            "session_id": self.session_id,
-            "actor": self.actor,
-            "host": self.host,
-            "current": self.current,
+            **{name: getattr(self, name) for name in FIELDS},
             **{key: value for key, value in self.details.items() if key not in FIELDS},
         }
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from sqlalchemy import Column, ColumnElement, Connection, and_, delete, func, insert, or_, select, update
 
+from holdfast.base.value_classes import as_table
 from holdfast.runtime.store import schema
 from holdfast.runtime.store.database import Database
 from holdfast.runtime.store.entry import CheckedLine
@@ -98,17 +99,7 @@ class Entries:
             for entry in found:
                 if entry.seq > last:
                     last = entry.seq
-                    rows.append(
-                        {
-                            "session_id": session_id,
-                            "seq": entry.seq,
-                            "host": False,
-                            "at": entry.at,
-                            "kind": entry.kind,
-                            "actor": entry.actor,
-                            "body": entry.body,
-                        }
-                    )
+                    rows.append({"session_id": session_id, "host": False, **as_table(entry)})
             if rows:
                 db.execute(insert(table), rows)
             return len(rows)

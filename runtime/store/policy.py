@@ -13,6 +13,7 @@ from typing import Any
 
 from holdfast.base.quantities import parse_duration, parse_size
 from holdfast.base.text import plain
+from holdfast.base.value_classes import as_table
 from holdfast.errors import InvalidArgument
 from holdfast.runtime.store.row_details import SessionDetails
 
@@ -59,10 +60,8 @@ class Policy:
 
     def as_dict(self) -> dict[str, Any]:
         """Return the differences from the defaults."""
-        found = {field.name: getattr(self, field.name) for field in fields(self)}
-        found["risky"] = list(self.risky)
-        plain_ones = {field.name: field.default for field in fields(self)} | {"risky": []}
-        return {name: value for name, value in found.items() if value != plain_ones[name]}
+        defaults = as_table(Policy())
+        return {name: value for name, value in as_table(self).items() if value != defaults[name]}
 
     @classmethod
     def of(cls, details: SessionDetails) -> Policy:

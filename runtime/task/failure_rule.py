@@ -1,19 +1,26 @@
-"""One rule that recognizes a kind of failure by the output of commands, and the check of a user's own.  Pure.
+"""One rule that recognizes a kind of failure by the output of commands, and a user's own rules, checked.
 
-Expressions are in RE2's syntax: their time only grows with the length of the text, which is the session's.
+They are in `failure-rules.json` in the home, a list as `parse_rules` takes it. Expressions are in RE2's
+syntax: their time only grows with the length of the text, which is the session's.
 """
 
 from __future__ import annotations
 
+import json
+import stat
 from dataclasses import dataclass
 from typing import Any
 
-from holdfast.errors import InvalidArgument
+from holdfast.base.home import Home
+from holdfast.errors import InvalidArgument, StoreError
 from holdfast.runtime.scrubbing.rule import compiled
 from holdfast.runtime.task.task_record import one_line
 
 MOST_RULES = 100
 LONGEST_PATTERN = 2000
+FILE = "failure-rules.json"
+LARGEST = 1 << 20
+"""Bytes of the file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +70,9 @@ def _checked(number: int, given: Any) -> FailureRule:
     known = {"name", "failure_type", "pattern", "focus", "command", "codes", "last"}
     if unknown := sorted(set(given) - known):
         raise _refused(number, f"it has no field '{unknown[0]}'")
-    texts = {key: _text(number, given, key) for key in ("name", "failure_type", "pattern", "focus")}
+    texts: dict[str, Any] = {
+        key: _text(number, given, key) for key in ("name", "failure_type", "pattern", "focus")
+    }
     command, codes, last = given.get("command", ""), given.get("codes", []), given.get("last", False)
     if not isinstance(codes, list) or not all(type(code) is int for code in codes):
         raise _refused(number, "its 'codes' are not a list of numbers")
@@ -71,15 +80,7 @@ def _checked(number: int, given: Any) -> FailureRule:
         raise _refused(number, "its 'command' is not a text, or its 'last' not true or false")
     for key, pattern in (("pattern", texts["pattern"]), ("command", command)):
         _check_pattern(number, key, pattern)
-    return FailureRule(
-        name=texts["name"],
-        failure_type=texts["failure_type"],
-        pattern=texts["pattern"],
-        focus=texts["focus"],
-        command=command,
-        codes=tuple(codes),
-        last=last,
-    )
+    return FailureRule(**texts, command=command, codes=tuple(codes), last=last)
 
 
 def _text(number: int, given: dict[str, Any], key: str) -> str:
@@ -103,3 +104,32 @@ def _check_pattern(number: int, key: str, pattern: str) -> None:
 
 def _refused(number: int, why: str) -> InvalidArgument:
     return InvalidArgument(f"cannot use failure rule {number}: {why}")
+
+
+def read_rules(home: Home) -> tuple[FailureRule, ...]:
+    """Return the rules of a home; an empty list without a file.
+
+    Raises:
+        StoreError: the file cannot be read, or other users can change it.
+        InvalidArgument: a rule in it cannot be used.
+    """
+    path = home.root / FILE
+    try:
+        with path.open("rb") as file:
+            mode = path.stat().st_mode
+            data = file.read(LARGEST + 1)
+    except FileNotFoundError:
+        return ()
+    except OSError as error:
+        raise StoreError(f"cannot read {path}: {error.strerror or error}") from error
+    if stat.S_IMODE(mode) & 0o022:
+        raise StoreError(f"cannot use {path}: others can change it", hint=f"`chmod 600 {path}`")
+    try:
+        if len(data) > LARGEST:
+            raise InvalidArgument(f"it has more than {LARGEST >> 20} MiB")
+        return parse_rules(json.loads(data))
+    except (InvalidArgument, ValueError, RecursionError) as error:
+        why = str(error) if isinstance(error, InvalidArgument) else "it is not valid JSON"
+        raise InvalidArgument(
+            f"cannot use {path}: {why}", hint="docs/failures.md describes its form"
+        ) from error

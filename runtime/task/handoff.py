@@ -1,19 +1,33 @@
 """The handoff of a task: the text that a successor needs, within a number of tokens.  Pure.
 
-The most important facts come first: the state of the session, the resume point, the next two steps in full,
-then decisions and risks. Facts that do not fit are counted, so that the reader knows that there is more.
+The most important facts come first: the state of the session, the blocker with the command that continues
+once it is removed, the resume point, the next two steps in full, then decisions and risks. Facts that do not
+fit are counted, so that the reader knows that there is more.
+
+The conversation that sent a command with a key can end before it verifies the step. Such commands are named,
+so that a successor does not run the work a second time.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from holdfast.base.suggestion import command
+from holdfast.base.text import plain
 from holdfast.errors import InvalidArgument
-from holdfast.runtime.task.block_report import block_report
 from holdfast.runtime.task.task_record import StepAttempt, TaskRecord, TaskStep
 
+if TYPE_CHECKING:
+    from holdfast.runtime.store.entry import Entry
+
+KEYED_KINDS = ("command_started", "command_ended", "task_changed")
+"""The entries that show work with a key."""
+_MOST_KEYED = 3
+"""Commands that are named, the newest ones."""
+_COMMAND, _KEY = 80, 80
+"""Characters of a command and of a key that are shown."""
 BYTES_PER_TOKEN = 3
 """Texts like these take 3.5 to 4.5 bytes a token with the usual tokenizers; 3 keeps below any budget."""
 DEFAULT_BUDGET = 1500
@@ -27,6 +41,94 @@ _SUGGESTIONS = 3
 """Earlier suggestions that are repeated."""
 _CHANGES_SHARE = 3
 """What changed since may take a third of the room; it can be asked for."""
+
+
+def resume_command(session: str) -> str:
+    """Return the command that unblocks a task, wakes its session, and shows the record and the drift."""
+    return f"{command('task', 'unblock', session)} && {command('task', 'resume', session)}"
+
+
+def block_report(session: str, record: TaskRecord) -> Iterator[str]:
+    """Yield the lines of the report: the blocker, evidence, attempts, needs, and how to continue.
+
+    Args:
+        session: its name.
+        record: its record; nothing is reported if nothing blocks it.
+    """
+    block = record.blocked
+    if block is None:
+        return
+    yield f"BLOCKED: {block.why}. Needs: {block.needs}"
+    yield f"since {block.at:%Y-%m-%d %H:%M} UTC, recorded by {block.by}"
+    step = next((each for number, each in record.steps() if number == block.step), None)
+    if step is not None:
+        yield f"step: {block.step} {step.title}"
+    if block.entry is not None:
+        after = int(block.entry.removeprefix("#")) - 1
+        yield f"evidence: {block.entry}, `{command('journal', session, '--since', str(after))}`"
+    if block.tried is not None:
+        yield f"tried: {block.tried}"
+    if step is not None and step.attempts:
+        yield f"attempts: {step.tries}, last {_attempt(step.attempts[-1])}"
+    yield f"when it is unblocked: `{resume_command(session)}`"
+
+
+def _attempt(made: StepAttempt) -> str:
+    kind = f", {made.failure_type}: {made.failure_detail or ''}" if made.failure_type else ""
+    return f"{made.entry} {made.outcome}{kind}"
+
+
+@dataclass(frozen=True, slots=True)
+class KeyedCommand:
+    """An ended command: its entry in the journal, its key, sender, text and exit code."""
+
+    entry: str
+    key: str
+    actor: str
+    command: str
+    exit_code: int | None = None
+
+    @property
+    def text(self) -> str:
+        """The command in one line."""
+        how = "ended" if self.exit_code is None else f"exit {self.exit_code}"
+        sent = f"sent with key {self.key} by {self.actor}" if self.actor else f"sent with key {self.key}"
+        return f"- {self.entry} `{self.command}`: {how}, {sent}"
+
+
+def keyed_work(entries: Iterable[Entry], record: TaskRecord) -> list[KeyedCommand]:
+    """Return the commands with a key that have ended since the last step was done, the oldest first.
+
+    Those of an actor who has claimed a step stay, though others finish theirs. Attempts of a step are in the
+    record and left out.
+
+    Args:
+        entries: of the kinds `KEYED_KINDS`, in order.
+        record: the present one.
+    """
+    claimed = {step.claim.by for _, step in record.steps() if step.claim is not None}
+    recorded = {each.entry for _, step in record.steps() for each in step.attempts}
+    begun: dict[str, KeyedCommand] = {}
+    ended: dict[str, KeyedCommand] = {}
+    for entry in entries:
+        facts, actor = entry.details, plain(entry.actor or "", 80)
+        if entry.kind == "task_changed" and entry.host and _text(facts, "step_status") == "done":
+            ended = {name: each for name, each in ended.items() if each.actor in claimed - {actor}}
+        elif entry.kind == "command_started" and not entry.host and (key := _text(facts, "key")):
+            command = plain(_text(facts, "command"), _COMMAND)
+            made = KeyedCommand(f"#{entry.seq}", plain(key, _KEY), actor, command)
+            begun[str(facts.get("id"))] = made
+        elif entry.kind == "command_ended" and not entry.host:
+            made_of = begun.pop(str(facts.get("id")), None)
+            if made_of is not None and made_of.entry not in recorded:
+                code = facts.get("exit_code")
+                ended[made_of.entry] = replace(made_of, exit_code=code if isinstance(code, int) else None)
+    return list(ended.values())[-_MOST_KEYED:]
+
+
+def _text(facts: Mapping[str, object], name: str) -> str:
+    value = facts.get(name)
+    return value if isinstance(value, str) else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,7 +307,7 @@ def _in_full(session: str, record: TaskRecord, number: str, step: TaskStep) -> I
         answer = command("task", "answer", session, str(place), "TEXT")
         yield f"  waits for the answer to question {place}: {each.text}; `{answer}`"
     if step.attempts:
-        yield f"  {step.tries} attempts, last: {_attempt(step.attempts[-1])}"
+        yield f"  {step.tries} attempts, last: {_attempt_advice(step.attempts[-1])}"
     if (said := _convergence(step)) is not None:
         yield f"  {said}"
     if tried := _suggestions_tried(step):
@@ -214,7 +316,7 @@ def _in_full(session: str, record: TaskRecord, number: str, step: TaskStep) -> I
         yield f"  ends with `{command('task', 'done', session, number)}`"
 
 
-def _attempt(made: StepAttempt) -> str:
+def _attempt_advice(made: StepAttempt) -> str:
     said = f"{made.entry} {made.outcome}"
     if made.failure_type is None:
         return said

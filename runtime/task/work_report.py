@@ -6,7 +6,7 @@ It reads the changes of tasks that journals have, which outlive their sessions.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -154,27 +154,20 @@ def _read(reading: _WorkReading, entry: Entry) -> None:
 
 def _read_step(reading: _WorkReading, entry: Entry) -> None:
     facts, by = entry.details, plain(entry.actor or "", 80)
-    key = _text(facts, "step_title")
-    number, status = _text(facts, "step"), _text(facts, "step_status")
-    before = reading.steps.get(key)
-    failed, failure = (0, "") if before is None else (before.failed, before.failure)
-    profile, back_end = ("", "") if before is None else (before.profile, before.back_end)
+    title, number, status = (_text(facts, name) for name in ("step_title", "step", "step_status"))
+    now: dict[str, Any] = {
+        "number": number,
+        "status": status,
+        "at": entry.at,
+        "by": by,
+        "evidence": _text(facts, "evidence"),
+    }
     if outcome := _text(facts, "outcome"):
-        profile, back_end = _text(facts, "profile"), _text(facts, "back_end")
-        if outcome == "failed":
-            failed, failure = failed + 1, _text(facts, "failure_type")
-    reading.steps[key] = ReportedStep(
-        number=number,
-        title=key,
-        status=status,
-        at=entry.at,
-        by=by,
-        evidence=_text(facts, "evidence"),
-        profile=profile,
-        back_end=back_end,
-        failed=failed,
-        failure=failure,
-    )
+        now |= {"profile": _text(facts, "profile"), "back_end": _text(facts, "back_end")}
+    step = replace(reading.steps.get(title) or ReportedStep(number, title, status, entry.at, by), **now)
+    if outcome == "failed":
+        step = replace(step, failed=step.failed + 1, failure=_text(facts, "failure_type"))
+    reading.steps[title] = step
 
 
 def _text(facts: Mapping[str, Any], name: str) -> str:

@@ -1,4 +1,4 @@
-"""The control functions of a guest that may reach a person's terminal.  Pure.
+"""The control functions of a guest that may reach a person's terminal, and the answers to its queries.  Pure.
 
 Only what is on these lists is passed. Left out, and why:
 
@@ -13,15 +13,30 @@ Only what is on these lists is passed. Left out, and why:
 - characters that change the direction of writing, or end a line unseen: a person reads something else than is
   there (https://trojansource.codes). Joiners stay, which emoji and Persian need.
 
+A terminal's own answers would reveal the person's machine to a guest, and arrive as input for any program
+that reads by then. So `attach` gives the answers in its place. These reveal nothing: apart from the cursor
+position they are the same for everyone. Queries for more (colors, capabilities) stay unanswered, as on older
+terminals.
+
 Reference: xterm's ctlseqs (https://invisible-island.net/xterm/ctlseqs/ctlseqs.html), ECMA-48.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from enum import Enum
 
 from holdfast.runtime.terminal.vt_parser import Control, Escape, Function, Sequence, Text
+
+# DA1: a VT220 with ANSI colors. Programs also send it after other queries, to see those unanswered.
+DEVICE = b"\x1b[?62;22c"
+# DA2: xterm, patch 277, the first one whose mouse reports in SGR form Vim relies on.
+VERSION = b"\x1b[>41;277;0c"
+# DSR 5: no malfunction.
+READY = b"\x1b[0n"
+
+Place = Callable[[], tuple[int, int]]
 
 
 class Use(Enum):
@@ -124,3 +139,26 @@ def _modes(prefix: str, final: str, parameters: str, known: frozenset[int]) -> s
     """Judge each mode on its own: an allowed one must not bring in others."""
     good = [value for value in parameters.split(";") if 0 < len(value) < 6 and int(value) in known]
     return f"\x1b[{prefix}{';'.join(good)}{final}" if good else ""
+
+
+def answer(function: Function, cursor: Place) -> bytes:
+    """Return the answer to a function, empty if it is not a query or stays unanswered.
+
+    `cursor` gives its row and column, from 0; it is called only for a query of the cursor (DSR 6, CPR).
+    """
+    match function:
+        case Sequence("", "" | "0", "", "c"):
+            return DEVICE
+        case Sequence(">", "" | "0", "", "c"):
+            return VERSION
+        case Sequence("", "5", "", "n"):
+            return READY
+        case Sequence("", "6", "", "n"):
+            row, column = cursor()
+            return b"\x1b[%d;%dR" % (row + 1, column + 1)
+    return b""
+
+
+def is_question(function: Function) -> bool:
+    """Return whether a function has an answer."""
+    return bool(answer(function, lambda: (0, 0)))

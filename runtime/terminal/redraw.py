@@ -10,7 +10,7 @@ from pyte.screens import Char, Cursor, wcwidth
 
 from holdfast.base.text import fit
 from holdfast.runtime.terminal.emulator import INSERT, MODES, Emulator
-from holdfast.runtime.terminal.resets import RESET
+from holdfast.runtime.terminal.safe_output import RESET
 
 _DEFAULT_ON = frozenset({7, 25})
 _COLORS = ("black", "red", "green", "brown", "blue", "magenta", "cyan", "white")

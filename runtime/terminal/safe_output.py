@@ -9,9 +9,21 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from holdfast.runtime.terminal.allowed_controls import ORDINARY, Use, passed
-from holdfast.runtime.terminal.resets import BELOW, CHARSETS, CLEARED
 from holdfast.runtime.terminal.vt_parser import Control, Escape, Function, Parser, Sequence, Text
 
+# First screen, no scroll region, no mode but wrap and a visible cursor. Every redraw begins from here.
+RESET = (
+    b"\x1b[?1049l\x1b[?9l\x1b[?1000l\x1b[?1002l\x1b[?1003l\x1b[?1004l\x1b[?1005l\x1b[?1006l\x1b[?1015l"
+    b"\x1b[?2004l\x1b[?1l\x1b[?6l\x1b[?12l\x1b[?7h\x1b[4l\x1b>\x1b[r\x1b[?25h\x1b[0m"
+)
+# State that a redraw leaves to the program and a shell does not expect: character sets, reverse video,
+# shape of the cursor.
+CHARSETS = b"\x1b(B\x1b)B\x0f"
+LEAVE = RESET + CHARSETS + b"\x1b[?5l\x1b[0 q"
+# In place of a full reset (RIS), which would also drop what a person can scroll back to.
+CLEARED = RESET + CHARSETS + b"\x1b[?5l\x1b[H\x1b[2J"
+# Below everything on the screen: where a shell can continue.
+BELOW = b"\x1b[999;1H\r\n"
 # The resets of the modes that would disturb a shell. The others stay until a program changes them.
 _SCREENS = frozenset({"?47", "?1047", "?1049"})
 _UNDONE_BY = {"?5": "\x1b[?5l", "?6": "\x1b[?6l", "?7": "\x1b[?7h", "?25": "\x1b[?25h", "4": "\x1b[4l"}

@@ -81,7 +81,7 @@ SHOWN = 6
 
 
 def bundle_config(
-    kept: Manifest,
+    manifest: Manifest,
     image: ImageFacts,
     segments: list[form.LayerSegment],
     files: list[form.InParts],
@@ -92,19 +92,21 @@ def bundle_config(
     """Return the config of the snapshot's manifest, without secrets; `stored` are its files as they
     are sent.
     """
-    options = {key: scrubber.value(kept.options[key]) for key in EXPORTED if key in kept.options}
+    options = {key: scrubber.value(manifest.options[key]) for key in EXPORTED if key in manifest.options}
     changed = {
         "options": options,
         "files": list(stored),
-        "failure": scrubber.failure(kept.failure) if kept.failure is not None else None,
+        "failure": scrubber.failure(manifest.failure) if manifest.failure is not None else None,
         # Names have a form of their own, which replacements of secrets do not have.
-        "label": kept.label if kept.label is None or scrubber.text(kept.label) == kept.label else None,
-        "session_name": kept.session_name
-        if scrubber.text(kept.session_name) == kept.session_name
-        else kept.session,
+        "label": manifest.label
+        if manifest.label is None or scrubber.text(manifest.label) == manifest.label
+        else None,
+        "session_name": manifest.session_name
+        if scrubber.text(manifest.session_name) == manifest.session_name
+        else manifest.session,
     }
     made = form.Config(
-        snapshot=kept.model_copy(update=changed),
+        snapshot=manifest.model_copy(update=changed),
         base=base_layers(image.config, len(image.layers)),
         segments=segments,
         files=files,
@@ -113,11 +115,11 @@ def bundle_config(
     return form.dumps(made.model_dump(mode="json"))
 
 
-def image_config(kept: Manifest, image: ImageFacts, scrubber: Scrubber) -> bytes:
+def image_config(manifest: Manifest, image: ImageFacts, scrubber: Scrubber) -> bytes:
     """Return the config of the ordinary image: a shell in the files of the session, without any
     secret value.
     """
-    chosen = kept.options.get("env")
+    chosen = manifest.options.get("env")
     names = set(chosen) if isinstance(chosen, dict) else set()
     given = [str(each) for each in image.config.get("Env") or ()]
     return form.dumps(
@@ -127,7 +129,7 @@ def image_config(kept: Manifest, image: ImageFacts, scrubber: Scrubber) -> bytes
             "config": {
                 "Env": [scrubber.text(each) for each in given if each.partition("=")[0] not in names],
                 "Cmd": ["bash"],
-                "WorkingDir": str(kept.options.get("workdir") or image.config.get("WorkingDir") or "/"),
+                "WorkingDir": str(manifest.options.get("workdir") or image.config.get("WorkingDir") or "/"),
             },
             "rootfs": {"type": "layers", "diff_ids": list(image.layers)},
             "history": [{"created_by": "holdfast"} for _ in image.layers],
@@ -168,24 +170,24 @@ def _digest(text: str) -> str:
 
 
 def secrets_warnings(
-    kept: Manifest, record: StateRecord | None, layers: Sequence[Path], shells: Iterable[str] = ()
+    manifest: Manifest, record: StateRecord | None, layers: Sequence[Path], shells: Iterable[str] = ()
 ) -> list[str]:
     """Return sentences about what should perhaps not be given away.
 
     Args:
-        kept: the snapshot's manifest.
+        manifest: the snapshot's manifest.
         record: the record of its processes.
         layers: the folders of its image's layers, if they can be read here.
         shells: names of variables its shells had.
     """
     found: list[str] = []
-    if kept.kind == "live":
+    if manifest.kind == "live":
         found.append("it holds all memory of its programs, and with it everything they know")
     processes = record.tree.processes if record is not None else []
     keepers = [f"{plain(one.name, 20)} (pid {one.pid})" for one in processes if one.name in _KEEPERS]
     if keepers:
         found.append(f"programs that keep keys or passwords ran: {_listed(keepers)}")
-    if variables := _variables(processes, shells if kept.kind == "live" else ()):
+    if variables := _variables(processes, shells if manifest.kind == "live" else ()):
         found.append(f"variables of its programs sound like secrets: {_listed(variables)}")
     if files := list(_files(layers)):
         found.append(f"files in it hold credentials: {_listed(files)}")

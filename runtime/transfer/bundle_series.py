@@ -79,11 +79,11 @@ class BundleSeries:
     packed: dict[str, BlobDescriptor] = field(default_factory=dict)
     earlier: SentBundle | None = None
 
-    def changes(self, folder: Path, kept: Manifest) -> dict[str, list[PageRange]]:
+    def changes(self, folder: Path, manifest: Manifest) -> dict[str, list[PageRange]]:
         """Return the ranges of those large files of a snapshot that can be compared with what was sent."""
         found: dict[str, list[PageRange]] = {}
         if self.earlier is not None:
-            for entry in kept.files:
+            for entry in manifest.files:
                 with suppress(OSError):
                     if entry.bytes >= SMALL:
                         ranges = self.earlier.pages.ranges(folder / entry.name, entry.name)

@@ -68,26 +68,26 @@ def taken_options(given: Mapping[str, Any], chosen: Mapping[str, Any]) -> dict[s
     return SessionOptions.parse(**(kept | dict(chosen) | more)).model_dump(mode="json")
 
 
-def check_manifest(kept: Manifest) -> None:
+def check_manifest(manifest: Manifest) -> None:
     """Check that the manifest of a foreign snapshot is plausible.
 
     Raises:
         BundleRefused: it is not.
     """
-    if (kept.kind == "live") != (kept.processes is not None):
+    if (manifest.kind == "live") != (manifest.processes is not None):
         raise _refused("it has processes, or has none, other than its kind says")
-    if not _ID.fullmatch(kept.id) or not _ID.fullmatch(kept.session):
+    if not _ID.fullmatch(manifest.id) or not _ID.fullmatch(manifest.session):
         raise _refused("it has an invalid id")
     try:
-        ids.check_name(kept.session_name)
-        if kept.label is not None:
-            ids.check_name(kept.label, "snapshot")
+        ids.check_name(manifest.session_name)
+        if manifest.label is not None:
+            ids.check_name(manifest.label, "snapshot")
     except InvalidArgument as error:
         raise _refused("it has an impossible name") from error
-    if not 0 <= kept.generation < 1 << 20:
+    if not 0 <= manifest.generation < 1 << 20:
         raise _refused("it has an impossible generation")
-    if kept.processes is not None:
-        _check_processes(kept.processes)
+    if manifest.processes is not None:
+        _check_processes(manifest.processes)
 
 
 def _check_processes(processes: Processes) -> None:
@@ -145,17 +145,17 @@ def _task(given: Any) -> dict[str, Any] | None:
         raise BundleRefused(f"cannot import: its task record: {plain(why, 200)}", hint=error.hint) from error
 
 
-def origin_of(name: str, index: bytes, key: str | None, kept: Manifest) -> dict[str, Any]:
+def origin_of(name: str, index: bytes, key: str | None, manifest: Manifest) -> dict[str, Any]:
     """Return the record of where a snapshot came from."""
     return {
         "from": plain(name, 500),
         "digest": form.described("", index).digest,
         "key": key,
         "at": datetime.now(UTC).isoformat(timespec="seconds"),
-        "snapshot": kept.id,
-        "session": kept.session,
-        "session_name": kept.session_name,
-        "created_at": kept.created_at.isoformat(),
+        "snapshot": manifest.id,
+        "session": manifest.session,
+        "session_name": manifest.session_name,
+        "created_at": manifest.created_at.isoformat(),
     }
 
 
@@ -167,7 +167,7 @@ def _refused(why: str) -> BundleRefused:
     return BundleRefused(f"cannot import: {why}", hint="it is forged, or a newer version made it")
 
 
-def judge_processes(context: Context, staging: Path, kept: Manifest) -> None:
+def judge_processes(context: Context, staging: Path, manifest: Manifest) -> None:
     """Judge the images below a folder of `staging/`.
 
     Raises:
@@ -188,8 +188,8 @@ def judge_processes(context: Context, staging: Path, kept: Manifest) -> None:
             f"cannot import: its process images cannot be read ({plain(str(error), 200)})",
             hint="they are damaged or forged, or a newer version made them",
         ) from error
-    assert kept.processes is not None
-    weak = _weak(tree, filters, kept.processes.machine)
+    assert manifest.processes is not None
+    weak = _weak(tree, filters, manifest.processes.machine)
     found = [*snapshot_policy.judge(tree, ALLOWED), *snapshot_policy.strange(answer["strange"]), *weak]
     if found:
         more = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
@@ -197,7 +197,7 @@ def judge_processes(context: Context, staging: Path, kept: Manifest) -> None:
             f"cannot import: {plain(str(found[0]), 300)}{more}",
             hint="no session can have made it; nothing of it was run",
         )
-    _check_record(staging, tree, kept)
+    _check_record(staging, tree, manifest)
 
 
 def _weak(tree: RecordedTree, programs: Mapping[str, bytes], machine: str) -> list[Violation]:
@@ -210,10 +210,10 @@ def _weak(tree: RecordedTree, programs: Mapping[str, bytes], machine: str) -> li
     return [Violation(*used[digest], text) for digest, text in seccomp_filters.weak(programs, used, machine)]
 
 
-def _check_record(staging: Path, tree: RecordedTree, kept: Manifest) -> None:
+def _check_record(staging: Path, tree: RecordedTree, manifest: Manifest) -> None:
     """Check that manifest and record describe these images."""
-    assert kept.processes is not None
-    if kept.processes.root_pid not in {process.pid for process in tree.processes}:
+    assert manifest.processes is not None
+    if manifest.processes.root_pid not in {process.pid for process in tree.processes}:
         raise BundleRefused("cannot import: its manifest names a root that is not among its processes")
     try:
         known = record.read(staging)

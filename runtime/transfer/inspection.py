@@ -52,7 +52,7 @@ class Inspection:
 
     Args:
         home: the home whose rules apply.
-        kept: the snapshot's manifest.
+        manifest: the snapshot's manifest.
         secrets: warn, refuse or ignore; None for what the rules say.
         host: variables of this host, whose values may be secret.
         ours: layers of Holdfast's own image, which contain packages only; they are not searched.
@@ -64,15 +64,15 @@ class Inspection:
     def __init__(
         self,
         home: Home,
-        kept: Manifest,
+        manifest: Manifest,
         secrets: str | None,
         host: Mapping[str, str],
         ours: Sequence[str] = (),
     ) -> None:
         rules = rules_file.read(home)
         self._action = rules_file.action(secrets, rules)
-        self._kept = kept
-        given = kept.options.get("env")
+        self._manifest = manifest
+        given = manifest.options.get("env")
         own = {str(k): str(v) for k, v in given.items()} if isinstance(given, dict) else {}
         known = [
             *known_values.rules(vault.values(home), ["*"]),
@@ -132,7 +132,7 @@ class Inspection:
         """
         if self._action == "ignore":
             return
-        names = [entry.name for entry in self._kept.files]
+        names = [entry.name for entry in self._manifest.files]
         owned = searched_parts.memory_owners(folder, names, known)
         for name in names:
             if name in (record.FILE, baseline.FILE):
@@ -179,7 +179,7 @@ class Inspection:
         """Return the records beside the images that hold a secret, with the secret removed."""
         found: dict[str, bytes] = {}
         for name in (record.FILE, baseline.FILE):
-            if self._action == "ignore" or not any(entry.name == name for entry in self._kept.files):
+            if self._action == "ignore" or not any(entry.name == name for entry in self._manifest.files):
                 continue
             value = _read_record(folder / name)
             changed = self._without_commands(value) if name == record.FILE else self.scrubber.value(value)

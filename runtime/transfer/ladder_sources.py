@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from holdfast.errors import InvalidArgument, SnapshotNotFound
-from holdfast.runtime.restore.compat import probe_host, snapshot_ladder
+from holdfast.runtime.restore.compat import snapshot_ladder
 from holdfast.snapshots.fitness import compare
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ def ladder(context: Context, source: str, *, plain_http: bool = False) -> Ladder
             if not Path(source).exists() and ":" not in source:
                 raise
     needs = _elsewhere(context, source, plain_http=plain_http).all_needs()
-    return compare(needs, probe_host.look(context, live=needs.live))
+    return compare(needs, snapshot_ladder.probe_machine(context, live=needs.live))
 
 
 def _elsewhere(context: Context, source: str, *, plain_http: bool) -> Manifest:

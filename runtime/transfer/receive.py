@@ -27,7 +27,7 @@ from holdfast.runtime.storage import snapshot_storage
 from holdfast.runtime.storage.snapshot_storage import image_ref
 from holdfast.runtime.store.entry import CheckedLine
 from holdfast.runtime.store.rows import OperationKind
-from holdfast.runtime.transfer import bundle_trust, foreign_snapshot, journal_export, unpack_parts
+from holdfast.runtime.transfer import foreign_snapshot, journal_export, transfer_options, unpack_parts
 from holdfast.runtime.transfer.transfer_options import ReceiveOptions
 from holdfast.runtime.transfer.unpack_parts import BundleSource, Segments
 from holdfast.snapshots import files, manifest, raw_cache, storage
@@ -62,7 +62,7 @@ def receive(context: Context, origin: BundleOrigin, options: ReceiveOptions | No
         _check_label(context, options.label)
     opened = _Opened(origin)
     name = Keys(context.home).trusted(opened.key) if opened.key is not None else None
-    bundle_trust.check(origin.name, opened.key, name, files_only=options.files_only)
+    transfer_options.refuse_untrusted(origin.name, opened.key, name, files_only=options.files_only)
     opened.unseal(options.opener or Keys(context.home).opener())
     found = _here(context, opened)
     if found is not None and (found.kind == "live" or options.files_only) and not options.options:

@@ -30,7 +30,8 @@ from holdfast.runtime.transfer.bundle_series import SMALL, BundleSeries
 from holdfast.runtime.transfer.inspection import Inspection, SearchedFiles
 from holdfast.runtime.transfer.outgoing_parts import OutgoingLayers, OutgoingSegments, Remembered
 from holdfast.runtime.transfer.transfer_options import SendOptions
-from holdfast.snapshots import manifest, raw, raw_cache, record
+from holdfast.snapshots import manifest as manifests
+from holdfast.snapshots import raw, raw_cache, record
 from holdfast.snapshots.bundle import form, image_layers, media, signing
 from holdfast.snapshots.bundle.endpoints import BlobDescriptor, BundleDestination
 from holdfast.snapshots.bundle.signing import Signer
@@ -93,23 +94,23 @@ def send(
         raw_cache.held(folder),
         carry_out(context, OperationKind.EXPORT) as operation,
     ):
-        kept = manifest.read(folder)
-        inspection = Inspection(home, kept, options.secrets, os.environ, own_layers(context.engine))
-        raw.prepare(home.root, folder, kept, compare=before is None)
+        manifest = manifests.read(folder)
+        inspection = Inspection(home, manifest, options.secrets, os.environ, own_layers(context.engine))
+        raw.prepare(home.root, folder, manifest, compare=before is None)
         scratch = home.staging / operation.id
         scratch.mkdir(mode=0o700)
         try:
             known_processes = record.read(folder)
-            changes = series.changes(folder, kept) if series is not None else {}
+            changes = series.changes(folder, manifest) if series is not None else {}
             inspection.files(folder, known_processes, before.searched if before else None, changes)
-            image = image_layers.look(context.engine, kept.image)
+            image = image_layers.look(context.engine, manifest.image)
             stored = inspection.rewritten(folder)
             if inspection.refuses:
                 inspection.layers(context.engine, image_ref(snapshot.id), image.layers)
                 inspection.refuse(snapshot.name)
             sending = _Sending(
                 context,
-                kept,
+                manifest,
                 snapshot,
                 destination,
                 options,
@@ -128,9 +129,9 @@ def send(
             rest = sending.rest(folder, changes)
             if series is not None and before is None:
                 sending.remember(folder, inspection.searched)
-            layers = context.engine.images.layers(kept.image)
+            layers = context.engine.images.layers(manifest.image)
             shells = journal_export.variables(journal_export.before(context, snapshot))
-            warnings = carried.secrets_warnings(kept, known_processes, layers, shells)
+            warnings = carried.secrets_warnings(manifest, known_processes, layers, shells)
             return replace(
                 sending.finish(found, rest, options.sign),
                 warnings=(*warnings, *inspection.warnings()),
@@ -153,7 +154,7 @@ class _Sending:
     def __init__(
         self,
         context: Context,
-        kept: Manifest,
+        manifest: Manifest,
         snapshot: SnapshotRow,
         destination: BundleDestination,
         options: SendOptions,
@@ -166,13 +167,13 @@ class _Sending:
         self._scrubber = scrubber
         self._rewritten = rewritten
         self._context = context
-        self._kept = kept
+        self._manifest = manifest
         self._snapshot = snapshot
         self._destination = _Counting(destination)
-        self._image = image_layers.look(context.engine, kept.image)
+        self._image = image_layers.look(context.engine, manifest.image)
         self._tenures = session_identity.travelling(context.store, snapshot)
         self._done = 0
-        self._all = context.engine.images.size(kept.image) + sum(entry.bytes for entry in kept.files)
+        self._all = context.engine.images.size(manifest.image) + sum(entry.bytes for entry in manifest.files)
         self._progress = options.progress
         self._segments = OutgoingSegments(self._put, self._destination.has, self._report, self._series)
         self._large: list[form.InParts] = []
@@ -182,7 +183,7 @@ class _Sending:
         ref = image_ref(self._snapshot.id)
         sent = layers.send(ref, self._image.layers, self._destination, self._report)
         config = self._put(
-            media.IMAGE_CONFIG, bundle_description.image_config(self._kept, self._image, self._scrubber)
+            media.IMAGE_CONFIG, bundle_description.image_config(self._manifest, self._image, self._scrubber)
         )
         return self._put(media.MANIFEST, form.image_manifest(config, sent))
 
@@ -196,7 +197,7 @@ class _Sending:
         segments = self._segments
         files = list(self._files(folder, changes))
         text = bundle_description.bundle_config(
-            self._kept,
+            self._manifest,
             self._image,
             segments.segments,
             files,
@@ -217,7 +218,7 @@ class _Sending:
         snapshot = self._put(media.MANIFEST, form.snapshot_manifest(*rest, image))
         sealed = self._encrypt[1].model_dump_json() if self._encrypt is not None else ""
         annotations = {media.SEALED: sealed} if sealed else {}
-        annotations |= bundle_description.identity_annotations(self._kept.session, self._tenures)
+        annotations |= bundle_description.identity_annotations(self._manifest.session, self._tenures)
         if sign is not None:
             annotations |= signing.signed(sign, image, snapshot, sealed)
         index = form.index(image, snapshot, (self._image.system, self._image.architecture), annotations)
@@ -239,14 +240,14 @@ class _Sending:
             StoredFile(name=entry.name, bytes=len(data), blake3=blake3(data).hexdigest())
             if (data := self._rewritten.get(entry.name)) is not None
             else entry
-            for entry in self._kept.files
+            for entry in self._manifest.files
         ]
 
     def _files(self, folder: Path, changes: Mapping[str, Sequence[PageRange]]) -> Iterator[form.InParts]:
         journal = journal_export.collect(self._context, self._snapshot, self._scrubber.value)
         small: list[tuple[str, bytes]] = [(journal_export.FILE, journal), *self._rewritten.items()]
         earlier = self._series.earlier
-        for entry in self._kept.files:
+        for entry in self._manifest.files:
             if entry.name in self._rewritten:
                 continue
             if entry.bytes < SMALL:

@@ -1,4 +1,4 @@
-"""Options of sending and receiving a snapshot, for either kind of end."""
+"""Options of sending and receiving a snapshot, for either kind of end, and the trust that an import needs."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Self
 
+from holdfast.errors import BundleUntrusted
 from holdfast.runtime.transfer.bundle_series import ImportSeries
 from holdfast.snapshots.bundle.keys import Keys
 from holdfast.snapshots.bundle.sealing import Opener, Seal, Sealing
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 
 Progress = Callable[[int, int], None]
 """A function that takes the bytes done, and the total."""
+_FILES = "its files alone can be had without trust: --files-only"
 
 
 def quiet(_done: int, _all: int) -> None:
@@ -85,3 +87,32 @@ class ReceiveOptions:
     progress: Progress = quiet
     settle: bool = True
     series: ImportSeries | None = None
+
+
+def refuse_untrusted(name: str, signed_by: str | None, trusted_as: str | None, *, files_only: bool) -> None:
+    """Refuse a bundle without a trusted signature, unless only its files are wanted.
+
+    Memory and processes of a snapshot are code that runs at once, as its author left it; files are no more
+    than those of any image.
+
+    Raises:
+        BundleUntrusted: with the command that would trust it.
+    """
+    if files_only or trusted_as is not None:
+        return
+    if signed_by is None:
+        raise BundleUntrusted(
+            f"cannot import {name}: it is not signed",
+            hint=f"on the machine it comes from, export it again, which signs it; {_FILES}",
+        )
+    raise BundleUntrusted(
+        f"cannot import {name}: it is signed by a key you do not trust ({signed_by})",
+        hint=f"if you expect this signer: `holdfast key trust {signed_by}`; {_FILES}",
+    )
+
+
+def made_key(key: str) -> str:
+    """Describe a key that was made because there was none to sign with."""
+    return (
+        f"a key to sign with was made, as there was none; to trust it elsewhere: `holdfast key trust {key}`"
+    )

@@ -27,7 +27,7 @@ from holdfast.runtime.files import tar_streams, zip_archives
 from holdfast.runtime.files.file_requests import FileRequests
 from holdfast.runtime.files.stopped_files import _Unpacking
 from holdfast.runtime.files.tar_streams import ACCOUNT
-from holdfast.runtime.files.unpack_tree import UnpackTree
+from holdfast.runtime.files.tar_trees import UnpackTree
 from holdfast.runtime.history.recording import recording_source
 from holdfast.runtime.lifecycle import load_image
 from holdfast.snapshots.bundle import foreign_files

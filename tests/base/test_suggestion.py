@@ -14,7 +14,7 @@ from holdfast.runtime.cli.elsewhere_verbs import how
 from holdfast.runtime.guest.pulse.state import State
 from holdfast.runtime.guest_rpc.wait_state import advice
 from holdfast.runtime.pytest_plugin import holdfast_pytest
-from holdfast.runtime.restore.compat.choose_rung import instead
+from holdfast.runtime.restore.compat.snapshot_ladder import instead
 from holdfast.snapshots.failure import Debugger
 from holdfast.snapshots.fitness import Ladder, Name, Rung
 

@@ -10,13 +10,13 @@ from typing import Any
 
 from holdfast.engine.engine import Engine
 from holdfast.runtime.api.controller import Holdfast
+from holdfast.runtime.restore import rewind
 from holdfast.runtime.restore.restore_session import Restoring
-from holdfast.runtime.restore.rewind import switch_over
 from holdfast.runtime.store.lives import Lives
 
 STEPS: dict[str, tuple[Any, str]] = {
     "restored": (Restoring, "containers"),
-    "proven": (switch_over, "mirror"),
+    "proven": (rewind, "_may_finish"),
     "switched": (Lives, "begin"),
     "killed": (Engine, "kill_remove"),
 }

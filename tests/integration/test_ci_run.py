@@ -20,7 +20,7 @@ from holdfast.base import own_folders
 from holdfast.base.home import Home
 from holdfast.runtime.api.controller import Holdfast
 from holdfast.runtime.api.snapshot import Snapshot
-from holdfast.runtime.transfer import bundle_trust
+from holdfast.runtime.transfer import transfer_options
 from holdfast.snapshots.bundle.keys import Keys
 
 PATIENCE = 120.0
@@ -279,7 +279,7 @@ def test_a_job_that_succeeds_leaves_nothing(
     assert (done.returncode, done.stdout) == (0, b"/workspace/tests\nkept\na b\n")
     (key,) = Keys(shared_hf.home).known()  # made before the job, in a home that had none
     setup = "holdfast: setup: cd tests; made=1\n"
-    assert done.stderr.decode() in (setup, f"holdfast: {bundle_trust.made(key.public)}\n{setup}")
+    assert done.stderr.decode() in (setup, f"holdfast: {transfer_options.made_key(key.public)}\n{setup}")
     assert shared_hf.snapshots() == []
     assert not list(out.glob(f"*{own_folders.BUNDLE}"))
     assert {path.name for path in out.iterdir()} == {own_folders.TAG, ".gitignore"}, "marked as ours"

@@ -44,7 +44,7 @@ from holdfast.runtime.api.session_kernels import SessionKernel
 from holdfast.runtime.attachment import screen_state
 from holdfast.runtime.attachment.attach import Attachment
 from holdfast.runtime.attachment.own_terminal import OwnTerminal
-from holdfast.runtime.capture import capture_retry, preflight
+from holdfast.runtime.capture import capture_failures, preflight
 from holdfast.runtime.files.file_requests import FileRequests
 from holdfast.runtime.guest import layout, wire
 from holdfast.runtime.guest_rpc import (
@@ -201,7 +201,7 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
         guest_client: ("ANSWER_SECONDS", "FRAME_SECONDS", "WHOLE_SECONDS"),
         reconnect: ("SILENCE_SECONDS",),
         call_deadline: ("OVERDUE",),
-        capture_retry: ("AWAKE_SECONDS",),
+        capture_failures: ("AWAKE_SECONDS",),
         after_capture: ("REPLY_SECONDS", "GLANCE"),
         capture_requests: ("BEGINNING", "ENDING"),
     }.items():

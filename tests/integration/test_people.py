@@ -18,7 +18,7 @@ import pytest
 from holdfast.errors import InvalidArgument, SessionBusy, SessionDead
 from holdfast.runtime.api.controller import Holdfast
 from holdfast.runtime.api.session import Session
-from holdfast.runtime.attachment.screen import shown
+from holdfast.runtime.attachment.screen_state import shown
 from holdfast.runtime.terminal.emulator import Emulator
 
 PATIENCE = 90

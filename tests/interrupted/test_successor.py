@@ -11,8 +11,7 @@ from tests.interrupted.real_projects import PROJECTS
 from tests.interrupted.successor import choose
 
 from holdfast.runtime.task import task_changes, task_items
-from holdfast.runtime.task.handoff import handoff
-from holdfast.runtime.task.keyed_work import KeyedCommand
+from holdfast.runtime.task.handoff import KeyedCommand, handoff
 from holdfast.runtime.task.task_changes import Stamp
 from holdfast.runtime.task.task_record import StepAttempt, TaskRecord
 

@@ -14,7 +14,7 @@ from holdfast.errors import ProtocolError
 from holdfast.runtime.api.job_info import JobList
 from holdfast.runtime.api.pulse_calls import Sizes
 from holdfast.runtime.attachment.screen_state import ScreenReport
-from holdfast.runtime.capture.supervisor_counters import Records, SupervisorCounters
+from holdfast.runtime.capture.capture_record import Records, SupervisorCounters
 from holdfast.runtime.guest.wire.protocol import Frame
 from holdfast.runtime.guest_rpc import event, wait_state
 from holdfast.runtime.guest_rpc.guest_value import GuestValue

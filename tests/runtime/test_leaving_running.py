@@ -7,7 +7,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from tests.runtime.test_store import OLD
+from tests.runtime.store.test_store import OLD
 
 from holdfast.base.home import Home
 from holdfast.errors import EngineError, StoreError

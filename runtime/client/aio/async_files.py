@@ -202,7 +202,7 @@ class AsyncFiles(AsyncSessionPart):
     async def download(
         self, path: str, to: str | Path, *, report: Callable[[Copied], None] = unreported
     ) -> Copied:
-        from holdfast.runtime.files.unpack_tree import UnpackTree
+        from holdfast.runtime.files.tar_trees import UnpackTree
 
         folder = (await self.stat(path)).kind == "folder"
 
@@ -218,7 +218,7 @@ class AsyncFiles(AsyncSessionPart):
     async def upload(
         self, source: str | Path, to: str, *, report: Callable[[Copied], None] = unreported
     ) -> Copied:
-        from holdfast.runtime.files.pack_tree import PackTree
+        from holdfast.runtime.files.tar_trees import PackTree
 
         source, pack = Path(source), PackTree(report)
         above, name = http_call.parted(to, folder=source.is_dir())

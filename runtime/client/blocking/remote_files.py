@@ -201,7 +201,7 @@ class RemoteFiles(RemoteSessionPart):
 
     @like(SessionFiles.download)
     def download(self, path: str, to: str | Path, *, report: Callable[[Copied], None] = unreported) -> Copied:
-        from holdfast.runtime.files.unpack_tree import UnpackTree
+        from holdfast.runtime.files.tar_trees import UnpackTree
 
         folder = (self.stat(path)).kind == "folder"
 
@@ -215,7 +215,7 @@ class RemoteFiles(RemoteSessionPart):
 
     @like(SessionFiles.upload)
     def upload(self, source: str | Path, to: str, *, report: Callable[[Copied], None] = unreported) -> Copied:
-        from holdfast.runtime.files.pack_tree import PackTree
+        from holdfast.runtime.files.tar_trees import PackTree
 
         source, pack = Path(source), PackTree(report)
         above, name = http_call.parted(to, folder=source.is_dir())

@@ -136,10 +136,10 @@ def _images(context: Context) -> Mapping[str, bool]:
 
 
 def _criu(context: Context) -> str:
-    from holdfast.runtime.restore.compat import probe_host
+    from holdfast.runtime.restore.compat import snapshot_ladder
 
     try:
-        return plain(probe_host.look(context, live=True).machine.criu, 40)
+        return plain(snapshot_ladder.probe_machine(context, live=True).machine.criu, 40)
     except HoldfastError:
         return ""
 

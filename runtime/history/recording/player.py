@@ -12,10 +12,9 @@ import tty
 from collections.abc import Iterator
 
 from holdfast.errors import InvalidArgument
-from holdfast.runtime.attachment.local import ENCODING, write
+from holdfast.runtime.attachment.own_terminal import ENCODING, write
 from holdfast.runtime.history.recording.recording import Recording
-from holdfast.runtime.terminal.resets import BELOW, LEAVE
-from holdfast.runtime.terminal.safe_output import SafeOutput
+from holdfast.runtime.terminal.safe_output import BELOW, LEAVE, SafeOutput
 
 _QUIT = (b"q", b"\x03", b"\x1d")
 

@@ -63,25 +63,25 @@ HEADERS = 1 << 20
 """Bytes of an archive in addition to the contents of its files."""
 
 
-def source(line: SessionChannel, shell: str) -> RecordingSource:
+def source(channel: SessionChannel, shell: str) -> RecordingSource:
     """Return the recording of a session: from its supervisor, or from the container that it left.
 
     Raises:
         SessionError: it is in neither.
     """
     try:
-        with line.explained():
-            live = LiveRecording(line.client, line.reconnection(), shell)
+        with channel.explained():
+            live = LiveRecording(channel.client, channel.reconnection(), shell)
             live.kept()
             return live
     except SessionPaused:
         raise  # it is there, but only the paused supervisor can read it
     except SessionError as error:
-        row = line.row
+        row = channel.row
         if not isinstance(error, SessionDead) or row.container_id is None:
             raise _nowhere(row, error) from error
         try:
-            return KeptRecording(line.context.engine, row.container_id, shell)
+            return KeptRecording(channel.context.engine, row.container_id, shell)
         except EngineError:
             raise _nowhere(row, error) from error
 

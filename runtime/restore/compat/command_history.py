@@ -2,7 +2,8 @@
 
 Commands, cells and jobs in order, with their results, and with the input that the terminal showed; hidden
 input is left out. `commands.json` in a snapshot's folder has the same for machines without the journal: it is
-written when the snapshot is exported, and read as untrusted input.
+written when the snapshot is exported, and read as untrusted input. `shell_script` makes a bash script of it,
+to be read, changed and sourced, so that directories and variables stay; nothing runs it automatically.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -31,6 +33,13 @@ MAX_FILE = 4 << 20
 _TEXTS = {"command_started": "command", "cell_started": "code", "job_started": "command"}
 _KINDS = {"command_started": "command", "cell_started": "cell", "job_started": "job"}
 _ENDS = {"command_ended", "cell_ended", "job_ended"}
+PATH = "/var/lib/holdfast/recorded-commands.sh"
+
+_HEAD = f"""\
+# Commands of the session that these files come from, in order. None of them was run here.
+# The files already have their results: most need not be run again, and some should not be.
+# Copy the ones you want, or run all of them in this shell: . {PATH}
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,3 +174,42 @@ def _checked(row: object) -> Recorded | None:
         typed=tuple(None if one is None else _text(one, 1000) for one in typed[-TYPED:]),
         cut=bool(row.get("cut")) or len(row["text"]) > TEXT,
     )
+
+
+def shell_script(found: Sequence[Recorded], source: str) -> str:
+    """Return the text of the script; `source` is the snapshot's name."""
+    parts = [f"# Of snapshot {plain(source, 100)}.\n{_HEAD}"]
+    parts += [_one(number, each) for number, each in enumerate(found, start=1)]
+    return "\n".join(parts)
+
+
+def _one(number: int, one: Recorded) -> str:
+    when = datetime.fromtimestamp(one.at, UTC).strftime("%Y-%m-%d %H:%M:%S")
+    lines = [f"# {number}. {when} UTC, {plain(one.actor, 80) or 'unknown'}: {_came_to(one)}"]
+    lines += [f"#    input: {_given(piece)}" for piece in one.typed]
+    text = one.text.rstrip("\n")
+    if one.kind == "cell":
+        lines += [f"#    a cell of kernel {plain(one.place)}:", *_commented(text)]
+    elif one.cut:
+        lines += ["#    truncated:", *_commented(text)]
+    elif one.kind == "job":
+        lines += [f"#    apart from the shell, as job {plain(one.place)}:", *_commented(text)]
+    elif one.place not in ("", "main"):
+        lines += [f"#    in shell {plain(one.place)}:", *_commented(text)]
+    else:
+        lines.append(text)
+    return "\n".join(lines) + "\n"
+
+
+def _came_to(one: Recorded) -> str:
+    if one.result is None:
+        return "had not ended"
+    return f"exit {one.result}" if isinstance(one.result, int) else plain(one.result, 40)
+
+
+def _given(piece: str | None) -> str:
+    return "something hidden" if piece is None else plain(piece.rstrip("\n"), 300)
+
+
+def _commented(text: str) -> list[str]:
+    return [f"#    {line}" for line in text.splitlines()]

@@ -37,8 +37,6 @@ from holdfast.snapshots.checkpointer.wire.requests import Restore
 
 # A restore reads memory once from disk; one that takes longer hangs. Seconds.
 RESTORE_LIMIT = 300.0
-_HANGS = 1000
-"""In the place of an exit status: CRIU was ended because it was not done by then."""
 STAND_INS = 100
 """Processes that CRIU may add to a tree; it takes the first free ids above all others for them."""
 MOMENT = 200
@@ -185,7 +183,7 @@ def _restore(
                 **labelled,
             },
         )
-        status = -1
+        status: int | None = -1
         try:
             status = _drive(running, audit, packets, begin)
         finally:
@@ -194,18 +192,21 @@ def _restore(
             running.process.kill()
             running.process.wait()
             errors = running.errors(folder, "restore.log") if status != 0 else []
-            if status == _HANGS:
+            if status is None:
                 errors.append(f"restore: not done after {RESTORE_LIMIT:g} s")
             running.close()
             if status != 0:
                 audit.end()
+    if status is None:
+        raise CriuRestoreFailed("CRIU did not finish in time and was killed", errors)
     if status != 0:
         raise CriuRestoreFailed(f"CRIU ended with status {status}", errors)
 
 
-def _drive(running: criu.Running, audit: Audit, packets: Holding | None, begin: Beginning) -> int:
-    """Follow CRIU to its end. Its question before anything runs is for the audit; others are answered with
-    yes.
+def _drive(running: criu.Running, audit: Audit, packets: Holding | None, begin: Beginning) -> int | None:
+    """Follow CRIU to its end and return its status; None if it is not done within `RESTORE_LIMIT`.
+
+    Its question before anything runs is for the audit; others are answered with yes.
 
     When the audit has passed, the tree gets what it needs. `packets`: what holds those of connections back.
     Once CRIU may detach from the tasks, it has nothing else to do, and the first ones may stop or kill it
@@ -236,7 +237,7 @@ def _drive(running: criu.Running, audit: Audit, packets: Holding | None, begin: 
                 raise
         let_go = let_go or action == "pre-resume"
     else:
-        return _HANGS
+        return None
     status = process.wait()
     return max(status, 0) if let_go else status
 

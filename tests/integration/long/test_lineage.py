@@ -205,8 +205,7 @@ def test_a_snapshot_in_the_middle_of_a_tree_can_be_removed(hf: Holdfast) -> None
 
 def test_a_snapshot_being_restored_is_not_removed(hf: Holdfast, monkeypatch: pytest.MonkeyPatch) -> None:
     """A removal meanwhile is refused, and garbage collection skips it."""
-    from holdfast.runtime.restore.arrived_session import ArrivedSession
-    from holdfast.runtime.restore.restore_session import Restoring
+    from holdfast.runtime.restore.restore_session import ArrivedSession, Restoring
 
     work = hf.new("work", policy={"keep": 0})
     autosnapshot.take(hf.context, work.id, Policy(kind="filesystem"), "every", "x")

@@ -10,8 +10,7 @@ import pytest
 
 from holdfast.errors import InvalidArgument, ProtocolError
 from holdfast.runtime.attachment.mirror_screen import MirrorScreen
-from holdfast.runtime.attachment.screen import shown
-from holdfast.runtime.attachment.screen_state import PROGRAM_TAIL, TAIL, OutputPart, ScreenView, parts
+from holdfast.runtime.attachment.screen_state import PROGRAM_TAIL, TAIL, OutputPart, ScreenView, parts, shown
 from holdfast.runtime.cli.grammar import Verb, Words
 from holdfast.runtime.cli.terminal_verbs import duration
 from holdfast.runtime.guest.wire.protocol import Frame

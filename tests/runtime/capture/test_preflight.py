@@ -73,7 +73,7 @@ def clear(home: Home, monkeypatch: pytest.MonkeyPatch) -> Clear:
     context = context_of(home, engine)
     session = running(context, engine)
     monkeypatch.setattr(preflight, "_supervisor", lambda _client: (7, 8))
-    monkeypatch.setattr("holdfast.runtime.capture.capture_retry.PAUSES", (0.0, 0.0, 0.0))
+    monkeypatch.setattr("holdfast.runtime.capture.capture_failures.PAUSES", (0.0, 0.0, 0.0))
 
     def run(*answers: list[dict[str, Any]], drop: tuple[str, ...] = (), **more: Any) -> Any:
         checkpointer = Checkpointer(*answers)

@@ -16,7 +16,7 @@ import pytest
 from holdfast.base import own_folders
 from holdfast.base.home import Home
 from holdfast.errors import InvalidArgument
-from holdfast.runtime.ci import checkout, copy_checkout
+from holdfast.runtime.ci import checkout
 from holdfast.runtime.ci.checkout import Checkout
 from holdfast.runtime.ci.delivery import DeliveryTarget
 from holdfast.runtime.history.repositories import git_config
@@ -71,7 +71,7 @@ def names(found: Checkout) -> set[str]:
 
 def unpacked(found: Checkout, folder: Path, owner: tuple[int, int] = (0, 0)) -> dict[str, tarfile.TarInfo]:
     file = io.BytesIO()
-    copy_checkout.pack(found, file, owner)
+    checkout.pack(found, file, owner)
     file.seek(0)
     with tarfile.open(fileobj=file) as archive:
         members = {member.name: member for member in archive.getmembers()}
@@ -106,7 +106,7 @@ def test_git_works_in_the_copy(repo: Path, git: Git, tmp_path: Path) -> None:
 def test_the_owner_is_the_sessions_user(repo: Path, tmp_path: Path) -> None:
     """Also of folders that git does not know."""
     file = io.BytesIO()
-    copy_checkout.pack(checkout.look(repo), file, (1000, 1001))
+    checkout.pack(checkout.look(repo), file, (1000, 1001))
     file.seek(0)
     with tarfile.open(fileobj=file) as archive:
         owners = {(member.uid, member.gid, member.uname) for member in archive.getmembers()}
@@ -197,15 +197,14 @@ def test_a_file_that_vanishes_meanwhile_is_left_out(repo: Path, tmp_path: Path) 
 def test_users_are_found_in_the_sessions_own_table(user: str | None, owner: tuple[int, int]) -> None:
     """By name or number; an unused number stands for itself."""
     assert (
-        copy_checkout.identity(b"root:x:0:0:r:/root:/bin/sh\nada:x:1000:1001::/home/ada:/bin/sh\n", user)
-        == owner
+        checkout.identity(b"root:x:0:0:r:/root:/bin/sh\nada:x:1000:1001::/home/ada:/bin/sh\n", user) == owner
     )
 
 
 def test_an_unknown_user_is_an_error() -> None:
     """Instead of giving the files to root."""
     with pytest.raises(InvalidArgument, match="none of that name"):
-        copy_checkout.identity(b"root:x:0:0::/:/bin/sh\n", "bob")
+        checkout.identity(b"root:x:0:0::/:/bin/sh\n", "bob")
 
 
 def _hostile_filter(repo: Path, marker: Path) -> None:

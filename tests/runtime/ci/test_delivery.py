@@ -14,7 +14,7 @@ from holdfast.base.home import Home
 from holdfast.errors import CaptureFailed, InvalidArgument, StoreError
 from holdfast.runtime.api.capture_requests import Asked, Served
 from holdfast.runtime.api.snapshot import Snapshot
-from holdfast.runtime.ci import capture_job, delivery
+from holdfast.runtime.ci import delivery, job_captures
 from holdfast.runtime.ci.delivery import Deliveries, DeliveryTarget
 from holdfast.runtime.ci.job_captures import JobCaptures
 from holdfast.snapshots.bundle.keys import Keys
@@ -170,11 +170,11 @@ def test_a_capture_without_a_failure_is_not_a_failure() -> None:
 def test_a_capture_has_a_limit_of_time() -> None:
     """It ends with an error, as if by Ctrl-C; a timer that ran before runs again."""
     before, limited = signal.getsignal(signal.SIGALRM), signal.getitimer(signal.ITIMER_REAL)[0] > 0
-    with pytest.raises(CaptureFailed, match=r"more than 0\.05 s"), capture_job.alarm(0.05):
+    with pytest.raises(CaptureFailed, match=r"more than 0\.05 s"), job_captures.alarm(0.05):
         never()
     assert signal.getsignal(signal.SIGALRM) == before
     assert (signal.getitimer(signal.ITIMER_REAL)[0] > 0) == limited
-    with capture_job.alarm(60):
+    with job_captures.alarm(60):
         assert signal.getsignal(signal.SIGALRM) != before
     assert signal.getsignal(signal.SIGALRM) == before
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from holdfast.errors import InvalidArgument, ProtocolError
-from holdfast.runtime.files.copy_out import CopyOut
+from holdfast.runtime.files.copy_files import CopyOut
 from holdfast.runtime.files.file_requests import FileRequests
 from holdfast.runtime.files.local_folder import DEEPEST, stays_below
 from holdfast.runtime.files.session_file import SessionFile, listed, place_in

@@ -17,14 +17,13 @@ from tests.base.test_bounded_tar import Endless
 from holdfast.base import bounded_tar, own_folders
 from holdfast.errors import InvalidArgument, ProtocolError
 from holdfast.runtime.client.http_call import PartStream, parted
-from holdfast.runtime.files import tar_streams, tar_times
+from holdfast.runtime.files import tar_streams
 from holdfast.runtime.files.copied import Copied
-from holdfast.runtime.files.copy_in import CopyIn
+from holdfast.runtime.files.copy_files import CopyIn
 from holdfast.runtime.files.file_requests import FileRequests
 from holdfast.runtime.files.local_folder import DEEPEST
-from holdfast.runtime.files.pack_tree import PackTree
 from holdfast.runtime.files.tar_streams import ACCOUNT
-from holdfast.runtime.files.unpack_tree import UnpackTree
+from holdfast.runtime.files.tar_trees import PackTree, UnpackTree
 
 TIMES = (0, 1, 1_700_000_000_123_456_789, -1, -1_500_000_000, 2**62, -(2**62), 5 * 10**9)
 
@@ -60,11 +59,11 @@ def accounted(packed: bytes, account: object = None) -> io.BytesIO:
 @pytest.mark.parametrize("mtime_ns", TIMES)
 def test_times_are_exact(mtime_ns: int) -> None:
     made = member("a")
-    tar_times.stamp(made, mtime_ns)
+    tar_streams.stamp(made, mtime_ns)
     data = made.tobuf(tarfile.PAX_FORMAT)
     with tarfile.open(fileobj=io.BytesIO(data + bytes(1024)), mode="r|") as tar:
         (found,) = tar
-    assert tar_times.mtime_ns(found) == mtime_ns
+    assert tar_streams.modified_ns(found) == mtime_ns
 
 
 @pytest.mark.parametrize("text", ["nan", "-inf", "inf", "x", "", "1e400", "9" * 60, "1e-9999999", "sNaN"])
@@ -74,7 +73,7 @@ def test_what_is_no_time_is_none(text: str) -> None:
     made.pax_headers = {"mtime": text}
     with tarfile.open(fileobj=io.BytesIO(made.tobuf(tarfile.PAX_FORMAT) + bytes(1024)), mode="r|") as tar:
         (found,) = tar
-    assert tar_times.mtime_ns(found) == 0
+    assert tar_streams.modified_ns(found) == 0
 
 
 def test_a_tree_comes_back(tmp_path: Path) -> None:

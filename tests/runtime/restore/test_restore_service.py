@@ -12,13 +12,12 @@ from tests.runtime.orchestration import context_of, left, running, snapshot
 from holdfast.base.home import Home
 from holdfast.errors import InvalidArgument, RestoreFailed, SessionBusy, SessionError, SnapshotDamaged
 from holdfast.runtime.operations.context import Context
-from holdfast.runtime.restore import restore_service
-from holdfast.runtime.restore.rewind import rewind
-from holdfast.runtime.restore.rewind.rewind import Wish
+from holdfast.runtime.restore import restore_service, resume_session, rewind
+from holdfast.runtime.restore.rewind import RewindOptions
 from holdfast.runtime.sessions import after_capture
 from holdfast.runtime.store.rows import OperationRow, SessionRow, SnapshotRow
 
-WISH = Wish(keep=None, discard=True, force=False, reason=None)
+DISCARDED = RewindOptions(keep=None, discard=True, force=False, reason=None)
 
 
 @pytest.fixture
@@ -58,7 +57,7 @@ def test_an_unfinished_snapshot_is_not_restored(context: Context, session: Sessi
     with pytest.raises(SnapshotDamaged, match="not complete"):
         restore_service.restore(context, pending, None, 1)
     with pytest.raises(SnapshotDamaged, match="not complete"):
-        rewind.rewind(context, session, pending, WISH)
+        rewind.rewind(context, session, pending, DISCARDED)
 
 
 @pytest.fixture
@@ -67,7 +66,7 @@ def bringing_up(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
 
     class Restoring:
         rung = "live"
-        kept: Any = type("Kept", (), {"image": "sha256:image", "generation": 0, "options": {}})
+        manifest: Any = type("Manifest", (), {"image": "sha256:image", "generation": 0, "options": {}})
 
         def __init__(self, context: Context, row: SnapshotRow, *_: Any, **__: Any) -> None:
             self.context, self.snapshot = context, row
@@ -78,6 +77,7 @@ def bringing_up(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     def replace(bring_up: Callable[..., Any]) -> None:
         Restoring.bring_up = Restoring.containers = bring_up  # type: ignore[attr-defined]
         monkeypatch.setattr(restore_service, "Restoring", Restoring)
+        monkeypatch.setattr(resume_session, "Restoring", Restoring)
         monkeypatch.setattr(rewind, "Restoring", Restoring)
 
     return replace
@@ -110,7 +110,7 @@ def test_a_suspended_session_that_cannot_be_resumed_stays_suspended(
     bringing_up: Callable[..., None],
 ) -> None:
     with pytest.raises(SessionError, match="not suspended"):
-        restore_service.resume(context, session)
+        resume_session.resume(context, session)
     engine.kill_remove("c-work")
     context.store.update_session(
         session.id, state="suspended", container_id=None, parent_snapshot_id=taken.id
@@ -121,7 +121,7 @@ def test_a_suspended_session_that_cannot_be_resumed_stays_suspended(
 
     bringing_up(fail)
     with pytest.raises(RestoreFailed) as failed:
-        restore_service.resume(context, context.store.session(session.id))
+        resume_session.resume(context, context.store.session(session.id))
     assert failed.value.hint.startswith("why; the session stays suspended")
     assert context.store.session(session.id).state == "suspended"
     assert left(context, engine)["operations"] == []
@@ -132,13 +132,15 @@ def test_a_rewind_is_refused_where_it_makes_no_sense(
 ) -> None:
     """Keeping what is discarded; a snapshot of another line; a session that is being made."""
     with pytest.raises(InvalidArgument, match="not discarding"):
-        rewind.rewind(context, session, taken, Wish(keep="now", discard=True, force=False, reason=None))
+        rewind.rewind(
+            context, session, taken, RewindOptions(keep="now", discard=True, force=False, reason=None)
+        )
     other = running(context, engine, "other")
     with pytest.raises(InvalidArgument, match="not of its lineage"):
-        rewind.rewind(context, other, taken, WISH)
+        rewind.rewind(context, other, taken, DISCARDED)
     context.store.update_session(session.id, state="creating")
     with pytest.raises(SessionBusy, match="being made"):
-        rewind.rewind(context, session, taken, WISH)
+        rewind.rewind(context, session, taken, DISCARDED)
     assert left(context, engine)["operations"] == []
 
 
@@ -163,7 +165,7 @@ def test_a_rewind_that_fails_lets_the_old_container_continue(
 
     bringing_up(fail)
     with pytest.raises(RestoreFailed):
-        rewind.rewind(context, session, taken, WISH)
+        rewind.rewind(context, session, taken, DISCARDED)
     state = engine.states["c-work"]
     assert (state.running, state.paused) == (True, False)
     assert context.store.session(session.id) == session

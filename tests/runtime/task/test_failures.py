@@ -11,13 +11,16 @@ import pytest
 from bench import failure_table
 from holdfast.base.home import Home
 from holdfast.errors import InvalidArgument, StoreError
-from holdfast.runtime.task import failure_rules_file
-from holdfast.runtime.task.classify_failure import classify
-from holdfast.runtime.task.failure_evidence import Evidence, read_report
+from holdfast.runtime.task import failure_rule
+from holdfast.runtime.task.classify_failure import (
+    Evidence,
+    classify,
+    quoted_line,
+    read_report,
+    report_failure,
+)
 from holdfast.runtime.task.failure_rule import parse_rules
 from holdfast.runtime.task.failure_rules import RULES
-from holdfast.runtime.task.quoted_line import quoted_line
-from holdfast.runtime.task.report_verdict import report_failure
 
 PAGE = Path(__file__).parents[3] / "docs" / "failures.md"
 JUNIT = b"""<testsuites><testsuite tests="3"><testcase classname="a.T" name="x"/>
@@ -224,20 +227,20 @@ def test_a_rule_that_cannot_be_used_is_named(rules: Any, why: str) -> None:
 def test_a_homes_rules_are_read_from_its_file(tmp_path: Path) -> None:
     """Others must not be able to change them; nonsense is named with the file."""
     home = Home(tmp_path / "home").create()
-    assert failure_rules_file.read(home) == ()
-    path = home.root / failure_rules_file.NAME
+    assert failure_rule.read_rules(home) == ()
+    path = home.root / failure_rule.FILE
     path.write_text('[{"name": "a", "failure_type": "b", "pattern": "c", "focus": "d"}]')
     path.chmod(0o600)
-    (rule,) = failure_rules_file.read(home)
+    (rule,) = failure_rule.read_rules(home)
     assert (rule.name, rule.failure_type) == ("a", "b")
     path.chmod(0o620)
     with pytest.raises(StoreError, match="others can change it"):
-        failure_rules_file.read(home)
+        failure_rule.read_rules(home)
     path.chmod(0o600)
     for text, why in (("[", "not valid JSON"), ("[{}]", "rule 1"), (" " * (2 << 20), "more than 1 MiB")):
         path.write_text(text)
         with pytest.raises(InvalidArgument, match=why):
-            failure_rules_file.read(home)
+            failure_rule.read_rules(home)
 
 
 def test_the_table_has_a_name_for_each_rule() -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 from holdfast.runtime.store.entry import Entry
 from holdfast.runtime.task import task_changes
-from holdfast.runtime.task.keyed_work import keyed_work
+from holdfast.runtime.task.handoff import keyed_work
 from holdfast.runtime.task.task_changes import Stamp
 from holdfast.runtime.task.task_record import StepAttempt, TaskRecord
 

@@ -9,8 +9,7 @@ import pytest
 
 from holdfast.errors import InvalidArgument
 from holdfast.runtime.task import checkpoint_policy, step_rules, task_changes, task_import, task_items
-from holdfast.runtime.task.block_report import block_report
-from holdfast.runtime.task.handoff import UNLIMITED, handoff
+from holdfast.runtime.task.handoff import UNLIMITED, block_report, handoff
 from holdfast.runtime.task.task_changes import Stamp
 from holdfast.runtime.task.task_record import StepAttempt, TaskRecord
 

@@ -9,7 +9,7 @@ import pytest
 
 from holdfast.errors import BundleRefused, BundleUntrusted, InvalidArgument
 from holdfast.runtime.sessions.session_options import SessionOptions
-from holdfast.runtime.transfer import bundle_trust, foreign_snapshot
+from holdfast.runtime.transfer import foreign_snapshot, transfer_options
 from holdfast.snapshots import record
 from holdfast.snapshots.manifest import Manifest, Processes
 from holdfast.snapshots.record import RecordedProcess, RecordedTree, StateRecord
@@ -212,14 +212,14 @@ def test_only_understood_details_are_kept() -> None:
 
 def test_trust_is_in_a_key_or_not_needed() -> None:
     """A hint says what to do in each case."""
-    bundle_trust.check("x", KEY, "friend", files_only=False)
-    bundle_trust.check("x", None, None, files_only=True)
-    bundle_trust.check("x", KEY, None, files_only=True)
+    transfer_options.refuse_untrusted("x", KEY, "friend", files_only=False)
+    transfer_options.refuse_untrusted("x", None, None, files_only=True)
+    transfer_options.refuse_untrusted("x", KEY, None, files_only=True)
     with pytest.raises(BundleUntrusted, match="it is not signed") as told:
-        bundle_trust.check("x", None, None, files_only=False)
+        transfer_options.refuse_untrusted("x", None, None, files_only=False)
     assert "export it again" in told.value.hint
     with pytest.raises(BundleUntrusted, match=KEY) as told:
-        bundle_trust.check("x", KEY, None, files_only=False)
+        transfer_options.refuse_untrusted("x", KEY, None, files_only=False)
     assert f"holdfast key trust {KEY}" in told.value.hint
 
 

@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 
 from holdfast.runtime.restore.compat import command_history
-from holdfast.runtime.restore.compat.command_history import Recorded
-from holdfast.runtime.restore.compat.command_script import script
+from holdfast.runtime.restore.compat.command_history import Recorded, shell_script
 from holdfast.runtime.store.entry import Entry
 
 
@@ -153,7 +152,7 @@ def test_control_characters_of_others_are_left_out() -> None:
 
 def test_a_script_runs_commands_of_the_shell_and_shows_the_rest(tmp_path: Path) -> None:
     """Variables stay in the shell that reads it; cells, jobs and what was cut are comments."""
-    text = script(
+    text = shell_script(
         [
             Recorded("command", "export A=1\nB='two\nlines'", "main", 1.0, "agent", 0),
             Recorded("cell", "import os\nos.abort()", "main", 2.0, "agent", "ok"),

@@ -7,7 +7,7 @@ from typing import NoReturn
 import pytest
 
 from holdfast.errors import CaptureFailed
-from holdfast.runtime.capture import capture_retry
+from holdfast.runtime.capture import capture_failures
 from holdfast.snapshots.link import CheckpointerFailed
 
 PASSING = CheckpointerFailed("criu", "failed", ["(criu/seize.c:1): Zombies with threads are not supported"])
@@ -41,25 +41,25 @@ def say(refusal: CheckpointerFailed) -> NoReturn:
 
 @pytest.fixture(autouse=True)
 def _no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(capture_retry, "PAUSES", (0.0, 0.0, 0.0))
+    monkeypatch.setattr(capture_failures, "PAUSES", (0.0, 0.0, 0.0))
 
 
 def test_transient_failures_are_retried() -> None:
     """A process that is just ending is gone at the next try."""
     attempts = Attempts(PASSING, PASSING)
 
-    assert capture_retry.until_settled(attempts, say) == "captured"
+    assert capture_failures.until_settled(attempts, say) == "captured"
     assert attempts.made == 3
 
 
 def test_a_capture_that_did_not_begin_in_time_is_tried_again() -> None:
     """On a busy machine a session may run on before; in the end it is said."""
-    late = capture_retry.BeganLate(CaptureFailed("the capture did not begin in time"))
+    late = capture_failures.BeganLate(CaptureFailed("the capture did not begin in time"))
     attempts = Attempts(late, PASSING, late)
-    assert capture_retry.until_settled(attempts, say) == "captured"
+    assert capture_failures.until_settled(attempts, say) == "captured"
     with pytest.raises(CaptureFailed, match="did not begin in time"):
-        capture_retry.until_settled(Attempts(*[late] * 10), say)
-    assert [capture_retry.repeats(late, made) for made in (1, 3, 4)] == [True, True, False]
+        capture_failures.until_settled(Attempts(*[late] * 10), say)
+    assert [capture_failures.repeats(late, made) for made in (1, 3, 4)] == [True, True, False]
 
 
 def test_it_is_tried_a_bounded_number_of_times() -> None:
@@ -67,7 +67,7 @@ def test_it_is_tried_a_bounded_number_of_times() -> None:
     attempts = Attempts(*[PASSING] * 10)
 
     with pytest.raises(Said) as said:
-        capture_retry.until_settled(attempts, say)
+        capture_failures.until_settled(attempts, say)
 
     assert attempts.made == 4
     assert said.value.__cause__ is PASSING
@@ -75,9 +75,9 @@ def test_it_is_tried_a_bounded_number_of_times() -> None:
 
 def test_what_is_repeated_is_known_beforehand() -> None:
     """So that a session is not told of a failure that another attempt makes good."""
-    assert [capture_retry.repeats(PASSING, made) for made in (1, 2, 3, 4)] == [True, True, True, False]
-    assert not capture_retry.repeats(LASTING, 1)
-    assert not capture_retry.repeats(OTHER, 1)
+    assert [capture_failures.repeats(PASSING, made) for made in (1, 2, 3, 4)] == [True, True, True, False]
+    assert not capture_failures.repeats(LASTING, 1)
+    assert not capture_failures.repeats(OTHER, 1)
 
 
 @pytest.mark.parametrize("refusal", [LASTING, OTHER])
@@ -86,6 +86,6 @@ def test_everything_else_is_reported_at_once(refusal: CheckpointerFailed) -> Non
     attempts = Attempts(refusal)
 
     with pytest.raises(Said):
-        capture_retry.until_settled(attempts, say)
+        capture_failures.until_settled(attempts, say)
 
     assert attempts.made == 1

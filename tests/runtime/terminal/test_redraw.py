@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.runtime.attachment.screen import shown
+from holdfast.runtime.attachment.screen_state import shown
 from holdfast.runtime.terminal.emulator import MODES, Emulator
 from holdfast.runtime.terminal.redraw import redraw
 

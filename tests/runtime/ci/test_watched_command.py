@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.runtime.ci.hang_detector import IDLE_BYTES, Counters, Standstill
-from holdfast.runtime.ci.watchdog import TimeLimits, Vigil
+from holdfast.runtime.ci.watched_command import IDLE_BYTES, Counters, HangDetector, TimeLimits, Watchdog
 from holdfast.runtime.guest.pulse.state import State
 
 ASKS = State("waiting", "password", prompt="Password:")
@@ -13,9 +12,9 @@ ASKS = State("waiting", "password", prompt="Password:")
 
 def looks(after: float, seen: list[tuple[int, float, int]]) -> float:
     """Return for how long a session made no progress, sampled once a second."""
-    still, stood = Standstill(0.0, after), 0.0
+    detector, stood = HangDetector(0.0, after), 0.0
     for at, (output, cpu, moved) in enumerate(seen, start=1):
-        stood = still.take(Counters(float(at), output, cpu, moved))
+        stood = detector.take(Counters(float(at), output, cpu, moved))
     return stood
 
 
@@ -42,77 +41,77 @@ def test_endless_polling_is_a_standstill() -> None:
 
 def test_noise_of_clock_ticks_is_not_progress() -> None:
     """The CPU time varies by a tick or two between samples that are close together."""
-    still, stood = Standstill(0.0, 1.0), 0.0
+    detector, stood = HangDetector(0.0, 1.0), 0.0
     for number, cpu in enumerate([0.44, 0.429, 0.428, 0.437, 0.436, 0.46, 0.433, 0.431], start=1):
-        stood = still.take(Counters(number / 4, 7, cpu, 100 * number))
+        stood = detector.take(Counters(number / 4, 7, cpu, 100 * number))
     assert stood == 2.0
 
 
 def test_a_standstill_becomes_a_hang_after_its_time() -> None:
     """And never without one."""
-    still = Standstill(0.0, 5.0)
-    assert not still.hangs(4.9)
-    assert still.hangs(5.0)
-    assert not Standstill(0.0, 0.0).hangs(1e9)
+    detector = HangDetector(0.0, 5.0)
+    assert not detector.hangs(4.9)
+    assert detector.hangs(5.0)
+    assert not HangDetector(0.0, 0.0).hangs(1e9)
 
 
 def test_samples_are_few() -> None:
     """Eight within the time, at least every half minute, at most four a second."""
-    assert Standstill(0.0, 600.0).every == 30.0
-    assert Standstill(0.0, 16.0).every == 2.0
-    assert Standstill(0.0, 1.0).every == 0.25
+    assert HangDetector(0.0, 600.0).every == 30.0
+    assert HangDetector(0.0, 16.0).every == 2.0
+    assert HangDetector(0.0, 1.0).every == 0.25
 
 
 def test_without_limits_nothing_is_ever_due() -> None:
     """A job without any limit is waited for until it ends."""
-    vigil = Vigil(0.0, 0.0, TimeLimits(None, 0.0))
-    assert vigil.next() is None
-    assert vigil.due(1e9) is None
+    watchdog = Watchdog(0.0, 0.0, TimeLimits(None, 0.0))
+    assert watchdog.next() is None
+    assert watchdog.due(1e9) is None
 
 
 def test_the_time_of_a_job_counts_from_its_beginning() -> None:
     """The setup's share is lost to the command."""
-    vigil = Vigil(90.0, 0.0, TimeLimits(100.0, 0.0))
-    assert vigil.next() == 100.0
-    assert vigil.due(99.9) is None
-    assert vigil.due(100.0) == "timeout"
+    watchdog = Watchdog(90.0, 0.0, TimeLimits(100.0, 0.0))
+    assert watchdog.next() == 100.0
+    assert watchdog.due(99.9) is None
+    assert watchdog.due(100.0) == "timeout"
 
 
 def test_waiting_is_confirmed_after_the_grace() -> None:
     """It is checked once more then, and forgotten if it has continued; a new question starts over."""
-    vigil = Vigil(0.0, 0.0, TimeLimits(None, 0.0, answer=2.0))
-    vigil.waits(ASKS, 10.0)
-    assert vigil.next() == 12.0
-    assert vigil.due(11.9) is None
-    assert vigil.due(12.0) == "confirm"
-    vigil.continues()
-    assert vigil.next() is None
-    vigil.waits(ASKS, 20.0)
-    assert vigil.next() == 22.0
+    watchdog = Watchdog(0.0, 0.0, TimeLimits(None, 0.0, answer=2.0))
+    watchdog.waits(ASKS, 10.0)
+    assert watchdog.next() == 12.0
+    assert watchdog.due(11.9) is None
+    assert watchdog.due(12.0) == "confirm"
+    watchdog.continues()
+    assert watchdog.next() is None
+    watchdog.waits(ASKS, 20.0)
+    assert watchdog.next() == 22.0
 
 
 def test_a_question_is_confirmed_before_the_time_is_over() -> None:
     """If both are due, the question says more."""
-    vigil = Vigil(0.0, 0.0, TimeLimits(10.0, 0.0, answer=2.0))
-    vigil.waits(ASKS, 8.0)
-    assert vigil.due(10.0) == "confirm"
+    watchdog = Watchdog(0.0, 0.0, TimeLimits(10.0, 0.0, answer=2.0))
+    watchdog.waits(ASKS, 8.0)
+    assert watchdog.due(10.0) == "confirm"
 
 
 def test_samples_follow_each_other() -> None:
     """Each sets the time of the next, and the one after long enough detects the hang."""
-    vigil = Vigil(0.0, 0.0, TimeLimits(None, 4.0))
+    watchdog = Watchdog(0.0, 0.0, TimeLimits(None, 4.0))
     hangs: list[bool] = []
     while not hangs or not hangs[-1]:
-        at = vigil.next()
+        at = watchdog.next()
         assert at is not None
-        assert vigil.due(at) == "look"
-        hangs.append(vigil.looked(Counters(at, 5, 0.5, 0), at))
-    assert vigil.next() == 4.5
+        assert watchdog.due(at) == "look"
+        hangs.append(watchdog.looked(Counters(at, 5, 0.5, 0), at))
+    assert watchdog.next() == 4.5
     assert len(hangs) == 8
 
 
 def test_a_sample_that_fails_is_retried() -> None:
     """A session that is just being captured does not answer; that is not a hang, and sampling continues."""
-    vigil = Vigil(0.0, 0.0, TimeLimits(None, 4.0))
-    assert not vigil.looked(None, 0.5)
-    assert vigil.next() == 1.0
+    watchdog = Watchdog(0.0, 0.0, TimeLimits(None, 4.0))
+    assert not watchdog.looked(None, 0.5)
+    assert watchdog.next() == 1.0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from holdfast.errors import InvalidArgument, LiveUnsupported
-from holdfast.runtime.restore.compat.choose_rung import RUNGS, best, choose_rung
+from holdfast.runtime.restore.compat.snapshot_ladder import RUNGS, best, choose_rung
 from holdfast.snapshots.fitness import Ladder, Name, Rung
 
 VERBS = ("restore", "thaw")

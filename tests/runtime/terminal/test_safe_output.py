@@ -14,10 +14,8 @@ import pytest
 from tests.hostile_output import MODES, cases
 
 from holdfast.runtime.cli import printing
-from holdfast.runtime.terminal.allowed_controls import Use
-from holdfast.runtime.terminal.queries import DEVICE, READY, VERSION, answer
-from holdfast.runtime.terminal.resets import RESET
-from holdfast.runtime.terminal.safe_output import SafeOutput
+from holdfast.runtime.terminal.allowed_controls import DEVICE, READY, VERSION, Use, answer
+from holdfast.runtime.terminal.safe_output import RESET, SafeOutput
 from holdfast.runtime.terminal.vt_parser import Control, Escape, Function, Parser, Sequence, Text
 
 HOSTILE = cases()

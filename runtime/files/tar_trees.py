@@ -1,28 +1,95 @@
-"""Unpacks a tar stream of a session's files on this machine, below one folder only, or passes it on.
+"""Trees of files on this machine as tar streams: packed in parts as they are wanted, unpacked in one folder.
 
-What the stream says is not trusted, as little as the session it is from: see `local_folder.py`.
+What is packed follows the rules of `copy_files.py`. What a stream from a session says is not trusted, as
+little as the session itself: see `local_folder.py`.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import stat
 import tarfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import IO
 
 from holdfast.base.bounded_tar import BoundedTar
 from holdfast.errors import InvalidArgument, ProtocolError
-from holdfast.runtime.files import tar_times
+from holdfast.runtime.files import tar_streams
 from holdfast.runtime.files.copied import Copied
-from holdfast.runtime.files.copy_out import LEADS_OUT
+from holdfast.runtime.files.copy_files import LEADS_OUT, local_entries, opened
 from holdfast.runtime.files.file_requests import PART
 from holdfast.runtime.files.local_folder import DEEPEST, LocalFolder, stays_below, write_at
 from holdfast.runtime.files.tar_streams import ACCOUNT
 
+END = bytes(2 * tarfile.BLOCKSIZE)
 MOST_ACCOUNT = 64 << 20
+
+
+class PackTree:
+    """One stream. `made` has what is known here of the copy so far: what was left out, and what changed."""
+
+    def __init__(self, report: Callable[[Copied], None] = lambda _: None) -> None:
+        self._report = report
+        self.made = Copied()
+
+    def file(self, path: Path, name: str) -> Iterator[bytes]:
+        """Yield one file, a link to one included, under a name.
+
+        Raises:
+            OSError: it cannot be read, or is not a file.
+        """
+        yield from self._file(path, name, 0)
+        yield END
+
+    def tree(self, path: Path) -> Iterator[bytes]:
+        """Yield what is in a folder.
+
+        Raises:
+            OSError: something cannot be read.
+        """
+        yield _header(_member(".", path.stat(), tarfile.DIRTYPE))
+        for name, entry in local_entries(path, self.made):
+            if entry.is_symlink():
+                link = _member(name, entry.stat(follow_symlinks=False), tarfile.SYMTYPE)
+                link.linkname = os.readlink(entry.path)  # noqa: PTH115
+                yield _header(link)
+            elif entry.is_dir(follow_symlinks=False):
+                yield _header(_member(name, entry.stat(follow_symlinks=False), tarfile.DIRTYPE))
+            else:
+                yield from self._file(Path(entry.path), name, os.O_NOFOLLOW)
+        yield END
+
+    def _file(self, path: Path, name: str, flags: int) -> Iterator[bytes]:
+        with opened(path, flags) as (file, status):
+            member = _member(name, status, tarfile.REGTYPE)
+            member.size = status.st_size
+            yield _header(member)
+            left = status.st_size
+            while left:  # as many bytes as were announced: zeros where it became shorter
+                data = file.read(min(left, PART)) or bytes(min(left, PART))
+                left -= len(data)
+                yield data
+                self.made.bytes += len(data)
+                self._report(self.made)
+            yield bytes(-status.st_size % tarfile.BLOCKSIZE)
+            now = os.fstat(file.fileno())
+            if (now.st_mtime_ns, now.st_size) != (status.st_mtime_ns, status.st_size):
+                self.made.changed.append(str(path))
+        self.made.files += 1
+
+
+def _member(name: str, status: os.stat_result, kind: bytes) -> tarfile.TarInfo:
+    member = tarfile.TarInfo(name)
+    member.type, member.mode = kind, stat.S_IMODE(status.st_mode) & 0o777
+    tar_streams.stamp(member, status.st_mtime_ns)
+    return member
+
+
+def _header(member: tarfile.TarInfo) -> bytes:
+    return member.tobuf(tarfile.PAX_FORMAT, "utf-8", "surrogateescape")
 
 
 class UnpackTree:
@@ -120,7 +187,7 @@ class UnpackTree:
         content = None if member.issparse() else tar.content(member)
         if content is None:
             raise ProtocolError("cannot understand the server: its tar stream has other things than files")
-        with folder.new_file(name, member.mode & 0o777, tar_times.mtime_ns(member)) as descriptor:
+        with folder.new_file(name, member.mode & 0o777, tar_streams.modified_ns(member)) as descriptor:
             offset = 0
             while data := content.read(PART):
                 write_at(descriptor, data, offset)

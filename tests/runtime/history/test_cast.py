@@ -9,7 +9,7 @@ import pytest
 from tests.runtime.scrubbing.samples import SECRETS
 
 from holdfast.errors import InvalidArgument, ProtocolError
-from holdfast.runtime.attachment.screen import render, shown
+from holdfast.runtime.attachment.screen_state import render, shown
 from holdfast.runtime.guest.records.timeline import Encoder, Moment, MomentKind, Start
 from holdfast.runtime.history.recording.cast import CastEvent, CastGap, Chunk, lines, merge
 from holdfast.runtime.history.recording.recording import KeptRange, Recording, RecordingPoint, scrubbed

@@ -2,44 +2,64 @@
 
 Its present state is captured first, unless the caller discards it. Then it is paused, and the snapshot is
 brought up next to it, in a container and a folder of its own. Only when that answers does it take the place
-of the old one (`switch_over`). If anything fails before, the old one continues as if nothing had happened.
+of the old one (`finish`). If anything fails before, the old one continues as if nothing had happened. Every
+step of the switch can be repeated, even by another process: the operation's details say what to do.
 """
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Unpack
 
 from holdfast.base.interrupts import held
 from holdfast.engine import networks
-from holdfast.errors import EngineError, HoldfastError, InvalidArgument, SessionBusy, SnapshotDamaged
+from holdfast.errors import (
+    EngineError,
+    HoldfastError,
+    InvalidArgument,
+    SessionBusy,
+    SnapshotDamaged,
+    SnapshotNewer,
+)
 from holdfast.runtime.egress import attempt_log, network_changes
+from holdfast.runtime.egress.close_network import Closing
 from holdfast.runtime.history.lineage import family
 from holdfast.runtime.journal import host_events
 from holdfast.runtime.journal.mirror import mirror
 from holdfast.runtime.lifecycle import provision
-from holdfast.runtime.operations.operation import carry_out
-from holdfast.runtime.restore.arrived_session import ArrivedSession
-from holdfast.runtime.restore.restore_session import Restoring
-from holdfast.runtime.restore.rewind import switch_over
-from holdfast.runtime.sessions import health, session_identity
+from holdfast.runtime.lifecycle.take_back import take_back_containers
+from holdfast.runtime.operations.operation import carry_out, undoes
+from holdfast.runtime.restore.restore_session import ArrivedSession, Restoring
+from holdfast.runtime.sessions import health, session_identity, shared_folder
 from holdfast.runtime.sessions.session_lock import turn
+from holdfast.runtime.sessions.session_options import SessionOptions
 from holdfast.runtime.storage import snapshot_lock
+from holdfast.runtime.store.lives import Lives
 from holdfast.runtime.store.row_details import OperationDetails
 from holdfast.runtime.store.rows import OperationKind
 from holdfast.runtime.store.timelines import journal_of
+from holdfast.snapshots import manifest as manifests
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from holdfast.engine.container_state import ContainerState
     from holdfast.runtime.operations.context import Context
     from holdfast.runtime.store.row_details import OperationKeys
-    from holdfast.runtime.store.rows import OperationRow, SessionRow, SnapshotKind, SnapshotRow
+    from holdfast.runtime.store.rows import (
+        OperationRow,
+        OperationState,
+        SessionRow,
+        SnapshotKind,
+        SnapshotRow,
+    )
 
 ACTIVITY = ("command_started", "cell_started", "job_started", "input")
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class RewindOptions:
     """Options of a rewind: the label to keep the present under, or none; whether any lineage will do."""
 
     keep: str | None = None
@@ -59,14 +79,16 @@ class RewindOutcome:
     deviations: tuple[str, ...]
 
 
-def rewind(context: Context, session: SessionRow, snapshot: SnapshotRow, wish: Wish) -> RewindOutcome:
+def rewind(
+    context: Context, session: SessionRow, snapshot: SnapshotRow, options: RewindOptions
+) -> RewindOutcome:
     """Let a session continue from a snapshot under its own name and address, whatever state it is in.
 
     Raises:
         InvalidArgument: the snapshot is of another lineage.
         SnapshotDamaged, RestoreFailed, CaptureFailed, LiveUnsupported: the session is unchanged.
     """
-    if wish.keep is not None and wish.discard:
+    if options.keep is not None and options.discard:
         raise InvalidArgument("cannot rewind: keeping the present under a label is not discarding it")
     if snapshot.state == "pending":
         raise SnapshotDamaged(f"cannot rewind session {session.name}: {snapshot.name} is not complete")
@@ -74,23 +96,25 @@ def rewind(context: Context, session: SessionRow, snapshot: SnapshotRow, wish: W
         if session.state == "creating":
             raise SessionBusy(f"cannot rewind session {session.name}: it is being made")
         session_identity.refuse_while_moving(session, "rewind")
-        if not wish.force:
+        if not options.force:
             family.check(session, snapshot, context.store.snapshots())
         with snapshot_lock.used(context, snapshot):
-            return _Rewinding(context, session, snapshot, wish).run()
+            return _Rewinding(context, session, snapshot, options).run()
 
 
 class _Rewinding:
     """One rewind."""
 
-    def __init__(self, context: Context, session: SessionRow, snapshot: SnapshotRow, wish: Wish) -> None:
+    def __init__(
+        self, context: Context, session: SessionRow, snapshot: SnapshotRow, options: RewindOptions
+    ) -> None:
         self._context = context
         self._session = session
         self._snapshot = snapshot
-        self._wish = wish
+        self._options = options
         state = context.engine.inspect(session.container_id) if session.container_id else None
         self._live = state if state is not None and state.running and session.state == "running" else None
-        if self._live is not None and not wish.discard:
+        if self._live is not None and not options.discard:
             health.check_awake(session, self._live)
         self._deviations: list[str] = []
         self._known = OperationDetails.of(snapshot=snapshot.id, old=session.container_id)
@@ -112,21 +136,21 @@ class _Rewinding:
             left = self._count(self._snapshot)
             row = replace(
                 session,
-                generation=max(session.generation, restoring.kept.generation) + 1,
-                options=network_changes.carried(session.options, restoring.kept.options),
+                generation=max(session.generation, restoring.manifest.generation) + 1,
+                options=network_changes.carried(session.options, restoring.manifest.options),
             )
             container = self._bring_up(restoring, operation, row)
             columns = {
                 "state": "running",
                 "container_id": container,
                 "parent_snapshot_id": self._snapshot.id,
-                "image": restoring.kept.image,
+                "image": restoring.manifest.image,
                 "generation": row.generation,
                 "options": row.options,
             }
             with held():
                 self._know(operation, proven=container, columns=columns)
-                switch_over.finish(context, operation.id)
+                finish(context, operation.id)
         self._note_rewind(kept, left, lost)
         now = context.store.session(session.id)
         return RewindOutcome(now, kept, left, lost, tuple(self._deviations))
@@ -135,14 +159,16 @@ class _Rewinding:
         """Capture the present, unless it is to be discarded or there is none: of a dead session its files."""
         from holdfast.runtime.capture import snapshot_service
 
-        if self._wish.discard or (self._live is None and health.ended(self._context, self._session) is None):
+        if self._options.discard or (
+            self._live is None and health.ended(self._context, self._session) is None
+        ):
             return None
         kind: SnapshotKind = "live" if self._live is not None else "filesystem"
         why = f"before going back to {self._snapshot.name}"
-        auto = None if self._wish.keep else {"trigger": "rewind", "what": self._snapshot.name}
+        auto = None if self._options.keep else {"trigger": "rewind", "what": self._snapshot.name}
         try:
             return snapshot_service.capture(
-                self._context, self._session, self._wish.keep, kind, self._wish.reason or why, auto
+                self._context, self._session, self._options.keep, kind, self._options.reason or why, auto
             )
         except HoldfastError as error:
             error.hint = f"`--discard` goes back without keeping what the session holds now; {error.hint}"
@@ -152,7 +178,7 @@ class _Rewinding:
         """Return the addresses that the session has, or had when it was last captured."""
         if self._live is not None:
             return self._live.addresses
-        return switch_over.last_addresses(self._context, self._session)
+        return last_addresses(self._context, self._session)
 
     def _place(self, operation: OperationRow, addresses: tuple[str, ...]) -> provision.TemporaryPlace:
         place = provision.TemporaryPlace(f".{operation.id}", addresses)
@@ -226,6 +252,95 @@ class _Rewinding:
             left_behind=left,
             kept=kept.id if kept else None,
             lost=lost or None,
-            reason=self._wish.reason or self._context.reason,
+            reason=self._options.reason or self._context.reason,
             deviations=self._deviations or None,
         )
+
+
+def finish(context: Context, operation_id: str) -> bool:
+    """Let the new container take the old one's place if it is known to answer; else return False.
+
+    The folder comes first and the row with it, so that clients that lose the old connection find the new
+    one; then the old container ends.
+    """
+    operation = next((row for row in context.store.operations.open() if row.id == operation_id), None)
+    session = None if operation is None else context.store.find_session(operation.session_id)
+    if operation is None or session is None or not _may_finish(context, operation, session):
+        return False
+    store, engine, details = context.store, context.engine, operation.details
+    run, aside, left = _folders(context, operation)
+    if session.container_id != details.proven:
+        snapshot = store.snapshot(details.snapshot)
+        mirror(store, context.home, session.id)
+        if aside.exists():
+            if run.exists():
+                run.rename(left)
+            aside.rename(run)
+        if snapshot.details.task is not None:
+            # What was recorded later is in the snapshot of the present, and in the journal.
+            store.keep_details(session.id, task=snapshot.details.task)
+        Lives(store.database).begin(session, snapshot, details.columns)
+    if details.old:
+        engine.kill_remove(details.old)
+    shared_folder.remove(engine, context.home, left.name)
+    with suppress(EngineError):  # its name only serves people
+        engine.rename(details.proven or "", provision.container_name(session.id))
+    store.operations.complete(operation.id)
+    return True
+
+
+@undoes(OperationKind.REWIND)
+def undo(context: Context, operation: OperationRow) -> OperationState | None:
+    """Finish a rewind whose new container is known to answer; undo any other."""
+    if finish(context, operation.id):
+        return "done"
+    _take_back(context, operation)
+    return take_back_containers(context, operation, cut=True)
+
+
+def _take_back(context: Context, operation: OperationRow) -> None:
+    """Give the old container its name, folder and addresses back; the caller removes the new one."""
+    session, engine = context.store.find_session(operation.session_id), context.engine
+    if session is None or not operation.details.aside:
+        return
+    for container in engine.containers(holdfast_operation=operation.id):
+        engine.kill_remove(container)
+    run, aside, left = _folders(context, operation)
+    if left.exists():
+        shared_folder.remove(engine, context.home, run.name)
+        left.rename(run)
+    shared_folder.remove(engine, context.home, aside.name)
+    state = engine.inspect(operation.details.old) if operation.details.old else None
+    if state is not None and state.running and operation.details.addresses:
+        networks.join(engine, state.id, operation.details.addresses)
+        options = SessionOptions.parse(**session.options)
+        network = Closing(engine, context.home, context.progress)
+        network.renew(options, state.id)
+        network.say_addresses(state.id, but=operation.details.addresses)
+
+
+def last_addresses(context: Context, session: SessionRow) -> tuple[str, ...]:
+    """Return the addresses a session had when it was last captured; none if that is not known."""
+    for snapshot in reversed(context.store.snapshots(session.id)):
+        with suppress(SnapshotDamaged, SnapshotNewer):
+            manifest = manifests.read(context.home.snapshots / snapshot.id)
+            if manifest.processes is not None:
+                return tuple(manifest.processes.addresses)
+    return ()
+
+
+def _may_finish(context: Context, operation: OperationRow, session: SessionRow) -> bool:
+    proven = operation.details.proven
+    if proven is None:
+        return False
+    if session.container_id == proven:
+        return True
+    state = context.engine.inspect(proven)
+    return state is not None and state.running
+
+
+def _folders(context: Context, operation: OperationRow) -> tuple[Path, Path, Path]:
+    """Return the folders of the session as clients find it, of the new one, and of the old one put aside."""
+    run = context.home.run / (operation.session_id or "")
+    aside = run.with_name(run.name + operation.details.aside)
+    return run, aside, aside.with_name(aside.name + ".old")

@@ -1,7 +1,7 @@
-"""Starts a dead session again in its container: its files are as they were, its processes are new.
+"""The resumption of a session in place: a suspended one from its snapshot, a dead one on its files.
 
-Whatever ended the container (the machine, its memory, a person with `docker stop`), the engine keeps its
-files until it is removed.
+Whatever ended the container of a dead session (the machine, its memory, a person with `docker stop`), the
+engine keeps its files until it is removed: they are as they were, and its processes are new.
 """
 
 from __future__ import annotations
@@ -9,19 +9,33 @@ from __future__ import annotations
 import signal
 import time
 from contextlib import suppress
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from holdfast.base import polling
+from holdfast.base import ids, polling
 from holdfast.engine import networks
-from holdfast.errors import EngineError, HoldfastError, SessionDead, SnapshotDamaged, SnapshotNewer
+from holdfast.errors import (
+    EngineError,
+    HoldfastError,
+    RestoreFailed,
+    SessionDead,
+    SessionError,
+    SnapshotDamaged,
+    SnapshotNewer,
+)
 from holdfast.runtime.egress.close_network import Closing
 from holdfast.runtime.guest import layout
 from holdfast.runtime.journal import host_events
 from holdfast.runtime.journal.mirror import mirror
 from holdfast.runtime.lifecycle import provision
-from holdfast.runtime.operations.operation import carry_out
-from holdfast.runtime.sessions import health, identity_messages, shared_folder
+from holdfast.runtime.lifecycle.take_back import take_back_containers
+from holdfast.runtime.operations.operation import carry_out, undoes
+from holdfast.runtime.restore.restore_session import Restoring
+from holdfast.runtime.sessions import health, identity_messages, session_identity, shared_folder
+from holdfast.runtime.sessions.session_lock import turn
 from holdfast.runtime.sessions.session_options import SessionOptions
+from holdfast.runtime.storage import snapshot_lock
+from holdfast.runtime.store import lifetime
 from holdfast.runtime.store.rows import OperationKind
 from holdfast.snapshots import manifest
 
@@ -34,8 +48,57 @@ END_SECONDS = 10.0
 ASK_SECONDS = 0.5
 """Between two requests to a first process that awaits restored processes, which will not come."""
 
+undoes(OperationKind.RESUME)(take_back_containers)
 
-def start_again(context: Context, session: SessionRow) -> SessionRow:
+
+def resume(context: Context, session: SessionRow, *, here: bool = False) -> SessionRow:
+    """Resume a suspended session under its name and id, or start a dead one again on its files.
+
+    `here`: even if a move was cut short that may have brought it to another machine.
+    """
+    with turn(context, session, "resume", usable=False) as session:
+        if here:
+            if session.details.moving is not None:  # if it runs there as well, that will be noticed
+                session_identity.begin_tenure(context.store, session.id, ids.new_id())
+            session_identity.clear_mark(context, session)
+        else:
+            session_identity.refuse_while_moving(session, "resume")
+        if session.state in ("running", "dead") and health.ended(context, session) is not None:
+            return _start_again(context, session)
+        if session.state == "dead":
+            health.check_usable(context, session)
+        if session.state != "suspended" or session.parent_snapshot_id is None:
+            raise SessionError(f"cannot resume session {session.name}: it is not suspended")
+        snapshot = context.store.snapshot(session.parent_snapshot_id)
+        with (
+            snapshot_lock.used(context, snapshot),
+            carry_out(context, OperationKind.RESUME, session_id=session.id) as operation,
+        ):
+            restoring = Restoring(context, snapshot)
+            try:
+                (resumed,) = restoring.bring_up([_next_generation(session, restoring)], operation)
+            except RestoreFailed as error:
+                error.hint = (
+                    f"{error.hint}; the session stays suspended; "
+                    f"`holdfast restore {snapshot.name} --as files` makes one of its files"
+                ).removeprefix("; ")
+                raise
+    with host_events.at_once(context):
+        resumed.note(context)
+        host_events.note(context, session.id, "resumed")
+    resumed.report(context)
+    if lifetime.DETAIL not in session.details and "sandbox" not in session.details:
+        return resumed.row
+    now = time.time()
+    lifetime.change(context.store, session.id, lambda kept: kept.resumed(now))
+    return context.store.session(session.id)
+
+
+def _next_generation(session: SessionRow, restoring: Restoring) -> SessionRow:
+    return replace(session, generation=max(session.generation, restoring.manifest.generation) + 1)
+
+
+def _start_again(context: Context, session: SessionRow) -> SessionRow:
     """Start a dead session, whose lock the caller holds, and return its row.
 
     Raises:
@@ -61,7 +124,7 @@ def start_again(context: Context, session: SessionRow) -> SessionRow:
             # A session that was rewound has a folder that was made beside its old one, and renamed.
             mounted = state.sources[str(layout.RUN_DIR)]
             with network.ahead(options), shared_folder.also_known(context.home, session.id, mounted):
-                _start(context, state.id)
+                _start_container(context, state.id)
             rules = network.close(options, state.id)
             provision.await_guest(engine, state.id, folder, _Nudge(context, state.id))
             network.check(state.id, rules)
@@ -77,7 +140,7 @@ def start_again(context: Context, session: SessionRow) -> SessionRow:
     return context.store.session(session.id)
 
 
-def _start(context: Context, container: str) -> None:
+def _start_container(context: Context, container: str) -> None:
     """Start the container; with another address if it had one of its own, which is in use by now."""
     engine = context.engine
     try:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 from holdfast.runtime.task import task_changes as changes
-from holdfast.runtime.task.block_report import block_report, resume_command
-from holdfast.runtime.task.handoff import handoff
+from holdfast.runtime.task.handoff import block_report, handoff, resume_command
 from holdfast.runtime.task.task_changes import Stamp
 from holdfast.runtime.task.task_record import StepAttempt, TaskRecord
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.runtime.capture import recorded_contents
+from holdfast.runtime.capture import capture_record
 from holdfast.snapshots.record import RecordedFile
 
 
@@ -22,7 +22,7 @@ def layers(tmp_path: Path) -> list[Path]:
 
 
 def told(layers: list[Path], *paths: str, elsewhere: tuple[str, ...] = ()) -> list[RecordedFile]:
-    return recorded_contents.digests(paths, layers, elsewhere)
+    return capture_record.digests(paths, layers, elsewhere)
 
 
 def test_the_topmost_layer_with_the_file_counts(layers: list[Path]) -> None:
@@ -48,7 +48,7 @@ def test_large_and_distant_files_are_reported_as_skipped(
     layers: list[Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A limit is never silent."""
-    monkeypatch.setattr(recorded_contents, "MAX_TOTAL", 5)
+    monkeypatch.setattr(capture_record, "MAX_TOTAL", 5)
     changed, same, mounted = told(layers, "/d/changed", "/d/same", "/m/x", elsewhere=("/m",))
     assert changed.digest
     assert same.skipped == "it is too large"

@@ -9,7 +9,7 @@ import pytest
 from tests.hostile_output import COPIED, MARK, cases
 from tests.terminals import real
 
-from holdfast.runtime.attachment.screen import shown
+from holdfast.runtime.attachment.screen_state import shown
 from holdfast.runtime.terminal.allowed_controls import Use
 from holdfast.runtime.terminal.emulator import MODES, Emulator
 from holdfast.runtime.terminal.safe_output import SafeOutput
@@ -17,7 +17,7 @@ from holdfast.runtime.terminal.safe_output import SafeOutput
 HOSTILE = cases()
 # Output of real programs for a terminal of 24 x 80: vim, less, top, htop, ls, bash, tmux, progress bars …
 # Most are cut while the program runs.
-RECORDINGS = sorted((Path(__file__).parents[1] / "recordings").glob("*.vt"))
+RECORDINGS = sorted((Path(__file__).parents[2] / "recordings").glob("*.vt"))
 # Asked at the end, as it is: what is in the clipboard, and what the title is. xterm 379 crashes when it is
 # asked for its clipboard here.
 CLIPBOARD = [b"\x1b]52;c;?\x07", b"\x1b]52;p;?\x07"]

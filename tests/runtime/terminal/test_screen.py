@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import random
 
-from holdfast.runtime.attachment.screen import render
+from holdfast.runtime.attachment.screen_state import render
 
 
 def test_a_prompt_with_its_cursor() -> None:

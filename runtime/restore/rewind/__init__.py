@@ -1,1 +1,0 @@
-"""Rewind: takes a session back to a snapshot in place."""
