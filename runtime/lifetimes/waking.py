@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from holdfast.errors import HoldfastError
 from holdfast.runtime.journal import host_events
-from holdfast.runtime.restore import restore_service
+from holdfast.runtime.restore import resume_session
 from holdfast.runtime.store import lifetime
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def resume_once(context: Context, row: SessionRow) -> SessionRow:
         RestoreFailed, SessionBusy, SessionError: it stays suspended.
     """
     try:
-        return restore_service.resume(context, row)
+        return resume_session.resume(context, row)
     except HoldfastError:
         now = context.store.session(row.id)
         if now.state != "running":

@@ -176,7 +176,7 @@ class AsyncFiles(AsyncSessionPart):
 
     @like(SessionFiles.write_tar)
     async def write_tar(self, path: str, stream: IO[bytes]) -> Copied:
-        from holdfast.runtime.files.unpack_tree import UnpackTree
+        from holdfast.runtime.files.tar_trees import UnpackTree
 
         call = self._call("GET", "tree", path=path, account=True)
         async with self._transport.bytes_of(call, {}) as body:
