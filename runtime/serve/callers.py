@@ -18,6 +18,7 @@ from starlette.requests import HTTPConnection, Request
 
 from holdfast.base import actors
 from holdfast.base.home import Home
+from holdfast.base.serving_record import ServingRecord
 from holdfast.runtime.api.controller import Holdfast
 from holdfast.runtime.api.session import Session
 from holdfast.runtime.guest_rpc.patience import Patience
@@ -97,6 +98,8 @@ class Callers:
         self._patient: set[Patience] = set()
         self.signature: FileSigner | None = None
         """Makes the signatures of addresses of files; the door that takes them sets it."""
+        self.serving: ServingRecord | None = None
+        """The record by which other processes find this server, once it serves."""
         self.stopping = False
         self.stopped = asyncio.Event()
         """Set in the loop when the server is asked to end."""

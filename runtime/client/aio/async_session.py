@@ -20,6 +20,7 @@ from holdfast.runtime.client.aio.async_files import AsyncFiles
 from holdfast.runtime.client.aio.async_insight import AsyncInsight, AsyncNetwork
 from holdfast.runtime.client.aio.async_kernel import AsyncKernel, AsyncKernels
 from holdfast.runtime.client.aio.async_local import spawn
+from holdfast.runtime.client.aio.async_ports import AsyncPorts
 from holdfast.runtime.client.aio.async_programs import AsyncJob, AsyncPrograms
 from holdfast.runtime.client.aio.async_shell import AsyncShell, AsyncShells, AsyncTerminal
 from holdfast.runtime.client.aio.async_snapshot import AsyncSnapshot
@@ -72,6 +73,10 @@ class AsyncSession(AsyncNetwork, AsyncShell):
     @cached_property
     def _insight(self) -> AsyncInsight:
         return AsyncInsight(self._transport, self.id)
+
+    @cached_property
+    def _ports(self) -> AsyncPorts:
+        return AsyncPorts(self._transport, self.id)
 
     @cached_property
     def shells(self) -> AsyncShells:
@@ -196,6 +201,9 @@ class AsyncSession(AsyncNetwork, AsyncShell):
     pulse = delegate("_insight", AsyncInsight.pulse)
     port = delegate("_insight", AsyncInsight.port)
     wait_port = delegate("_insight", AsyncInsight.wait_port)
+    ports = delegate("_ports", AsyncPorts.ports)
+    preview = delegate("_ports", AsyncPorts.preview)
+    revoke_preview = delegate("_ports", AsyncPorts.revoke_preview)
     journal = delegate("_insight", AsyncInsight.journal)
     drift = delegate("_insight", AsyncInsight.drift)
     check = delegate("_insight", AsyncInsight.check)

@@ -21,6 +21,7 @@ from holdfast.runtime.client.blocking.remote_files import RemoteFiles
 from holdfast.runtime.client.blocking.remote_insight import RemoteInsight, RemoteNetwork
 from holdfast.runtime.client.blocking.remote_kernel import RemoteKernel, RemoteKernels
 from holdfast.runtime.client.blocking.remote_local import spawn
+from holdfast.runtime.client.blocking.remote_ports import RemotePorts
 from holdfast.runtime.client.blocking.remote_programs import RemoteJob, RemotePrograms
 from holdfast.runtime.client.blocking.remote_shell import RemoteShell, RemoteShells, RemoteTerminal
 from holdfast.runtime.client.blocking.remote_snapshot import RemoteSnapshot
@@ -73,6 +74,10 @@ class RemoteSession(RemoteNetwork, RemoteShell):
     @cached_property
     def _insight(self) -> RemoteInsight:
         return RemoteInsight(self._transport, self.id)
+
+    @cached_property
+    def _ports(self) -> RemotePorts:
+        return RemotePorts(self._transport, self.id)
 
     @cached_property
     def shells(self) -> RemoteShells:
@@ -197,6 +202,9 @@ class RemoteSession(RemoteNetwork, RemoteShell):
     pulse = delegate("_insight", RemoteInsight.pulse)
     port = delegate("_insight", RemoteInsight.port)
     wait_port = delegate("_insight", RemoteInsight.wait_port)
+    ports = delegate("_ports", RemotePorts.ports)
+    preview = delegate("_ports", RemotePorts.preview)
+    revoke_preview = delegate("_ports", RemotePorts.revoke_preview)
     journal = delegate("_insight", RemoteInsight.journal)
     drift = delegate("_insight", RemoteInsight.drift)
     check = delegate("_insight", RemoteInsight.check)
