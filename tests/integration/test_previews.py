@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import socket
 from collections.abc import Callable, Iterator
+from typing import Any
 from urllib.parse import urlsplit
 
 import httpx
@@ -14,6 +15,7 @@ from tests.integration.served import Over, Served, serving
 from tests.integration.test_e2b_ports import FIRST, FLOOD, GARBAGE, SILENT, begin
 from websockets.exceptions import InvalidStatus
 from websockets.sync.client import ClientConnection, connect
+from websockets.typing import Origin
 
 from holdfast.base import polling
 from holdfast.base.home import Home
@@ -26,7 +28,7 @@ PATIENCE = 60
 PAGES = FIRST + 100
 TITLE = "<title>\\u202eegap \\x1b]0;owned\\x07 &lt;b&gt; &#x202e;</title>"
 """Of a page that would turn and rename the terminal it is shown in."""
-HTML = {"accept": "text/html"}
+HTML: dict[str, Any] = {"accept": "text/html"}
 
 
 @pytest.fixture(scope="module")
@@ -78,7 +80,7 @@ class Visitor:
             f"ws://{self.host}/echo",
             sock=opened,
             additional_headers=self.headers,
-            origin=origin or f"http://{self.host}",  # type: ignore[arg-type]
+            origin=Origin(origin or f"http://{self.host}"),
             proxy=None,
         )
         return found
