@@ -382,13 +382,16 @@ class PortDoor(ServedDoor):
         try:
             if own and await self._ids.has(name.sandbox):
                 return self._traffic
-            if name.sandbox not in await self._ids.known():
+            # A link can be younger than the list of ids.
+            if not any(scope[preview_visits.GIVEN]) and name.sandbox not in await self._ids.known():
                 return 502, "sandbox_unavailable", NOT_FOUND
             row = await self._callers.brief.run(partial(self._row, name.sandbox))
         except HoldfastError as error:
             return connect_wire.status_of(error), error.code, str(error)
         facts = None if row is None else SandboxFacts.of(row)
-        if row is not None and (visit := self._visits.admitted(scope, row, name.port)) is not None:
+        if row is None or (facts is not None and facts.ended):
+            return 502, "sandbox_unavailable", NOT_FOUND
+        if (visit := self._visits.admitted(scope, row, name.port)) is not None:
             if row.state == "suspended" and not (facts and facts.auto_resume):
                 return 503, "suspended", f"session {row.name} is suspended: `holdfast resume` continues it"
             return visit
