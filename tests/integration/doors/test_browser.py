@@ -18,7 +18,6 @@ from websockets.sync.client import ClientConnection
 from holdfast.base import polling
 from holdfast.base.home import Home
 from holdfast.runtime.api.controller import Holdfast
-from holdfast.runtime.api.session import Session
 
 pytestmark = pytest.mark.timeout(600)
 
@@ -197,53 +196,3 @@ def test_a_page_of_a_port_stays_with_its_port(
         assert "cookie" not in seen
         page.open(f"http://localhost:{server.port}/v1/sessions")
         assert "stolen" not in page.run(HERE)
-
-
-# A page of another port of the same session tries to use the visitor's cookie.
-BORROW = """async target => {
-  const read = async how => {
-    try { return (await fetch(target + "/seen", {credentials: "include", ...how})).type; }
-    catch (error) { return "failed"; }
-  };
-  const frame = () => new Promise(done => {
-    const made = document.createElement("iframe");
-    made.onload = () => { try { done(made.contentDocument.title); } catch (error) { done("closed"); } };
-    made.src = target + "/seen"; document.body.append(made);
-  });
-  const socket = () => new Promise(done => {
-    const made = new WebSocket(target.replace("http", "ws") + "/seen");
-    made.onopen = () => done("open"); made.onerror = () => done("failed");
-  });
-  return [await read({}), await read({mode: "no-cors", method: "POST"}), await frame(), await socket()];
-}"""
-
-
-def test_a_preview_stays_with_its_visitor(line: ClientConnection, server: Served, shared: Session) -> None:
-    """The address shown has no token; the session gets none, and no other page is let in by the cookie."""
-    shared.files.write("/tmp/port_pages.py", PROGRAM.read_bytes())
-    shared.detach(f"python3 /tmp/port_pages.py {FIRST}", name="pages")
-    for port in (FIRST, FIRST + 1):
-        shared.wait_port(port)
-    links = [shared.preview(port).url for port in (FIRST, FIRST + 1)]
-    first, second = (link.partition("/?")[0] for link in links)
-
-    page = Page(line)
-    page.open(links[0].replace("/?", "/seen?x=1&"))
-    assert page.run("async () => location.href") == f"{first}/seen?x=1"
-    seen = json.loads(page.run(HERE))
-    assert (seen["host"], "cookie" in seen) == (f"localhost:{FIRST}", False)
-    assert page.run("async () => document.cookie.includes('holdfast')") is False
-    page.open(f"{first}/seen")
-    assert "holdfast" not in page.run(HERE)
-    assert "holdfast-preview" in page.cookies(first)
-    for other in (second, server.url, f"http://localhost:{server.port}"):
-        assert page.cookies(other) == []
-    page.open(second)
-    assert "needs a valid link" in page.run(HERE)
-    page.open(links[1])
-    page.statuses.clear()
-    assert page.run(BORROW, first) == ["failed", "opaque", "closed", "failed"]
-    came = [status for url, status in page.statuses if url.startswith(first) or url == "socket"]
-    assert len(came) >= 3, page.statuses
-    assert set(came) == {403}, page.statuses
-    shared.job("pages").signal("KILL")
