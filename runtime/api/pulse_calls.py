@@ -78,7 +78,7 @@ def port(line: SessionChannel, row: SessionRow, number: int, *, speak: bool = Tr
     if not 0 < number < 65536:
         raise InvalidArgument(f"cannot inspect port {number}: ports are from 1 to 65535")
     pulse = look(line, row, parts=("processes", "sockets"))
-    return Port(number, tuple(_tried(line, pulse, socket, speak=speak) for socket in pulse.listening(number)))
+    return Port(number, tuple(tried(line, pulse, socket, speak=speak) for socket in pulse.listening(number)))
 
 
 def wait_port(
@@ -100,7 +100,8 @@ def wait_port(
     return found
 
 
-def _tried(line: SessionChannel, pulse: Pulse, socket: Socket, *, speak: bool) -> Listener:
+def tried(line: SessionChannel, pulse: Pulse, socket: Socket, *, speak: bool) -> Listener:
+    """Return a listener with its process, and how its port answers."""
     process = pulse.process(socket.owners[0].pid) if socket.owners else None
     if not socket.protocol.startswith("tcp"):
         return Listener(socket, process)

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from holdfast.runtime.api.session_insight import SessionInsight
     from holdfast.runtime.api.session_kernels import SessionKernel, SessionKernels
     from holdfast.runtime.api.session_network import SessionNetwork
+    from holdfast.runtime.api.session_ports import SessionPorts
     from holdfast.runtime.api.session_shells import SessionShell, SessionShells
     from holdfast.runtime.api.session_snapshots import SessionSnapshots
     from holdfast.runtime.api.session_task import SessionTask
@@ -59,6 +60,12 @@ def _insight() -> type[SessionInsight]:
     from holdfast.runtime.api.session_insight import SessionInsight
 
     return SessionInsight
+
+
+def _ports() -> type[SessionPorts]:
+    from holdfast.runtime.api.session_ports import SessionPorts
+
+    return SessionPorts
 
 
 def _kernel() -> type[SessionKernel]:
@@ -160,6 +167,10 @@ class Session:
         return _insight()(self._line)
 
     @cached_property
+    def _doors(self) -> SessionPorts:
+        return _ports()(self._line)
+
+    @cached_property
     def _captures(self) -> SessionSnapshots:
         return _snapshots()(self._line, self._became)
 
@@ -183,6 +194,9 @@ class Session:
     pulse = late("_insight", lambda: _insight().pulse)
     port = late("_insight", lambda: _insight().port)
     wait_port = late("_insight", lambda: _insight().wait_port)
+    ports = late("_doors", lambda: _ports().ports)
+    preview = late("_doors", lambda: _ports().preview)
+    revoke_preview = late("_doors", lambda: _ports().revoke_preview)
     events = late("_insight", lambda: _insight().events)
     journal = late("_insight", lambda: _insight().journal)
     drift = late("_insight", lambda: _insight().drift)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from holdfast.base import serving_record
 from holdfast.base.home import Home
 from holdfast.runtime.e2b import e2b_app
 from holdfast.runtime.e2b.port_traffic import PortTraffic
@@ -19,6 +20,7 @@ from holdfast.runtime.serve import server_app
 from holdfast.runtime.serve.api_server import Beside
 from holdfast.runtime.serve.callers import Callers
 from holdfast.runtime.serve.lifetime_task import LifetimeTask
+from holdfast.runtime.serve.preview_visits import PreviewVisits
 from holdfast.runtime.serve.request_gate import RequestGate, ServedDoor
 from holdfast.runtime.swerex import swerex_app
 from holdfast.runtime.swerex.swerex_app import RuntimeDoor
@@ -35,6 +37,7 @@ class ServedDoors:
         token: the server's own one.
         hosts, origins: as an `Admission` takes them.
         rate: requests a second in the long run; 0 is any number.
+        previews: the address below which ports have their names, if `serve --preview-url` gave one.
         actor: who acts for agents; None for the names by which they introduce themselves.
         progress: receives a line for each step of something slow.
     """
@@ -48,15 +51,20 @@ class ServedDoors:
         hosts: Iterable[str] | None = (),
         origins: Iterable[str] = (),
         rate: float = 0,
+        previews: str = "",
         actor: str | None = None,
     ) -> None:
         self.callers = callers = Callers(home, progress)
         rules, limit = Admission(token, hosts, origins), RequestRate(rate, max(1, rate * 2))
         lives, tokens, ids = LifetimeTask(callers), SandboxTokens(token), e2b_app.session_ids(callers)
         callers.signature = tokens.signature
+        traffic = PortTraffic(callers, tokens, rules)
+        visits = PreviewVisits(
+            callers, serving_record.stamp_of(token), traffic, secure=previews.startswith("https:")
+        )
         doors: list[ServedDoor] = [
             # First: what is sent to the name of a port must reach nothing else.
-            PortDoor(rules, PortTraffic(callers, tokens, rules), callers, tokens, ids),
+            PortDoor(rules, traffic, callers, tokens, ids, visits),
             GatewayDoor(rules, jupyter_app.gateway(callers)),
             # Before the other wire, which takes any request with its header for an API key.
             RuntimeDoor(rules, swerex_app.wire(callers)),

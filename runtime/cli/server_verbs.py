@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 PORT = "8420"
 
 
-@examples("serve", "serve --listen 9000")
+@examples("serve", "serve --listen 9000", "serve --preview-url https://previews.example.org")
 def serve(
     listen: str | None = option(
         "--listen", metavar="PORT|HOST:PORT", help=f"A port of loopback; {PORT} by default."
@@ -38,16 +38,21 @@ def serve(
     rate: float = option(
         "--rate", default=500, least=0, help="Requests a second in the long run; 0 is any number."
     ),
+    preview_url: str | None = option(
+        "--preview-url", metavar="URL", help="Where browsers reach names below one that lead here."
+    ),
     new_token: bool = option("--new-token", help="Make a new token; the old one is no longer accepted."),
 ) -> None:
     """Serve sessions over HTTP and WebSockets, to holders of the token."""
     door_setup.check_packages("serve", "serve")
     if listen is not None and unix is not None:
         raise InvalidArgument("cannot listen on both a port and a unix socket", hint="leave out one")
+    from holdfast.base import serving_record
     from holdfast.runtime.cli.served_doors import ServedDoors
     from holdfast.runtime.http_doors import door_sockets
-    from holdfast.runtime.serve import api_server
+    from holdfast.runtime.serve import api_server, file_addresses
 
+    below = "" if preview_url is None else file_addresses.preview_base(preview_url)
     logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stderr)
     logging.getLogger("uvicorn").setLevel(logging.ERROR)
     home = Home.default().create()
@@ -58,7 +63,7 @@ def serve(
         opened = door_sockets.listener(listen or PORT, anywhere=anywhere)
     # Last: where a server listens already, its token remains.
     token, file = door_setup.token_of(home, door_setup.SERVER, new=new_token)
-    hosts = None if door_sockets.is_unix(opened) else host_name or ()
+    hosts = None if door_sockets.is_unix(opened) else [*(host_name or ()), *file_addresses.names_of(below)]
     doors = ServedDoors(
         home,
         token,
@@ -66,17 +71,24 @@ def serve(
         hosts=hosts,
         origins=origin or (),
         rate=rate,
+        previews=below,
         actor=EarlyOptions.actor,
     )
+    url = door_sockets.url(opened)
+    record = serving_record.ServingRecord(
+        url, below or door_sockets.browsed(opened), serving_record.stamp_of(token)
+    )
+    doors.callers.serving = record
     where = f"is in {file}" if file else f"is that of {door_setup.SERVER.variable}"
 
     def ready() -> None:
-        printing.say(f"serving {door_sockets.url(opened)}")
+        printing.say(f"serving {url}")
         sys.stdout.flush()
         printing.note(f"the token {where}; clients send it as `Authorization: Bearer TOKEN`")
 
     try:
-        api_server.serve(doors.app, doors.callers, opened, ready, doors.beside)
+        with serving_record.announced(home, record):
+            api_server.serve(doors.app, doors.callers, opened, ready, doors.beside)
     finally:
         if unix is not None:
             unix.unlink(missing_ok=True)

@@ -29,6 +29,7 @@ FAMILIES: Mapping[str, Mapping[str, tuple[str, _Place]]] = {
         "resume": ("Continue a suspended session, or start a dead one again.", "snapshot_verbs:resume"),
         "rewind": ("Take a session back to a snapshot, in place.", "history_verbs:rewind"),
         "network": ("Show or change what a session can reach.", "session_verbs:network"),
+        "preview": ("Print a link to a port, for a browser.", "preview_verbs:preview"),
         "shells": ("List shells, open a further one, or close it.", "terminal_verbs:shells"),
         "lease": ("Show, take, return or hand over the shell.", "terminal_verbs:lease"),
         "kernels": (
@@ -98,6 +99,7 @@ FAMILIES: Mapping[str, Mapping[str, tuple[str, _Place]]] = {
         "journal": ("Show what was run, by whom, why, and its result.", "observe_verbs:journal"),
         "drift": ("Show changes since a moment, and their actors.", "history_verbs:drift"),
         "replay": ("Play back what the terminal showed.", "observe_verbs:replay"),
+        "ports": ("Show which programs listen in a session, and their answers.", "preview_verbs:ports"),
         "watch": ("Show changes of a session's files as they happen.", "file_verbs:watch"),
     },
     "Snapshots": {

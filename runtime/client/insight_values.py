@@ -26,6 +26,7 @@ from holdfast.runtime.history.diff.diff_result import Diff
 from holdfast.runtime.history.drift.drift_result import Drift
 from holdfast.runtime.history.recording.cast import CastEvent
 from holdfast.runtime.history.repositories.repository_state import RepositoryChange
+from holdfast.runtime.pulse.listening_ports import ListeningPort, Preview
 from holdfast.runtime.pulse.pulse import Port, Pulse
 from holdfast.runtime.restore.compat.command_history import Recorded
 from holdfast.runtime.store.entry import FIELDS, Entry
@@ -61,6 +62,16 @@ def pulse(raw: Any) -> Pulse:
 def port(raw: Any) -> Port:
     """Return what listens at a port."""
     return read(Port, raw)
+
+
+def listening_port(raw: Any) -> ListeningPort:
+    """Return a port at which something listens."""
+    return read(ListeningPort, raw)
+
+
+def preview(raw: Any) -> Preview:
+    """Return a link for people to a port."""
+    return read(Preview, raw)
 
 
 def entry(raw: Any) -> Entry:

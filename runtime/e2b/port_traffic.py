@@ -45,6 +45,7 @@ from holdfast.runtime.guest_rpc.session_channel import SessionChannel
 from holdfast.runtime.http_doors.admission import Admission, Receive, Scope, Send
 from holdfast.runtime.lifetimes import session_ends
 from holdfast.runtime.serve.callers import Callers
+from holdfast.runtime.serve.preview_visits import ENDED
 from holdfast.runtime.serve.session_links import SessionLinks, SessionStream
 
 Headers = list[tuple[bytes, bytes]]
@@ -58,6 +59,8 @@ _HOP_BY_HOP = frozenset(
 )
 """They are about one connection: RFC 9110, section 7.6.1."""
 _FOR_SERVER = frozenset({KEY, ACCESS, TRAFFIC, SANDBOX_ID, SANDBOX_PORT, b"holdfast-actor", b"host"})
+_NOT_OF_SESSION = frozenset({b"date", b"clear-site-data", b"alt-svc"})
+"""The server adds the first; the others change the browser's state of more names than this one."""
 _SOCKET = b"sec-websocket-"
 _DOMAIN = re.compile(rb";[ \t]*domain[ \t]*=[^;]*", re.IGNORECASE)
 _FIRST, _LAST = 200, 599
@@ -100,7 +103,7 @@ def answer_head(found: h11.Response) -> Headers | None:
 def kept_headers(headers: Iterable[tuple[bytes, bytes]]) -> Headers:
     """Return the headers of an answer that are for the client."""
     said: Headers = [(bytes(name), bytes(value)) for name, value in headers]
-    left_out = _HOP_BY_HOP | _named_by_connection(said) | {b"date"}  # the server adds its own
+    left_out = _HOP_BY_HOP | _named_by_connection(said) | _NOT_OF_SESSION
     found = [(name, value) for name, value in said if name not in left_out and not name.startswith(_SOCKET)]
     # A cookie for all names of the domain would go to other sandboxes, and to the server.
     return [(name, _DOMAIN.sub(b"", value) if name == b"set-cookie" else value) for name, value in found]
@@ -427,7 +430,7 @@ class PortTraffic:
         websocket = scope["type"] == "websocket"
         try:
             async with self._links.opened(name.sandbox, connect, websocket=websocket) as stream:
-                is_token, stopped = self._admission.is_token, self._callers.stopped
+                is_token, stopped = self._admission.is_token, scope.get(ENDED, self._callers.stopped)
                 if websocket:
                     offered = offered_subprotocols(scope, is_token)
                     key, more = handshake(offered)

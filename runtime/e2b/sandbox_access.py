@@ -26,8 +26,12 @@ from holdfast.runtime.e2b.sandbox_lives import SandboxFacts
 from holdfast.runtime.http_doors import admission
 from holdfast.runtime.http_doors.admission import Admission, App, Refusal, Scope, Send
 from holdfast.runtime.http_doors.door_sockets import ADMITTED
+from holdfast.runtime.serve import preview_visits
 from holdfast.runtime.serve.callers import Callers
+from holdfast.runtime.serve.preview_visits import PreviewVisits
 from holdfast.runtime.serve.request_gate import ServedDoor
+from holdfast.runtime.sessions import preview_grants
+from holdfast.runtime.store.rows import SessionRow
 
 ACTOR = "agent:e2b"
 SANDBOX = "holdfast.sandbox"
@@ -142,9 +146,10 @@ KEY, ACCESS, TRAFFIC = b"x-api-key", b"x-access-token", b"e2b-traffic-access-tok
 SANDBOX_ID, SANDBOX_PORT = b"e2b-sandbox-id", b"e2b-sandbox-port"
 ONCE = frozenset({b"host", b"authorization", KEY, ACCESS, TRAFFIC, SANDBOX_ID, SANDBOX_PORT})
 """Headers of credentials, and of the sandbox and port that a request is for."""
-OWN = frozenset({49983, 49999})
+OWN = preview_grants.RESERVED
 """The ports at which clients expect processes and files, and code: this server itself answers there."""
-_HOST = re.compile(rb"(\d{1,5})-([a-z0-9]{1,64})\.(.+)", re.DOTALL)
+_HOST = re.compile(rb"(\d{1,5})-(?:[a-z0-9-]{1,60}-)?([a-z0-9]{1,64})\.(.+)", re.DOTALL)
+"""Before the id can be what people call the session: `3000-work-6bd7a1f3c10e`."""
 _ID_BYTES = re.compile(rb"[a-z0-9]{1,64}")
 _PORT = re.compile(rb"\d{1,5}")
 
@@ -323,6 +328,9 @@ _CLOSED = (
     "or the server's token as `Authorization: Bearer`; "
     "or make it with network={'allow_public_traffic': True}"
 )
+_NO_LINK = (
+    "the port needs a valid link: `holdfast preview SESSION PORT` prints one, or, for everyone, with --public"
+)
 NOT_FOUND = "The sandbox was not found"
 """The words of E2B's proxy, which its clients look for."""
 
@@ -330,8 +338,8 @@ NOT_FOUND = "The sandbox was not found"
 class PortDoor(ServedDoor):
     """The door to ports, before all others: what is sent to the name of a port reaches no other path.
 
-    A port is open to those with the server's token or one of its sandbox, and to all others if the maker of
-    the sandbox wanted that. Every session is a sandbox here.
+    A port is open to callers with the server's token or one of its sandbox, to visitors with a link, and to
+    everyone if the maker of the sandbox or a person wanted that. Every session is a sandbox here.
     """
 
     # Strangers may come here, so the server behind the port says how much.
@@ -342,15 +350,22 @@ class PortDoor(ServedDoor):
     single = ONCE
 
     def __init__(
-        self, rules: Admission, traffic: App, callers: Callers, tokens: SandboxTokens, ids: SandboxIds
+        self,
+        rules: Admission,
+        traffic: App,
+        callers: Callers,
+        tokens: SandboxTokens,
+        ids: SandboxIds,
+        visits: PreviewVisits,
     ) -> None:
         super().__init__(rules)
         self._traffic, self._callers, self._tokens, self._ids = traffic, callers, tokens, ids
+        self._visits = visits
 
     def takes(self, scope: Scope) -> Scope | None:
         """Return a request for a port, with the port noted."""
         name = named(dict(scope.get("headers", ())))
-        return None if name is None else {**scope, PORT: name}
+        return None if name is None else {**preview_visits.disclosed(scope), PORT: name}
 
     def elsewhere(self, scope: Scope) -> Refusal | None:
         """Return the refusal of a request that came by another name than those of this server."""
@@ -371,30 +386,39 @@ class PortDoor(ServedDoor):
         try:
             if own and await self._ids.has(name.sandbox):
                 return self._traffic
-            if name.sandbox not in await self._ids.known():
+            # A link can be younger than the list of ids.
+            if not any(scope[preview_visits.GIVEN]) and name.sandbox not in await self._ids.known():
                 return 502, "sandbox_unavailable", NOT_FOUND
-            public = await self._callers.brief.run(partial(self._is_public, name.sandbox))
+            row = await self._callers.brief.run(partial(self._row, name.sandbox))
         except HoldfastError as error:
             return connect_wire.status_of(error), error.code, str(error)
-        if public:
+        facts = None if row is None else SandboxFacts.of(row)
+        if row is None or (facts is not None and facts.ended):
+            return 502, "sandbox_unavailable", NOT_FOUND
+        if (visit := self._visits.admitted(scope, row, name.port)) is not None:
+            if row.state == "suspended" and not (facts and facts.auto_resume):
+                return 503, "suspended", f"session {row.name} is suspended: `holdfast resume` continues it"
+            return visit
+        if facts is not None and facts.public_ports:
             scope[ADMITTED] = False
             return self._traffic
-        return 403, "forbidden", _CLOSED
+        return 403, "forbidden", _NO_LINK if preview_visits.is_browsing(scope) else _CLOSED
 
     async def refuse(self, scope: Scope, send: Send, refusal: Refusal) -> None:
         """Answer a request that is not let in."""
         status, _, why = refusal
         await refuse(scope, send, scope[PORT], status, why)
 
-    def _is_public(self, sandbox: str) -> bool:
-        row = self._callers.controller(ACTOR).store.find_session(sandbox)
-        facts = None if row is None else SandboxFacts.of(row)
-        return facts is not None and facts.public_ports
+    def _row(self, sandbox: str) -> SessionRow | None:
+        return self._callers.controller(ACTOR).store.find_session(sandbox)
 
 
 async def refuse(scope: Scope, send: Send, name: PortName, status: int, why: str) -> None:
-    """Answer in the form of E2B's proxy."""
+    """Answer in the form of E2B's proxy, or with a line of text to a person."""
     message = why if why.startswith(("cannot", NOT_FOUND)) else f"cannot answer: {why}"
+    if preview_visits.is_browsing(scope):
+        await preview_visits.tell(scope, send, status, message)
+        return
     told = {"sandboxId": name.sandbox, "port": name.port, "code": status, "message": plain(message, 2000)}
     await admission.answer(scope, send, status, told, [(b"retry-after", b"1")] if status == 503 else [])
 

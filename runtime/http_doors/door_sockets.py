@@ -124,6 +124,15 @@ def url(opened: socket.socket, path: str = "") -> str:
     return f"http://{f'[{host}]' if ':' in host else host}:{port}{path}"
 
 
+def browsed(opened: socket.socket) -> str:
+    """Return the address below whose name browsers on this machine reach a socket; empty if they do not."""
+    if is_unix(opened):
+        return ""
+    host, port = opened.getsockname()[:2]
+    address = ipaddress.ip_address(host)
+    return f"http://localhost:{port}" if address.is_loopback or address.is_unspecified else ""
+
+
 def _remove_abandoned(path: Path) -> None:
     """Remove a socket on which nothing listens."""
     try:

@@ -19,6 +19,7 @@ from starlette.requests import HTTPConnection, Request
 from holdfast.base import actors
 from holdfast.base.home import Home
 from holdfast.base.request_id import request_id
+from holdfast.base.serving_record import ServingRecord
 from holdfast.runtime.api.controller import Holdfast
 from holdfast.runtime.api.session import Session
 from holdfast.runtime.guest_rpc import call_arguments
@@ -106,6 +107,8 @@ class Callers:
         """Makes the signatures of addresses of files; the door that takes them sets it."""
         self.lifetime_changed: Callable[[], None] = lambda: None
         """Called on the loop when a lifetime has changed; the task that carries out lifetimes sets it."""
+        self.serving: ServingRecord | None = None
+        """The record by which other processes find this server, once it serves."""
         self.stopping = False
         self.stopped = asyncio.Event()
         """Set in the loop when the server is asked to end."""

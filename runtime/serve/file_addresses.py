@@ -6,12 +6,16 @@ They are those of the wire of sandboxes, whose door checks them; here they are m
 from __future__ import annotations
 
 import posixpath
+import re
 from urllib.parse import urlencode
 
 from holdfast.base.text import plain
 from holdfast.errors import InvalidArgument
 from holdfast.runtime.serve.callers import FileSigner
 
+_BASE = re.compile(
+    r"(https?://(?:[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?\.)*(?=[a-z0-9-]*[a-z])[a-z0-9-]{1,63}(?::[0-9]{1,5})?)/?"
+)
 DOOR = 49983
 """The port of a session's name at which the server itself answers for its files."""
 
@@ -40,10 +44,30 @@ def address(
     said = {"path": path, "username": user or "", "signature_expiration": str(expires_at)}
     said["signature"] = sign(session, path, operation, user or "", expires_at)
     scheme, _, host = base.partition("://")
-    return f"{scheme}://{DOOR}-{session}.{_named(host)}/files?{urlencode(said)}"
+    return f"{scheme}://{DOOR}-{session}.{named_host(host)}/files?{urlencode(said)}"
 
 
-def _named(host: str) -> str:
+def preview_base(url: str) -> str:
+    """Return the address that names of ports are below, as `https://previews.example.org`.
+
+    Raises:
+        InvalidArgument: it is not the scheme and name of a server, with a port or without.
+    """
+    found = _BASE.fullmatch(url.lower())
+    if found is None:
+        raise InvalidArgument(
+            f"cannot make links below {plain(url, 200)!r}: it is not the address of a server by name",
+            hint="for example https://previews.example.org, where *.previews.example.org leads here",
+        )
+    return found[1]
+
+
+def names_of(base: str) -> list[str]:
+    """Return the name in such an address, without its port; none in an empty one."""
+    return [base.partition("://")[2].partition(":")[0]] if base else []
+
+
+def named_host(host: str) -> str:
     """Return a name of the server below which there can be others: addresses in numbers have none."""
     name, _, port = host.rpartition(":") if host.count(":") == 1 or host.startswith("[") else (host, "", "")
     if not name.endswith("]") and any(char.isalpha() for char in name):

@@ -56,8 +56,8 @@ if TYPE_CHECKING:
         where it is being moved; `arrival` the move that brought it here; `of_older` the container of it that
         an older version left running, which this one does not reach; `sandbox` what a client of the E2B wire
         said of it; `task` its task record; `agent` whose default session it is, and what was asked for then;
-        `labels` what its caller calls it by; `tenures` the machines it has belonged to, and `moved` the one
-        that has it now (`runtime/sessions/tenures.py`).
+        `labels` what its caller calls it by; `previews` the grants of its ports; `tenures` the machines it
+        has belonged to, and `moved` the one that has it now (`runtime/sessions/tenures.py`).
         """
 
         policy: Table | None
@@ -77,6 +77,7 @@ if TYPE_CHECKING:
         task: Table | None
         agent: Table
         labels: dict[str, str] | None
+        previews: Table
         tenures: Sequence[Table]
         moved: Table | None
 

@@ -23,6 +23,7 @@ from holdfast.runtime.client.aio.async_handle import requesting
 from holdfast.runtime.client.aio.async_insight import AsyncInsight, AsyncNetwork
 from holdfast.runtime.client.aio.async_kernel import AsyncKernel, AsyncKernels
 from holdfast.runtime.client.aio.async_local import spawn
+from holdfast.runtime.client.aio.async_ports import AsyncPorts
 from holdfast.runtime.client.aio.async_programs import AsyncJob, AsyncPrograms
 from holdfast.runtime.client.aio.async_shell import AsyncShell, AsyncShells, AsyncTerminal
 from holdfast.runtime.client.aio.async_snapshot import AsyncSnapshot
@@ -43,7 +44,7 @@ if TYPE_CHECKING:
     from holdfast.snapshots.verification import Verification
 
 
-class AsyncSession(AsyncInsight, AsyncNetwork, AsyncShell):
+class AsyncSession(AsyncInsight, AsyncPorts, AsyncNetwork, AsyncShell):
     """One session, as `Session` is. Attributes are as of the last answer.
 
     Used as a context manager, it is removed at the end if it was made with `new(remove=True)`.

@@ -24,6 +24,7 @@ from holdfast.runtime.client.blocking.remote_handle import requesting
 from holdfast.runtime.client.blocking.remote_insight import RemoteInsight, RemoteNetwork
 from holdfast.runtime.client.blocking.remote_kernel import RemoteKernel, RemoteKernels
 from holdfast.runtime.client.blocking.remote_local import spawn
+from holdfast.runtime.client.blocking.remote_ports import RemotePorts
 from holdfast.runtime.client.blocking.remote_programs import RemoteJob, RemotePrograms
 from holdfast.runtime.client.blocking.remote_shell import RemoteShell, RemoteShells, RemoteTerminal
 from holdfast.runtime.client.blocking.remote_snapshot import RemoteSnapshot
@@ -44,7 +45,7 @@ if TYPE_CHECKING:
     from holdfast.snapshots.verification import Verification
 
 
-class RemoteSession(RemoteInsight, RemoteNetwork, RemoteShell):
+class RemoteSession(RemoteInsight, RemotePorts, RemoteNetwork, RemoteShell):
     """One session, as `Session` is. Attributes are as of the last answer.
 
     Used as a context manager, it is removed at the end if it was made with `new(remove=True)`.

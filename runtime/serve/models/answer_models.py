@@ -25,6 +25,7 @@ from holdfast.runtime.guest_rpc.results import CellError, CellResult, ExecResult
 from holdfast.runtime.guest_rpc.shell_report import Attached, Lease, ShellInfo, SyntaxCheck
 from holdfast.runtime.history.recording.cast import CastEvent
 from holdfast.runtime.history.repositories.repository_state import RepositoryChange, RepositoryState
+from holdfast.runtime.pulse.listening_ports import ListeningPort, Preview
 from holdfast.runtime.restore.compat.command_history import Recorded
 from holdfast.runtime.serve.models.base_models import AnswerBody, answer_of
 from holdfast.runtime.task.redo_rules import RedoneAction
@@ -134,6 +135,16 @@ class KernelAnswer(AnswerBody):
 @answer_of(KernelSpecInfo)
 class KernelSpecAnswer(AnswerBody):
     """A spec of Jupyter that kernels can be opened from."""
+
+
+@answer_of(ListeningPort)
+class ListeningPortAnswer(AnswerBody):
+    """A port at which a program accepts connections, and its answer."""
+
+
+@answer_of(Preview)
+class PreviewAnswer(AnswerBody):
+    """A link for people to a port; `expires_at` is in Unix seconds."""
 
 
 @answer_of(Screen)

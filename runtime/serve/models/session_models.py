@@ -9,7 +9,7 @@ from pydantic import Field, create_model
 from holdfast.runtime.flaky.repeat import AT_ONCE, MOST
 from holdfast.runtime.serve.models.base_models import TEXT, Name, Reason, RequestBody, Seconds
 from holdfast.runtime.serve.models.command_models import Variables
-from holdfast.runtime.sessions import session_labels
+from holdfast.runtime.sessions import preview_grants, session_labels
 from holdfast.runtime.sessions.session_options import SessionOptions
 
 Place = Annotated[str, Field(min_length=1, max_length=300, pattern=TEXT)]
@@ -50,6 +50,13 @@ class LifetimeFields(RequestBody):
     life: float | Said | None = None
     then: Literal["suspend", "remove"] | None = None
     idle: float | Said | None = None
+
+
+class PreviewRequest(RequestBody):
+    """A link for people to a port, for a time in seconds; with `public` everyone needs none."""
+
+    public: bool = False
+    seconds: Annotated[int, Field(ge=1, le=int(preview_grants.LONGEST))] = int(preview_grants.SECONDS)
 
 
 class LabelsRequest(RequestBody):

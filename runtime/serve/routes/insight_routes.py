@@ -1,4 +1,4 @@
-"""Paths that change nothing: pulse, ports, journal, events, drift, and changes of files as they happen."""
+"""Paths that change nothing: pulse, journal, events, drift, and changes of files as they happen."""
 
 from __future__ import annotations
 
@@ -6,13 +6,12 @@ import re
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
-from fastapi import Path, Query
+from fastapi import Query
 from pydantic import BeforeValidator, Field
 from starlette.responses import Response
 
 from holdfast.runtime.api.controller import Holdfast
 from holdfast.runtime.api.session import Session
-from holdfast.runtime.api.session_insight import PORT_SECONDS
 from holdfast.runtime.serve import event_format
 from holdfast.runtime.serve.answer_forms import ERRORS, EVENTS
 from holdfast.runtime.serve.callers import ApiCaller, From
@@ -65,30 +64,6 @@ async def pulse(
         ).as_dict()
 
     return await who.in_session(session, work)
-
-
-@router.get("/ports/{port}")
-async def port(
-    who: From,
-    session: Ref,
-    port: Annotated[int, Path(ge=1, le=65535)],
-    speak: bool = True,
-) -> dict[str, Any]:
-    """Return what listens at a port, and whether it answers."""
-    return await who.in_session(session, lambda found: found.port(port, speak=speak).as_dict())
-
-
-@router.get("/ports/{port}/wait")
-async def wait_port(
-    who: From,
-    session: Ref,
-    port: Annotated[int, Path(ge=1, le=65535)],
-    patience: Annotated[float, Query(ge=0, le=3600)] = PORT_SECONDS,
-) -> dict[str, Any]:
-    """Wait until something accepts connections at a port, and return what listens there."""
-    return await who.patiently(
-        session, patience, lambda found, patience: found.wait_port(port, patience=patience).as_dict()
-    )
 
 
 @router.get("/journal")

@@ -41,6 +41,7 @@ class Home:
     artifacts/           files that sessions have produced: contents by digest, and an index
     gateway/             rules of sessions with secrets or domains: policies, values of secrets, the authority
     ballast              room that is released when the disk is full, so that things can be removed
+    serving/             servers that run now: where links of previews begin
     locks/               lock files
     errors.log           tracebacks of unexpected errors, without secrets
     """

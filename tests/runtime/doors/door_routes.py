@@ -67,6 +67,9 @@ ROUTES = {
         POST /v1/sessions/{session}/files/replace
         PUT /v1/sessions/{session}/files/many
         PUT /v1/sessions/{session}/labels
+        GET /v1/sessions/{session}/ports
+        POST /v1/sessions/{session}/ports/{port}/preview
+        DELETE /v1/sessions/{session}/ports/{port}/preview
         GET /v1/sessions/{session}/ports/{port}
         GET /v1/sessions/{session}/ports/{port}/wait
         GET /v1/sessions/{session}/journal

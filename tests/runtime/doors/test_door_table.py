@@ -21,6 +21,7 @@ from tests.runtime.doors.walked_doors import (
     Headers,
     WalkedDoors,
     addresses,
+    links,
     names_of,
     placements,
     presented,
@@ -49,12 +50,22 @@ ADDRESSES_SENT = {
     "signed address": addresses([ONE]),
     "another sandbox's": addresses([TWO]),
     "of one that is gone": addresses([GONE]),
-    "address ended or altered": [
+    "address or link ended or altered": [
         *addresses([ONE], ends=-(10**6)),
         *addresses([ONE], asked="/etc/shadow"),
         *(each + "&path=/etc/shadow" for each in addresses([ONE])),
         *(each.replace("v1_", "v1_x") for each in addresses([ONE])),
         *(each.replace("signature_expiration=", "signature_expiration=9") for each in addresses([ONE])),
+    ],
+}
+LINKS_SENT = {
+    "link of a preview": links(ONE),
+    "another sandbox's": links(TWO),
+    "of one that is gone": links(GONE),
+    "address or link ended or altered": [
+        *links(ONE, ends=-10),
+        *links(ONE, port=3001),
+        *((headers, query.replace("=", "=9")) for headers, query in links(ONE)[:1]),
     ],
 }
 REFUSALS = (401, 403, 404, 405, 501, 502)
@@ -89,6 +100,8 @@ def requests() -> Iterator[tuple[str, Headers, str]]:
         yield "none", placed, ""
         for column, found in ADDRESSES_SENT.items():
             yield from ((column, placed, query) for query in found)
+        for column, sent in LINKS_SENT.items():
+            yield from ((column, placed + headers, query) for headers, query in sent)
         for column, tokens in TOKENS_SENT.items():
             gone = placements(GONE) if OWNERS.get(column) == GONE else []
             for token in tokens:

@@ -8,7 +8,7 @@ import hashlib
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import AsyncExitStack
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 from types import FunctionType, MethodType
@@ -17,12 +17,14 @@ from urllib.parse import urlencode
 
 from starlette.routing import BaseRoute, Route
 
+from holdfast.base import serving_record
 from holdfast.base.home import Home
 from holdfast.runtime.cli.served_doors import ServedDoors
 from holdfast.runtime.e2b.code_interpreter import InterpreterRoute
 from holdfast.runtime.e2b.sandbox_access import SandboxTokens
 from holdfast.runtime.mcp.http_door import agent_app
 from holdfast.runtime.operations.context import no_progress
+from holdfast.runtime.sessions.preview_grants import Grant
 from holdfast.runtime.store.row_details import SessionDetails
 
 TOKEN = "the-token-of-this-server"
@@ -48,6 +50,7 @@ class WalkedDoors:
         store = self.doors.callers.controller("agent:test").store
         for id_, made in ((ONE, True), (TWO, True), (OTHER, False)):
             details = SessionDetails().plus(sandbox={}) if made else SessionDetails()
+            details = details.plus(previews={"3000": asdict(granted(id_))})
             store.add_session(f"s{id_[0]}", "image", {}, session_id=id_, state="running", details=details)
         self._entered = AsyncExitStack()
 
@@ -176,6 +179,22 @@ def signed(
 def addresses(sandboxes: Iterable[str], **how: Any) -> list[str]:
     """Return signed addresses for both uses."""
     return [signed(each, operation, **how) for each in sandboxes for operation in ("read", "write")]
+
+
+def granted(sandbox: str) -> Grant:
+    """Return what is granted for port 3000 of a sandbox: links, of a key that differs from all others."""
+    return Grant(hashlib.sha256(sandbox.encode()).hexdigest(), links_until=time.time() + 10**8)
+
+
+def links(sandbox: str, *, port: int = 3000, ends: float = 10**8) -> list[tuple[Headers, str]]:
+    """Return a link to a port as browsers send it: in the address, and as a cookie of either name."""
+    stamp = serving_record.stamp_of(TOKEN)
+    token = granted(sandbox).token(stamp, sandbox, port, int(time.time() + ends))
+    cookies = ("holdfast-preview", "__Host-holdfast-preview")
+    return [
+        ([], f"_holdfast={token}"),
+        *(([(b"cookie", f"{name}={token}".encode())], "") for name in cookies),
+    ]
 
 
 def run(folder: Path, steps: Any) -> None:

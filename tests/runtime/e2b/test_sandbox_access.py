@@ -31,6 +31,7 @@ from holdfast.runtime.http_doors.admission import Admission
 from holdfast.runtime.http_doors.door_sockets import ADMITTED
 from holdfast.runtime.serve.call_threads import TooManyCalls
 from holdfast.runtime.serve.callers import Callers
+from holdfast.runtime.serve.preview_visits import PreviewVisits
 
 TOKENS = SandboxTokens("secret")
 ONE, TWO = "a" * 12, "b" * 12
@@ -328,7 +329,8 @@ def port_asked(host: str, kind: str = "http", there: Iterable[str] = (ONE,), **h
     rules = Admission("secret", ["box.example"])
 
     async def met() -> None:
-        door = PortDoor(rules, traffic, cast("Callers", None), TOKENS, SandboxIds(ids))
+        visits = PreviewVisits(cast("Callers", None), "", traffic)
+        door = PortDoor(rules, traffic, cast("Callers", None), TOKENS, SandboxIds(ids), visits)
         await gated(door, other=other, read=said_by_name(rules))(scope, nothing, send)
 
     asyncio.run(met())
