@@ -146,7 +146,7 @@ class _HostEvents:
         self._next = 0.0
 
     def are_due(self) -> bool:
-        """Return whether there may be some that are not known."""
+        """Return whether some can be there that are not known."""
         if self._others and time.monotonic() >= self._next:
             return True
         return self._refusals is not None and self._refusals.is_due(self._read)

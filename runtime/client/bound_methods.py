@@ -1,4 +1,4 @@
-"""Methods over a URL as those in process describe them: parameters, defaults, docstrings.  Pure.
+"""Methods over a URL, bound to the API's: parameters, defaults, docstrings.  Pure.
 
 A method is bound to a function that asks the server. An argument that was not given is not sent: its default
 is the server's, which is the same.
@@ -146,7 +146,7 @@ def all_of(read: Callable[[Any], Value]) -> Callable[[Any], tuple[Value, ...]]:
 
 
 def nothing(_told: Any) -> None:
-    """Return None: the answer has nothing to be read."""
+    """Return None: the answer is empty."""
 
 
 def late(name: str) -> Callable[[Any], Any]:

@@ -21,7 +21,7 @@ from starlette.datastructures import QueryParams
 
 from holdfast.base.text import plain
 from holdfast.errors import HoldfastError
-from holdfast.runtime.e2b import connect_wire
+from holdfast.runtime.e2b import connect_wire, sandbox_lives
 from holdfast.runtime.e2b.sandbox_lives import SandboxFacts
 from holdfast.runtime.http_doors import admission
 from holdfast.runtime.http_doors.admission import Admission, App, Refusal, Scope, Send
@@ -31,6 +31,7 @@ from holdfast.runtime.serve.callers import Callers
 from holdfast.runtime.serve.preview_visits import PreviewVisits
 from holdfast.runtime.serve.request_gate import ServedDoor
 from holdfast.runtime.sessions import preview_grants
+from holdfast.runtime.store import lifetime
 from holdfast.runtime.store.rows import SessionRow
 
 ACTOR = "agent:e2b"
@@ -393,10 +394,10 @@ class PortDoor(ServedDoor):
         except HoldfastError as error:
             return connect_wire.status_of(error), error.code, str(error)
         facts = None if row is None else SandboxFacts.of(row)
-        if row is None or (facts is not None and facts.ended):
+        if row is None or sandbox_lives.ended(row):
             return 502, "sandbox_unavailable", NOT_FOUND
         if (visit := self._visits.admitted(scope, row, name.port)) is not None:
-            if row.state == "suspended" and not (facts and facts.auto_resume):
+            if row.state == "suspended" and not lifetime.asleep(row):
                 return 503, "suspended", f"session {row.name} is suspended: `holdfast resume` continues it"
             return visit
         if facts is not None and facts.public_ports:

@@ -186,7 +186,7 @@ def closed(place: str, machine: HostNetwork) -> bool:
 
 
 def denied_resolvers(machine: HostNetwork, wishes: Wishes) -> list[Address]:
-    """Return the resolvers that a session may not ask, because it is denied."""
+    """Return the resolvers that a session cannot ask, because they are denied."""
     return [
         address
         for address in machine.resolvers

@@ -1,7 +1,7 @@
-"""Whether a session may have been refused something since its rules were last read.
+"""Whether a session can have been refused something since its rules were last read.
 
 To read the rules takes a process of the checkpointer and a question to the engine, and all who follow the
-events of a session want to know what they say. So those of one process share what was read; and while the
+events of a session want to know what they say. So the followers of one process share what was read; and while the
 session's network has sent nothing since then, nothing can have been refused. Linux counts that for each
 network (proc_pid_net(5)): a session can only make its count grow.
 """
@@ -43,7 +43,7 @@ class RefusalWatch:
         """How often the rules were read."""
 
     def is_due(self, seen: int) -> bool:
-        """Return whether there may be refusals that one who knows of `seen` readings has not heard of."""
+        """Return whether there can be refusals that are unknown to a caller who knows of `seen` readings."""
         if self.readings != seen:
             return True
         now = time.monotonic()

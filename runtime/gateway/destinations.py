@@ -80,12 +80,12 @@ def refusal(policy: SessionRules, host: str, port: int) -> str:
         return f"holdfast: {place} is the gateway's machine, a metadata service or unassigned: never allowed"
     if named(policy, host, port) and policy.denied:  # no exception for the name would help
         return (
-            f"holdfast: {place} is at an address that this session may not reach; "
+            f"holdfast: {place} is at an address that this session cannot reach; "
             f"`holdfast network {session}` shows its denied addresses"
         )
     if named(policy, host, port):
         return (
-            f"holdfast: {place} is at an address that this session may not reach; "
+            f"holdfast: {place} is at an address that this session cannot reach; "
             f"`holdfast network {session} --allow {place}` allows it"
         )
     option = f"--allow {place}" if address is not None else f"--domain {host if port in (80, 443) else place}"

@@ -138,7 +138,7 @@ class Callers:
         return made
 
     def end_wait(self, request: str) -> None:
-        """End the patience of a request, by its id; of one that has not come yet, when it comes."""
+        """End the patience of a request, by its id; of a later request, when it comes."""
         found = [patience for patience, made_by in self._patient.items() if made_by == request]
         for each in found:
             each.end()

@@ -39,7 +39,7 @@ _NOISE = (
     r"|\[ERROR\] *(?:\[Help|->|To see|Re-run|For more|$)"
     r"|Run with |For more information|See |Try |Aborted|Segmentation fault|\$ |> |\+ |[\W\d_]*$)"
 )
-"""Ends of outputs that say nothing of the failure: frames, hints, versions, counts, echoed commands."""
+"""Ends of outputs that do not tell the failure: frames, hints, versions, counts, echoed commands."""
 _NONE = r"(?i)\b(?:no|0|without|zero) (?:\w+ )?(?:error|failure|fail|problem|warning)"
 _NAMES = (
     r"(?i)^\W*(?:[\w./-]+: )*(?:(?:fatal|internal|uncaught|unhandled|build|runtime|syntax|type) )?"

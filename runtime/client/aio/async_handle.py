@@ -1,4 +1,4 @@
-"""The base of handles over a URL: their place, their requests, and methods that those in process describe."""
+"""The base of handles over a URL: their place, their requests, and methods bound to the API's."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # Made by setup/blocking from ../aio/async_handle.py; do not edit.
-"""The base of handles over a URL: their place, their requests, and methods that those in process describe."""
+"""The base of handles over a URL: their place, their requests, and methods bound to the API's."""
 
 from __future__ import annotations
 
