@@ -119,7 +119,7 @@ def ended(row: SessionRow) -> bool:
 def kill_sandbox(hf: Holdfast, row: SessionRow) -> None:
     """Remove a session. Snapshots that were asked for stay.
 
-    For clients it is gone at once: one whose answer is cut by this asks whether it still runs.
+    Clients do not find it any more: one whose answer is cut by this asks whether it still runs.
 
     Raises:
         SessionBusy: it is being captured; it is removed afterwards.

@@ -1,9 +1,9 @@
 """Whether a session can have been refused something since its rules were last read.
 
 To read the rules takes a process of the checkpointer and a question to the engine, and all who follow the
-events of a session want to know what they say. So the followers of one process share what was read; and while the
-session's network has sent nothing since then, nothing can have been refused. Linux counts that for each
-network (proc_pid_net(5)): a session can only make its count grow.
+events of a session want to know what they say. So the followers of one process share what was read; and
+while the session's network has sent nothing since then, nothing can have been refused. Linux counts that for
+each network (proc_pid_net(5)): a session can only make its count grow.
 """
 
 from __future__ import annotations

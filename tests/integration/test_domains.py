@@ -70,7 +70,7 @@ def test_allowed_domains_are_reached_only_through_the_gateway(session: Session, 
     )
     assert "192.0.2.9:80 is not allowed" in web(session, "http://192.0.2.9/")
     for name in ("cloud.test", "rebound.test"):
-        assert "at an address that this session may not reach" in web(session, f"http://{name}/")
+        assert "at an address that this session cannot reach" in web(session, f"http://{name}/")
     assert "no address" in web(session, "http://a.example.invalid/")
     direct = said(session, "for at in 1.1.1.1 9.9.9.9; do curl --noproxy '*' -sS -m 5 http://$at/ 2>&1; done")
     assert direct.count("Failed to connect") == 2
@@ -144,7 +144,7 @@ def test_a_denied_address_is_not_reached_through_the_gateway(session: Session, w
     session.change_network(deny=[world.address], domains=[name])
     for place in places:
         assert "403" in web(session, place).split()[-2:]
-    assert "at an address that this session may not reach" in web(session, places[2])
+    assert "at an address that this session cannot reach" in web(session, places[2])
     direct = f"import socket; socket.create_connection(({world.address!r}, {world.api.port}), 5)"
     assert "ConnectionRefusedError" in said(session, f'python3 -c "{direct}" 2>&1')
 
