@@ -103,7 +103,7 @@ def network_wish(internet: bool | None, body: NetworkBody | None) -> NetworkWish
     if not closed:
         if names and denied:
             raise NotOffered(
-                f"cannot allow {plain(names[0], 60)} of denied networks: only a gateway tells names apart",
+                f"cannot allow {plain(names[0], 60)} of denied networks: only a gateway distinguishes names",
                 hint="deny 0.0.0.0/0, or allow addresses",
             )
         # A wish for its ports alone must not open what was closed in a snapshot.
