@@ -55,7 +55,7 @@ def test_what_fits_a_session(internet: bool | None, said: Any, expected: Network
 @pytest.mark.parametrize(
     ("internet", "said", "why"),
     [
-        (None, {"denyOut": ["8.8.8.8"], "allowOut": ["dns.google"]}, "only a gateway tells names apart"),
+        (None, {"denyOut": ["8.8.8.8"], "allowOut": ["dns.google"]}, "only a gateway distinguishes names"),
         (False, {"allowOut": ["192.168.0.0/16"]}, "not on the internet"),
         (None, {"allowOut": ["::ffff:10.0.0.1"]}, "not on the internet"),
         (None, {"allowOut": ["10.0.0.0/8"]}, "not on the internet"),
