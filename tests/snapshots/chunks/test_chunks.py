@@ -184,7 +184,7 @@ def test_a_recipe_is_bound_to_its_snapshot(home: Home, rng: random.Random) -> No
     home.keep("a", rng.randbytes(PAGE))
     home.keep("b", rng.randbytes(PAGE))
     shutil.copy(home.snapshots / "a" / "recipe", home.snapshots / "b" / "recipe")
-    with pytest.raises(RecipeDamaged, match="is that of a"):
+    with pytest.raises(RecipeDamaged, match="belongs to a"):
         recipe.read(home.snapshots / "b", "b")
 
     path = home.snapshots / "a" / "recipe"
@@ -233,7 +233,7 @@ def test_a_recipe_is_passed_on_to_a_snapshot_of_the_same(home: Home, rng: random
     empty = home.snapshots / "empty"
     empty.mkdir()
     assert recipe.pass_on(empty, "empty", folder, "c") is None
-    with pytest.raises(RecipeDamaged, match="is that of a"):
+    with pytest.raises(RecipeDamaged, match="belongs to a"):
         recipe.pass_on(home.snapshots / "a", "b", folder, "c")
     assert home.back("b") == data
 
