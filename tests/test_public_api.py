@@ -55,6 +55,8 @@ def test_the_public_names_are_pinned() -> None:
         "KernelSpecInfo",
         "Ladder",
         "Lease",
+        "ListeningPort",
+        "Preview",
         "Memory",
         "Mount",
         "Moved",

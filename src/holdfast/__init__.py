@@ -129,6 +129,7 @@ if TYPE_CHECKING:
     from holdfast.runtime.operations.step import Step
     from holdfast.runtime.pulse.facts import OpenFile, Process, Socket
     from holdfast.runtime.pulse.limits import Memory
+    from holdfast.runtime.pulse.listening_ports import ListeningPort, Preview
     from holdfast.runtime.pulse.pulse import Port, Pulse
     from holdfast.runtime.restore.compat.command_history import Recorded
     from holdfast.runtime.sessions.session_options import Mount, SessionOptions
@@ -199,6 +200,7 @@ __all__ = [
     "Lease",
     "Lifetime",
     "LifetimeOptions",
+    "ListeningPort",
     "LiveUnsupported",
     "Memory",
     "Mount",
@@ -215,6 +217,7 @@ __all__ = [
     "PolicyOptions",
     "Port",
     "PortClosed",
+    "Preview",
     "Process",
     "ProgramInfo",
     "ProgramNotFound",
@@ -326,10 +329,12 @@ _LATE = {
     "Patience": "runtime.guest_rpc.patience",
     "NewOptions": "runtime.api.option_types",
     "Lifetime": "runtime.store.lifetime",
+    "ListeningPort": "runtime.pulse.listening_ports",
     "LifetimeOptions": "runtime.api.option_types",
     "Policy": "runtime.store.policy",
     "PolicyOptions": "runtime.api.option_types",
     "Port": "runtime.pulse.pulse",
+    "Preview": "runtime.pulse.listening_ports",
     "Process": "runtime.pulse.facts",
     "ProgramInfo": "runtime.guest_rpc.program_result",
     "ProgramResult": "runtime.guest_rpc.program_result",
