@@ -107,7 +107,7 @@ def test_what_cannot_be_read_or_written_is_an_error_like_those_of_open(work: Ses
         files.write("nothing/file", b"x")
     with pytest.raises(InvalidArgument, match="314572800 bytes"):
         files.read("large")
-    with pytest.raises(InvalidArgument, match="must be a path"):
+    with pytest.raises(InvalidArgument, match=r"^cannot .*\bpath\b"):
         files.stat("a\0b")
     with pytest.raises(InvalidArgument, match="no such user"):
         files.as_user("stranger").list()
