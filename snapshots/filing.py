@@ -88,14 +88,15 @@ class Filing:
         below = image.below(self._engine, self._container.image_id, self._known)
         if below is None:
             return
-        self._labels = {**self._labels, image.BASE_LABEL: str(below.base)}
+        above = len(below.layers) - below.base
+        flatten = above if above >= MOST_LAYERS else 0
+        # What leaves the machine has the layers of this container as one.
+        self._labels = {**self._labels, **below.labels(len(below.layers) - flatten)}
         if (earlier := self._offered(below.base + MOST_LAYERS)) is not None:
             if self._asked():
                 self._earlier, self._layers_below = earlier, self._chain.layers()
                 self._parent = replace(below, layers=earlier.layers, blobs=earlier.blobs)
             return
-        above = len(below.layers) - below.base
-        flatten = above if above >= MOST_LAYERS else 0
         if self._asked(flatten=flatten):
             self._parent = below.without(flatten)
 
@@ -160,7 +161,7 @@ class Filing:
         """
         self._check_names()
         below = image.parent(self._engine, self._container.image_id)
-        labels = {**self._labels, image.BASE_LABEL: str(below.base)}
+        labels = {**self._labels, **below.labels(len(below.layers))}
         return self._engine.commit(self._container.id, self._ref, labels)
 
     def _check_names(self) -> None:

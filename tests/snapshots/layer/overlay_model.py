@@ -1,4 +1,5 @@
-"""A program: changes files of an overlay at random, keeps them many times, and compares each image with them.
+"""A program: changes files of an overlay at random, keeps them many times, and compares each image with them,
+and with what it is when it leaves.
 
     unshare --mount [--user --map-root-user] python3 overlay_model.py FOLDER SEED STEPS
 
@@ -22,6 +23,8 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
+from holdfast.snapshots.bundle import names_below
+from holdfast.snapshots.bundle.squashed_layers import SquashedLayer
 from holdfast.snapshots.checkpointer.layers import apart, apart_files, file_entry
 from holdfast.snapshots.checkpointer.layers.copy import LayerCopy
 from holdfast.snapshots.layer.archive import LayerArchive
@@ -204,7 +207,9 @@ class Model:
         beside = self.folder / "beside" / str(number)
         beside.mkdir(parents=True)
         apart.write(beside, archive.apart, copy / file_entry.DATA)
-        with tempfile.TemporaryFile() as file:
+        archives = self.folder / "archives"
+        archives.mkdir(exist_ok=True)
+        with (archives / str(number)).open("w+b") as file:
             for piece in archive.read():
                 file.write(piece)
             self.written += file.tell()
@@ -247,6 +252,31 @@ class Model:
         for path, member in reversed(times):
             when = _nanoseconds(member.pax_headers["mtime"])
             os.utime(path, ns=(when, when), follow_symlinks=False)
+
+    def leave(self, stack: list[Path], beside: Path, expected: dict[str, object]) -> None:
+        """Compare an image whose layers have become one, which has nothing that a session could not see."""
+        with tempfile.TemporaryDirectory(dir=self.folder) as scratch:
+            one, image = Path(scratch, "archive"), Path(scratch, "image")
+            image.mkdir()
+            archives = [self.folder / "archives" / each.name for each in stack]
+            with one.open("w+b") as file:
+                below = [names_below.of_folder(self.lower)]
+                layer = SquashedLayer(archives, lambda names: names_below.shown(names, below))
+                file.writelines(layer.read())
+                file.seek(0)
+                self.unpack(file, image)
+            self.compare([image], beside, expected)
+            with tarfile.open(one, errors="surrogateescape") as archive:
+                for member in archive:
+                    path = Path(member.name)
+                    if not path.name.startswith(".wh."):
+                        assert member.name in expected, f"{member.name} would leave"
+                    if member.isreg() and not path.name.startswith(".wh."):
+                        data = archive.extractfile(member)
+                        assert data is not None
+                        found = expected[member.name]
+                        assert isinstance(found, tuple)
+                        assert data.read() == found[-1], f"what {member.name} was would leave"
 
     def compare(self, stack: list[Path], beside: Path, expected: dict[str, object]) -> None:
         with tempfile.TemporaryDirectory(dir=self.folder) as scratch:
@@ -319,8 +349,10 @@ def main() -> None:
         model.keep(number)
         expected.append(shape(model.merged))
         model.compare(*model.images[-1], expected[-1])
+        model.leave(*model.images[-1], expected[-1])
     for image, was in list(zip(model.images, expected, strict=True))[:: max(1, steps // 8)]:
         model.compare(*image, was)
+        model.leave(*image, was)
     sys.stdout.write(f"{model.written} {model.whole} {max(len(stack) for stack, _ in model.images)}\n")
 
 
