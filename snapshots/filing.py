@@ -1,8 +1,9 @@
 """Conversion of a session's files to an image: from a copy of its layer, or by the engine.
 
 Most of a copy is made before the session is frozen, so that the freeze does not grow with everything ever
-written, only with what is being written. Where the layer cannot be read, the engine commits the container
-during the freeze.
+written, only with what is being written. Files in the image of an earlier snapshot are neither copied nor
+stored again: the new image is made on top of that one (`layer/layer_chain.py`). Where the layer cannot be
+read, the engine commits the container during the freeze.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Protocol
 
@@ -21,6 +23,7 @@ from holdfast.errors import CaptureFailed, EngineError, ImageError, LiveUnsuppor
 from holdfast.snapshots.checkpointer.layers import apart, file_entry
 from holdfast.snapshots.layer import image
 from holdfast.snapshots.layer.archive import LayerArchive
+from holdfast.snapshots.layer.layer_chain import EarlierImage, LayerChain
 from holdfast.snapshots.layer.oci import KnownBlobs
 from holdfast.snapshots.link import CheckpointerFailed, CheckpointerLink, LinkLost
 
@@ -46,6 +49,7 @@ class Filing:
         ref: the name of the image to be made.
         labels: the labels of the image.
         known: what is known of images' layers.
+        chain: the container's earlier images.
     """
 
     def __init__(
@@ -57,6 +61,7 @@ class Filing:
         ref: str,
         labels: Mapping[str, str],
         known: KnownBlobs,
+        chain: LayerChain,
     ) -> None:
         self._engine = engine
         self._ask = ask
@@ -65,7 +70,11 @@ class Filing:
         self._ref = ref
         self._labels = labels
         self._known = known
+        self._chain = chain
         self._parent: image.Parent | None = None
+        self._earlier: EarlierImage | None = None
+        self._layers_below: dict[str, int] = {}
+        self._made: tuple[image.Added, LayerArchive] | None = None
 
     def begin(self) -> None:
         """Copy everything that can be copied while the session runs.
@@ -81,8 +90,41 @@ class Filing:
             return
         above = len(below.layers) - below.base
         flatten = above if above >= MOST_LAYERS else 0
+        # What leaves the machine has the layers of this container as one.
+        self._labels = {**self._labels, **below.labels(len(below.layers) - flatten)}
+        if (earlier := self._offered(below.base + MOST_LAYERS)) is not None:
+            if self._asked():
+                self._earlier, self._layers_below = earlier, self._chain.layers()
+                self._parent = replace(below, layers=earlier.layers, blobs=earlier.blobs)
+            return
         if self._asked(flatten=flatten):
             self._parent = below.without(flatten)
+
+    def _offered(self, most: int) -> EarlierImage | None:
+        """Offer the index of an earlier image to the checkpointer; None if the copy has to have everything.
+
+        `most` is the number of layers that the earlier image has at most.
+        """
+        found = self._chain.choose(self._held, most)
+        if found is None:
+            return None
+        try:
+            self._staging.mkdir(mode=0o700, exist_ok=True)
+            self._chain.offer(self._staging / file_entry.BELOW)
+        except OSError:
+            self._chain.forget()
+            return None
+        return found
+
+    def _held(self, image_id: str) -> bool:
+        """Give an image the name of the new one, which takes it over later; False if there is no such image.
+
+        Until then the engine keeps its layers, whatever is removed meanwhile.
+        """
+        with suppress(EngineError, ImageError):
+            self._engine.images.tag(image_id, self._ref)
+            return True
+        return False
 
     @property
     def by_engine(self) -> bool:
@@ -119,7 +161,7 @@ class Filing:
         """
         self._check_names()
         below = image.parent(self._engine, self._container.image_id)
-        labels = {**self._labels, image.BASE_LABEL: str(below.base)}
+        labels = {**self._labels, **below.labels(len(below.layers))}
         return self._engine.commit(self._container.id, self._ref, labels)
 
     def _check_names(self) -> None:
@@ -150,15 +192,36 @@ class Filing:
             made = self._added(layer)
         if made.blobs is not None:
             self._known.add(made.id, made.layers, made.blobs)
+        with suppress(OSError):  # the next image has the whole layer then
+            self._chain.take(layer / file_entry.INDEX)
         shutil.rmtree(layer)
         return made.id
+
+    def counted(self, size: int, own: Callable[[], int]) -> tuple[int, dict[str, int]]:
+        """Note the new image for the next one; return the bytes that it adds to the images below it.
+
+        Also the bytes of each layer with files of the container, by digest; none if the engine made it.
+
+        Args:
+            size: the bytes of the image, as the engine counts them.
+            own: returns the bytes of the container's own image.
+        """
+        below = own() if self._earlier is None else self._earlier.size
+        grown = max(0, size - below)
+        if self._made is None:
+            return grown, {}
+        added, archive = self._made
+        self._chain.add(added, written=archive.size, whole=archive.whole, grown=grown, size=size)
+        return grown, {**self._layers_below, added.layers[-1]: grown}
 
     def _added(self, layer: Path) -> image.Added:
         assert self._parent is not None
         archive = LayerArchive(layer)
         if archive.apart and not (self._staging / apart.LIST).exists():
             apart.write(self._staging, archive.apart, layer / file_entry.DATA)
-        return image.add(self._engine, self._parent, archive, self._ref, self._labels)
+        made = image.add(self._engine, self._parent, archive, self._ref, self._labels)
+        self._made = made, archive
+        return made
 
     def _asked(self, **fields: object) -> bool:
         target = {
@@ -166,12 +229,17 @@ class Filing:
             "init_pid": self._container.pid,
             "folder": self._staging.name,
         }
+        kept = False
         try:
             with self._ask("files", **target, **fields) as link:
-                return bool(link.until("done")["kept"])
+                kept = bool(link.until("done")["kept"])
+            return kept
         except CheckpointerFailed as refusal:
             raise CaptureFailed(f"cannot copy the session's files: {refusal}") from refusal
         except LinkLost as error:
             raise CaptureFailed(
                 "cannot copy the session's files: the checkpointer ended during the capture"
             ) from error
+        finally:
+            if not kept:
+                (self._staging / file_entry.BELOW).unlink(missing_ok=True)

@@ -45,6 +45,7 @@ from holdfast.snapshots import files, freeze_protocol, manifest, raw_cache, serv
 from holdfast.snapshots.failure import Failure, of_row
 from holdfast.snapshots.filing import Filing
 from holdfast.snapshots.freeze_protocol import CaptureResult
+from holdfast.snapshots.layer.layer_chain import LayerChain
 from holdfast.snapshots.layer.oci import KnownBlobs
 from holdfast.snapshots.link import CheckpointerFailed, LinkLost, Target
 from holdfast.snapshots.manifest import Manifest, Processes
@@ -116,7 +117,8 @@ class Taking:
         ask = partial(service.ask, context.engine, context.home, context.progress)
         ref = snapshot_storage.image_ref(row.id)
         known = KnownBlobs(context.home.root / "cache" / "blobs.json")
-        self._files = Filing(context.engine, ask, self._container, self._staging, ref, labels, known)
+        chain = LayerChain(context.home.run / session.id / "written", self._container.id)
+        self._files = Filing(context.engine, ask, self._container, self._staging, ref, labels, known, chain)
         self._ask = ask
         self._twins = True
         self._memory = 0
@@ -369,9 +371,10 @@ class Taking:
             kept_as = storage.keep(self._staging, entries, ahead)
         except OSError as error:
             raise capture_failures.unwritable(session, home.root, error) from error
-        grown = max(0, int(kept_image.get("Size") or 0) - engine_images.size(session.image))
+        size = int(kept_image.get("Size") or 0)
+        grown, layers_of_files = self._files.counted(size, lambda: engine_images.size(session.image))
         details = SnapshotDetails({**self.row.details, **timing}).plus(task=self._task)
-        details = details.plus(storage=snapshot_storage.details(kept_as, grown))
+        details = details.plus(storage=snapshot_storage.details(kept_as, grown, layers_of_files))
         self._is_stored = True
         if note := self._note.result() if self._note is not None else {}:
             details = details.plus(note=note)

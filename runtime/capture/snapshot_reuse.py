@@ -83,7 +83,8 @@ def share(
     details = details.plus(frozen_seconds=0.0, capture_seconds=spent, same_as=last.id)
     if stored := last.details.storage:
         shared = int(stored["own"]) + int(stored["shared"])
-        details = details.plus(storage={**stored, "own": own, "shared": shared, "besides": 0})
+        files = {"files": 0} if "files" in stored else {}
+        details = details.plus(storage={**stored, "own": own, "shared": shared, "besides": 0, **files})
     ready = {
         "state": "ready",
         "image_id": last.image_id,

@@ -17,7 +17,7 @@ from holdfast.base.interrupts import held
 from holdfast.errors import EngineError, HoldfastError, SnapshotError, SnapshotInUse, StoreError
 from holdfast.runtime.operations.context import Context
 from holdfast.runtime.storage import packing_request, snapshot_lock
-from holdfast.runtime.store import packed_sizes
+from holdfast.runtime.store import layer_sizes, packed_sizes
 from holdfast.runtime.store.packed_sizes import Unpacked
 from holdfast.runtime.store.rows import SnapshotRow
 from holdfast.snapshots import manifest, raw_cache, storage
@@ -42,14 +42,15 @@ def image_ref(snapshot_id: str) -> str:
     return f"holdfast/snapshot:{snapshot_id}"
 
 
-def details(stored: Stored, grown: int) -> Mapping[str, Any]:
+def details(stored: Stored, grown: int, layers: Mapping[str, int] | None = None) -> Mapping[str, Any]:
     """Return what a snapshot's row records of its storage until it is packed.
 
     Bytes of its process images uncompressed (`raw`), of what is stored for them alone (`own`), of pages that
-    older snapshots also need (`shared`), and of everything else (`besides`).
+    older snapshots also need (`shared`), and of everything else (`besides`). Of that, `files` are those of
+    layers of its image that no older snapshot has; `layers` are all of these, by digest.
     """
     sizes = {"raw": stored.raw, "own": stored.raw, "shared": 0, "besides": grown + stored.files}
-    return {**sizes, "packed": not stored.raw}
+    return {**sizes, "packed": not stored.raw, **({"files": grown, "layers": dict(layers)} if layers else {})}
 
 
 def leave_to_worker(context: Context) -> None:
@@ -192,6 +193,8 @@ def tidy(context: Context) -> None:
 
     A sweep reads what every snapshot needs. If there are many, the background packer does it.
     """
+    with suppress(sqlite3.Error):
+        layer_sizes.recount(context.home.database)
     with suppress(HoldfastError, OSError):
         if sum(1 for _ in context.home.snapshots.iterdir()) > SWEPT_AT_ONCE:
             _sweep_later(context)

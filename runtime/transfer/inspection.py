@@ -27,13 +27,12 @@ from holdfast.runtime.scrubbing.secret_search import Search, SecretFinding
 from holdfast.runtime.transfer import searched_parts
 from holdfast.runtime.transfer.searched_parts import FILE, SearchedLayers
 from holdfast.snapshots import record
-from holdfast.snapshots.bundle import image_layers
 from holdfast.snapshots.checkpointer.layers import apart, file_entry
 
 if TYPE_CHECKING:
     from holdfast.base.home import Home
-    from holdfast.engine.engine import Engine
     from holdfast.snapshots.bundle.earlier_pages import PageRange
+    from holdfast.snapshots.bundle.squashed_layers import LeavingImage
     from holdfast.snapshots.manifest import Manifest
 
 _MAX_RECORD = 256 << 20
@@ -106,12 +105,12 @@ class Inspection:
         """Describe the findings and scrubbed secrets in words."""
         return secret_search.sentences(self.found, self.scrubber.counts)
 
-    def layers(self, engine: Engine, ref: str, diff_ids: Sequence[str]) -> None:
+    def layers(self, image: LeavingImage) -> None:
         """Search those layers of an image that did not pass through the filter."""
         if self._action == "ignore":
             return
-        image_layers.each(engine, ref, self._layers.missing(diff_ids), self._layers.read)
-        for diff_id in diff_ids:
+        image.each(self._layers.missing(image.facts.layers), self._layers.read)
+        for diff_id in image.facts.layers:
             self._found += self._layers.found(diff_id) or []
 
     @property

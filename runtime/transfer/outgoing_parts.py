@@ -14,11 +14,10 @@ from typing import TYPE_CHECKING, BinaryIO
 from blake3 import blake3
 
 from holdfast.base import private_files
-from holdfast.engine.engine import Engine
 from holdfast.errors import InvalidArgument, StoreError
 from holdfast.runtime.transfer.bundle_series import BundleSeries, SentBundle
 from holdfast.runtime.transfer.searched_parts import SearchedLayers
-from holdfast.snapshots.bundle import bundle_segments, image_layers, media
+from holdfast.snapshots.bundle import bundle_segments, media
 from holdfast.snapshots.bundle.endpoints import DIGEST, BlobDescriptor, BundleDestination
 from holdfast.snapshots.bundle.form import FilePart, InParts, LayerSegment
 from holdfast.snapshots.bundle.image_layers import Hashed
@@ -27,6 +26,7 @@ from holdfast.snapshots.bundle.sealing import Sealing
 if TYPE_CHECKING:
     from holdfast.snapshots.bundle.bundle_segments import FilePiece
     from holdfast.snapshots.bundle.earlier_pages import PageRange
+    from holdfast.snapshots.bundle.squashed_layers import LeavingImage
 
 
 KINDS = {
@@ -67,7 +67,7 @@ class OutgoingLayers:
 
     def __init__(
         self,
-        engine: Engine,
+        image: LeavingImage,
         compression: str,
         scratch: Path,
         remembered: Remembered,
@@ -79,7 +79,7 @@ class OutgoingLayers:
                 f"cannot compress layers with {compression[:40]!r}: it is not a known compression",
                 hint="gzip or zstd",
             )
-        self._engine = engine
+        self._image = image
         self._scratch = scratch
         self._remembered = remembered
         self._seal = seal
@@ -88,17 +88,12 @@ class OutgoingLayers:
         if seal is not None:
             self._media_type += media.ENCRYPTED
 
-    def send(
-        self,
-        ref: str,
-        diff_ids: Sequence[str],
-        destination: BundleDestination,
-        report: Callable[[int], None],
-    ) -> list[BlobDescriptor]:
+    def send(self, destination: BundleDestination, report: Callable[[int], None]) -> list[BlobDescriptor]:
         """Send the layers that the destination lacks; return descriptors of all of them, the lowest first.
 
         `report` is called with the uncompressed size of each layer when it is done.
         """
+        diff_ids = self._image.facts.layers
         done: dict[str, BlobDescriptor] = {}
         there = frozenset(diff_ids[: destination.layers_there(diff_ids)])
         for diff_id in diff_ids:
@@ -120,7 +115,7 @@ class OutgoingLayers:
                 report(layer.size)
 
         missing = [diff_id for diff_id in dict.fromkeys(diff_ids) if diff_id not in done]
-        image_layers.each(self._engine, ref, missing, take)
+        self._image.each(missing, take)
         return [done[diff_id] for diff_id in diff_ids]
 
     def _known(self, diff_id: str) -> BlobDescriptor | None:

@@ -35,6 +35,7 @@ from holdfast.snapshots import raw, raw_cache, record
 from holdfast.snapshots.bundle import form, image_layers, media, signing
 from holdfast.snapshots.bundle.endpoints import BlobDescriptor, BundleDestination
 from holdfast.snapshots.bundle.signing import Signer
+from holdfast.snapshots.bundle.squashed_layers import LeavingImage
 from holdfast.snapshots.manifest import StoredFile
 
 if TYPE_CHECKING:
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
     from holdfast.runtime.scrubbing.scrubber import Scrubber
     from holdfast.runtime.store.rows import SnapshotRow
     from holdfast.snapshots.bundle.earlier_pages import PageRange
+    from holdfast.snapshots.bundle.image_layers import ImageFacts
     from holdfast.snapshots.manifest import Manifest
 
 undoes(OperationKind.EXPORT)(take_back)
@@ -103,14 +105,17 @@ def send(
             known_processes = record.read(folder)
             changes = series.changes(folder, manifest) if series is not None else {}
             inspection.files(folder, known_processes, before.searched if before else None, changes)
-            image = image_layers.look(context.engine, manifest.image)
+            image = LeavingImage(
+                context.engine, image_ref(snapshot.id), scratch, home.root / "cache" / "squashed.json"
+            )
             stored = inspection.rewritten(folder)
             if inspection.refuses:
-                inspection.layers(context.engine, image_ref(snapshot.id), image.layers)
+                inspection.layers(image)
                 inspection.refuse(snapshot.name)
             sending = _Sending(
                 context,
                 manifest,
+                image.facts,
                 snapshot,
                 destination,
                 options,
@@ -121,11 +126,9 @@ def send(
             known = Remembered(home.root / "cache" / "layers.json")
             seal = options.encrypt[0] if options.encrypt is not None else None
             searched = inspection.passing
-            found = sending.image(
-                OutgoingLayers(context.engine, options.compression, scratch, known, seal, searched)
-            )
+            found = sending.image(OutgoingLayers(image, options.compression, scratch, known, seal, searched))
             if not inspection.refuses:
-                inspection.layers(context.engine, image_ref(snapshot.id), image.layers)
+                inspection.layers(image)
             rest = sending.rest(folder, changes)
             if series is not None and before is None:
                 sending.remember(folder, inspection.searched)
@@ -155,6 +158,7 @@ class _Sending:
         self,
         context: Context,
         manifest: Manifest,
+        image: ImageFacts,
         snapshot: SnapshotRow,
         destination: BundleDestination,
         options: SendOptions,
@@ -170,7 +174,7 @@ class _Sending:
         self._manifest = manifest
         self._snapshot = snapshot
         self._destination = _Counting(destination)
-        self._image = image_layers.look(context.engine, manifest.image)
+        self._image = image
         self._tenures = session_identity.travelling(context.store, snapshot)
         self._done = 0
         self._all = context.engine.images.size(manifest.image) + sum(entry.bytes for entry in manifest.files)
@@ -180,8 +184,7 @@ class _Sending:
 
     def image(self, layers: OutgoingLayers) -> BlobDescriptor:
         """Send the image; return its manifest."""
-        ref = image_ref(self._snapshot.id)
-        sent = layers.send(ref, self._image.layers, self._destination, self._report)
+        sent = layers.send(self._destination, self._report)
         config = self._put(
             media.IMAGE_CONFIG, bundle_description.image_config(self._manifest, self._image, self._scrubber)
         )

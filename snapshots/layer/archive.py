@@ -20,6 +20,8 @@ from holdfast.snapshots.checkpointer.layers.file_entry import FileEntry
 END = bytes(2 * tarfile.BLOCKSIZE)
 """The end of an archive."""
 _PIECE = 1 << 20
+_HEADERS = 4 * tarfile.BLOCKSIZE
+"""Bytes that describe most files."""
 _TYPES = {
     file_entry.FILE: tarfile.REGTYPE,
     file_entry.DIRECTORY: tarfile.DIRTYPE,
@@ -66,7 +68,8 @@ class NewLayer(ABC):
 class LayerArchive(NewLayer):
     """The copy of a layer, of which the archive is generated while it is read.
 
-    `apart` is what it cannot say.
+    `apart` is what it cannot say. `whole` is about its size together with the files that only the image below
+    has.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -80,8 +83,11 @@ class LayerArchive(NewLayer):
         self._headers = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115 - lives as long as this
         self._members: list[tuple[int, FileEntry | None]] = []
         self.size = len(END)
-        entries, self.apart = apart.divided(file_entry.read(folder / file_entry.ENTRIES)[0])
-        for header, content in _members(entries):
+        all_of_it, facts = file_entry.read(folder / file_entry.ENTRIES)
+        left = {all_of_it[position].path for position in facts.get(file_entry.LEFT, ())}
+        entries, self.apart = apart.divided(all_of_it)
+        self.whole = sum(_HEADERS + _padded(item.size) for item in entries)
+        for header, content in _members([item for item in entries if item.path not in left]):
             self._headers.write(header)
             self._members.append((len(header), content))
             self.size += len(header) + _padded(content.size if content else 0)

@@ -23,6 +23,9 @@ from holdfast.snapshots.layer.oci import Blob, KnownBlobs, OciLayout
 
 BASE_LABEL = "holdfast.base-layers"
 """Number of the image's layers that do not come from snapshots."""
+WRITTEN_LABEL = "holdfast.written-from"
+"""The layers with which those of each container begin, by their positions, with commas in between."""
+_POSITIONS = re.compile(r"[0-9]{1,5}(,[0-9]{1,5}){0,199}")
 
 
 def base_layers(config: Mapping[str, Any], layers: int) -> int:
@@ -34,6 +37,24 @@ def base_layers(config: Mapping[str, Any], layers: int) -> int:
     """
     count = str((config.get("Labels") or {}).get(BASE_LABEL, ""))
     return min(int(count), layers) if re.fullmatch("[0-9]{1,5}", count) else layers
+
+
+def parts(config: Mapping[str, Any], layers: int) -> list[tuple[int, int]]:
+    """Return where layers that belong together begin and end; all that one container wrote do. Pure.
+
+    Args:
+        config: the image's settings for containers; others may have made it.
+        layers: how many it has.
+    """
+    starts = [each for each in _written_from(config) if each < layers]
+    first = starts[0] if starts else layers
+    alone = [(position, position + 1) for position in range(first)]
+    return [*alone, *zip(starts, [*starts[1:], layers], strict=True)] if starts else alone
+
+
+def _written_from(config: Mapping[str, Any]) -> list[int]:
+    text = str((config.get("Labels") or {}).get(WRITTEN_LABEL, ""))
+    return sorted({int(each) for each in text.split(",")}) if _POSITIONS.fullmatch(text) else []
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +74,11 @@ class Parent:
     def base(self) -> int:
         """Number of the layers that a snapshot's layer must not replace."""
         return base_layers(self.config, len(self.layers))
+
+    def labels(self, first: int) -> dict[str, str]:
+        """Return the labels of an image whose layers from the position `first` on are of a new container."""
+        earlier = [each for each in _written_from(self.config) if each < first]
+        return {BASE_LABEL: str(self.base), WRITTEN_LABEL: ",".join(map(str, [*earlier, first]))}
 
     def without(self, count: int) -> Parent:
         """Return the parent without its topmost layers."""

@@ -19,7 +19,10 @@ from holdfast.engine.image_store import ImageStore
 from holdfast.errors import CaptureFailed, EngineError, ImageError
 from holdfast.snapshots.checkpointer.layers import file_entry
 from holdfast.snapshots.filing import Filing
+from holdfast.snapshots.layer.layer_chain import LayerChain
 from holdfast.snapshots.layer.oci import MOST_IMAGES, Blob, KnownBlobs
+
+NO_CHAIN = LayerChain(Path("/nonexistent"), "c" * 64)
 
 
 class Asked:
@@ -56,7 +59,7 @@ def test_files_are_copied_once_however_often_a_capture_is_tried(tmp_path: Path) 
     engine: Any = SimpleNamespace(layers=SimpleNamespace(store=lambda: ImageStore.OVERLAY2), images=images)
     container: Any = SimpleNamespace(id="c" * 64, pid=7, image_id="sha256:1")
     known = KnownBlobs(tmp_path / "blobs.json")
-    filing = Filing(engine, asked, container, tmp_path / "0123456789ab", "ref", {}, known)
+    filing = Filing(engine, asked, container, tmp_path / "0123456789ab", "ref", {}, known, NO_CHAIN)
 
     filing.begin()
     filing.begin()
@@ -102,7 +105,7 @@ def test_the_engine_makes_no_image_that_lacks_a_file(tmp_path: Path, running: bo
     )
     container: Any = SimpleNamespace(id="c" * 64, pid=7, image_id="sha256:1", running=running)
     known = KnownBlobs(tmp_path / "blobs.json")
-    filing = Filing(engine, Asked(), container, tmp_path / "0123456789ab", "ref", {}, known)
+    filing = Filing(engine, Asked(), container, tmp_path / "0123456789ab", "ref", {}, known, NO_CHAIN)
     around = (["pause"], ["unpause"]) if running else ([], [])
     assert filing.pausing() == "sha256:2"  # it was deleted, and is only hidden
     assert steps == [*around[0], "look", "commit", *around[1]]
@@ -138,7 +141,9 @@ def test_an_unpacking_that_was_killed_is_done_once_more(
     engine: Any = SimpleNamespace(layers=SimpleNamespace(store=lambda: ImageStore.OVERLAY2), images=images)
     container: Any = SimpleNamespace(id="c" * 64, pid=7, image_id="sha256:1")
     staging = tmp_path / "0123456789ab"
-    filing = Filing(engine, Asked(), container, staging, "ref", {}, KnownBlobs(tmp_path / "blobs.json"))
+    filing = Filing(
+        engine, Asked(), container, staging, "ref", {}, KnownBlobs(tmp_path / "blobs.json"), NO_CHAIN
+    )
     filing.begin()
     layer = staging / file_entry.FOLDER
     layer.mkdir(parents=True)
@@ -181,7 +186,7 @@ def test_an_image_is_read_whole_once_where_the_store_of_containerd_is_closed(tmp
     container: Any = SimpleNamespace(id="c" * 64, pid=7, image_id=image_id)
     for _ in range(3):
         known = KnownBlobs(tmp_path / "cache" / "blobs.json")
-        filing = Filing(engine, Asked(), container, tmp_path / "0123456789ab", "ref", {}, known)
+        filing = Filing(engine, Asked(), container, tmp_path / "0123456789ab", "ref", {}, known, NO_CHAIN)
         filing.begin()
         assert not filing.by_engine
 

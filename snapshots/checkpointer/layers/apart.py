@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import os
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -51,7 +51,7 @@ def divided(entries: Iterable[FileEntry]) -> tuple[list[FileEntry], list[FileEnt
         OSError: something can be kept neither way; the error names it.
     """
     entries = list(entries)
-    groups = {item.group for item in entries if item.group and (_is_special(item) or unsaid(item))}
+    whole = kept_whole(entries)
     layer: list[FileEntry] = []
     beside: list[FileEntry] = []
     for item in entries:
@@ -60,7 +60,7 @@ def divided(entries: Iterable[FileEntry]) -> tuple[list[FileEntry], list[FileEnt
             if not is_unnameable(item.path):
                 layer.append(FileEntry(item.path, file_entry.WHITEOUT))
             continue
-        if _is_special(item) or item.group in groups:
+        if item.path in whole:
             if item.kind not in _KINDS:
                 raise OSError(f"cannot keep {shown(item.path)}: it is a device whose name no image can have")
             beside.append(item)
@@ -71,6 +71,12 @@ def divided(entries: Iterable[FileEntry]) -> tuple[list[FileEntry], list[FileEnt
         if (attributes := unsaid(item)) or item.mtime < 0:
             beside.append(FileEntry(item.path, file_entry.TOUCH, mtime=item.mtime, attributes=attributes))
     return layer, [*beside, *_of_one_file(layer)]
+
+
+def kept_whole(entries: Sequence[FileEntry]) -> set[str]:
+    """Return the paths that are kept apart with all that they are. Names of one file stay together."""
+    groups = {item.group for item in entries if item.group and (_is_special(item) or unsaid(item))}
+    return {item.path for item in entries if _is_special(item) or item.group in groups}
 
 
 def _of_one_file(layer: Iterable[FileEntry]) -> Iterator[FileEntry]:

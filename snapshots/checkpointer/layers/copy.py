@@ -20,7 +20,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from holdfast.snapshots.checkpointer.layers import apart, contents, file_entry, scan
+from holdfast.snapshots.checkpointer.layers import apart, contents, earlier_layer, file_entry, scan
+from holdfast.snapshots.checkpointer.layers.earlier_layer import EarlierLayer
 from holdfast.snapshots.checkpointer.layers.file_entry import FileEntry
 from holdfast.snapshots.checkpointer.layers.scan import Identity, ScannedEntry
 from holdfast.snapshots.checkpointer.wire.deadline import Deadline
@@ -58,14 +59,22 @@ class LayerCopy:
         self._contents: dict[Identity, Place] = {}
         self._lower: list[list[FileEntry]] = []
         self._end = 0
+        self._below = EarlierLayer({})
+        # What the image below has as it is: inodes of files without a copy, and names, in the last pass.
+        self._uncopied: set[int] = set()
+        self._same: set[str] = set()
+        self._mapped: set[str] = set()
 
     @property
     def size(self) -> int:
         """Bytes copied so far."""
         return self._end
 
-    def first(self, upper: Path, lowers: Sequence[Path] = ()) -> None:
+    def first(self, upper: Path, lowers: Sequence[Path] = (), below: Path | None = None) -> None:
         """Copy everything that is there, and the layers it is to be put together with, topmost first.
+
+        `below` is the index of an image on which that of the copy will be: what it has is not copied. The
+        index is moved into the folder.
 
         Raises:
             Unsupported: the layers cannot be read from here.
@@ -73,6 +82,9 @@ class LayerCopy:
         """
         self._folder.mkdir(mode=0o700)
         (self._folder / file_entry.DATA).touch(mode=0o600)
+        if below is not None:
+            below.rename(self._folder / file_entry.BELOW)
+            self._below = EarlierLayer.read(self._folder / file_entry.BELOW)
         for number, lower in enumerate(reversed(lowers)):
             self._lower.append(self._pass(lower, f"{number}:", set()))
         for _ in range(PASSES):
@@ -88,7 +100,8 @@ class LayerCopy:
             Passed: it took longer than the deadline. None: there is none.
             Unsupported, OSError: as `first`.
         """
-        self._pass(upper, "", set(mapped), deadline)
+        self._mapped = set(mapped)
+        self._pass(upper, "", self._mapped, deadline)
 
     def pause(self) -> None:
         """Record the state, so that `resume` can continue with it."""
@@ -105,6 +118,7 @@ class LayerCopy:
         """Go on with what `pause` wrote."""
         entries, facts = file_entry.read(self._folder / file_entry.FIRST)
         self._end = facts["end"]
+        self._below = EarlierLayer.read(self._folder / file_entry.BELOW)
         for item, identity in zip(entries, facts["identities"], strict=True):
             self._known[item.path] = (tuple(identity), item)
         self._holes_left = facts["holes"]
@@ -124,10 +138,13 @@ class LayerCopy:
         return found
 
     def save(self) -> None:
-        """Write down the layer that was copied."""
-        top = [item for _, item in self._known.values()]
+        """Write down the layer that was copied, and for the next copy, what an image made of it has."""
+        earlier_layer.write_index(self._folder / file_entry.INDEX, self._known, self._mapped)
+        top, left = self._below.difference(self._known, self._same)
         file_entry.write(
-            self._folder / file_entry.ENTRIES, merged([*self._lower, top]) if self._lower else top
+            self._folder / file_entry.ENTRIES,
+            merged([*self._lower, top]) if self._lower else top,
+            **{file_entry.LEFT: left},
         )
 
     def _pass(
@@ -146,10 +163,14 @@ class LayerCopy:
         large: list[_Large] = []
         # By inode: files with several names are copied once.
         names: dict[int, list[FileEntry]] = {}
+        self._below.begin()
+        self._uncopied, self._same = set(), set()
         try:
             for seen in scan.scan(folder, self._private, self._unchanged, budget):
                 check()
                 item, inode = seen.entry, seen.identity[0]
+                if not group and self._below.has(item, seen.identity):
+                    self._same.add(item.path)
                 if item.kind in file_entry.LINKED and seen.identity[2] > 1:
                     item.group = f"{group}{inode}"
                 if item.kind == file_entry.FILE:
@@ -167,6 +188,8 @@ class LayerCopy:
             os.close(folder)
         if not group:
             self._known = found
+            copied = names.keys() - self._uncopied
+            self._same -= {item.path for inode in copied for item in names[inode]}
         return [item for _, item in found.values()]
 
     def _unchanged(self, path: str, identity: Identity) -> FileEntry | None:
@@ -184,21 +207,27 @@ class LayerCopy:
     ) -> None:
         """See that the contents of a file are there, or will be: large ones are copied when all are known.
 
-        `names` are those of it that were seen before.
+        `names` are those of it that were seen before. The image below may have it under all of these.
         """
-        item = seen.entry
-        is_new = not names
+        item, inode = seen.entry, seen.identity[0]
+        is_new = not names or inode in self._uncopied
         names.append(item)
+        if is_new and item.path not in mapped and item.path in self._same:
+            self._uncopied.add(inode)
+            return
         if not is_new and any(one.names is names for one in large):
             return
         there = self._contents.get(seen.identity) if is_new else _place(names[0])
         if there is not None and item.path not in mapped:
-            item.offset, item.size, item.holes = there
+            self._uncopied.discard(inode)
+            for name in names if is_new else (item,):
+                name.offset, name.size, name.holes = there
             return
         source = _opened(seen)
         if source is None:
             item.offset, item.size, item.holes, seen.settled = self._end, 0, [], False
             return
+        self._uncopied.discard(inode)
         if seen.held >= LARGE_FILE and len(large) < MOST_LARGE:
             large.append(_Large(seen, source, names))
             return

@@ -16,6 +16,12 @@ FOLDER = "layer"
 DATA = "data"
 ENTRIES = "entries.json"
 FIRST = "first.json"
+BELOW = "below.json"
+"""The index of an earlier image: the copy leaves its files out."""
+INDEX = "index.json"
+"""The index of the image of this copy."""
+LEFT = "left"
+"""The positions of the entries in the image below."""
 
 FILE, DIRECTORY, LINK, FIFO, CHARACTER, BLOCK, WHITEOUT, SOCKET, TOUCH, SAME = (
     "file",

@@ -37,6 +37,8 @@ _ELSEWHERE = (errno.ENOENT, errno.ENOTDIR, errno.EXDEV)
 def begin(init_pid: int, folder: str, flatten: int) -> bool:
     """Copy what is there now. False if the files can only be kept by the engine; then nothing remains.
 
+    If the staging folder has an index of what an earlier image has (`file_entry.BELOW`), that is not copied.
+
     Raises:
         OSError: they cannot be read or written.
     """
@@ -46,9 +48,10 @@ def begin(init_pid: int, folder: str, flatten: int) -> bool:
     if found is None:
         return False
     copy = LayerCopy(_folder(folder), found.private)
+    index = folders.staging(folder) / file_entry.BELOW
     try:
         # The topmost layer is the engine's own, for the files it mounts into the container.
-        copy.first(found.upper, found.lowers[1 : 1 + flatten])
+        copy.first(found.upper, found.lowers[1 : 1 + flatten], index if index.exists() else None)
         copy.pause()
     except Unsupported:
         folders.discard_staging(folder, file_entry.FOLDER)

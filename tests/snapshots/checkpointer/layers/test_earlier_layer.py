@@ -1,0 +1,192 @@
+"""The difference between a layer and what an earlier image has of it."""
+
+from __future__ import annotations
+
+import itertools
+import mmap
+import os
+from pathlib import Path
+
+import pytest
+
+from holdfast.snapshots.checkpointer.layers import earlier_layer, file_entry, scan
+from holdfast.snapshots.checkpointer.layers.copy import LayerCopy
+from holdfast.snapshots.checkpointer.layers.earlier_layer import EarlierLayer
+from holdfast.snapshots.checkpointer.layers.file_entry import FileEntry
+from holdfast.snapshots.checkpointer.layers.scan import Identity
+from holdfast.snapshots.layer.archive import LayerArchive
+
+PRIVATE = "user.overlay."
+
+
+class Home:
+    """Copies of one layer, each made with the index of the one before."""
+
+    def __init__(self, folder: Path) -> None:
+        self.upper, self.index = folder / "upper", folder / "index.json"
+        self.upper.mkdir()
+        self._folder = folder
+        self._numbers = itertools.count()
+        self.copied = 0
+        self.archive: LayerArchive
+
+    def keep(self, *mapped: str) -> dict[str, str]:
+        """Return what a layer on top of the last image has: kinds by path, `+` with those that hide."""
+        folder = self._folder / f"copy{next(self._numbers)}"
+        first = LayerCopy(folder, PRIVATE)
+        first.first(self.upper, (), self.index if self.index.exists() else None)
+        first.pause()
+        last = LayerCopy(folder, PRIVATE)
+        last.resume()
+        last.last(self.upper, mapped)
+        last.save()
+        self.copied = last.size
+        self.archive = LayerArchive(folder)
+        b"".join(self.archive.read())
+        entries, facts = file_entry.read(folder / file_entry.ENTRIES)
+        (folder / file_entry.INDEX).rename(self.index)
+        left = facts[file_entry.LEFT]
+        needed = [item for position, item in enumerate(entries) if position not in left]
+        return {item.path: item.kind + "+" * item.opaque for item in needed}
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Home:
+    monkeypatch.setattr(scan, "settled", lambda _identity, least=0: True)
+    return Home(tmp_path)
+
+
+def test_only_what_changed_is_copied_and_in_the_archive(home: Home) -> None:
+    """A change, a new file, a deletion, each with the folders above it."""
+    for name in ("same/file", "other/file", "gone/file", "deep/er/file"):
+        (home.upper / name).parent.mkdir(parents=True)
+        (home.upper / name).write_bytes(b"x" * 100_000)
+    everything = home.keep()
+    assert len(everything) == 9
+    assert (home.keep(), home.copied) == ({}, 0)
+
+    (home.upper / "deep/er/file").write_bytes(b"other")
+    (home.upper / "gone/file").unlink()
+    (home.upper / "other/new").write_bytes(b"new")
+    assert home.keep() == {
+        "deep": "directory",
+        "deep/er": "directory",
+        "deep/er/file": "file",
+        "gone": "directory",
+        "gone/file": "whiteout",
+        "other": "directory",
+        "other/new": "file",
+    }
+    assert home.copied == len(b"othernew")
+    assert home.archive.size < 30_000
+    assert home.archive.whole > 200_000
+
+
+def test_a_folder_that_is_gone_is_one_deletion(home: Home) -> None:
+    (home.upper / "a/b").mkdir(parents=True)
+    (home.upper / "a/b/file").touch()
+    home.keep()
+    (home.upper / "a/b/file").unlink()
+    (home.upper / "a/b").rmdir()
+    assert home.keep() == {"a": "directory", "a/b": "whiteout"}
+
+
+def test_a_file_takes_the_place_of_a_folder_and_the_reverse(home: Home) -> None:
+    """Nothing is deleted below a file, and a folder hides what is below a file."""
+    (home.upper / "a").mkdir()
+    (home.upper / "a/file").touch()
+    (home.upper / "b").touch()
+    home.keep()
+    (home.upper / "a/file").unlink()
+    (home.upper / "a").rmdir()
+    (home.upper / "a").touch()
+    (home.upper / "b").unlink()
+    (home.upper / "b").mkdir()
+    (home.upper / "b/file").touch()
+    assert home.keep() == {"a": "file", "b": "directory+", "b/file": "file"}
+
+
+def test_what_was_mapped_for_writing_counts_as_changed_once_more(home: Home) -> None:
+    """After the copy a page that is dirty already changes without a trace, and then the mapping ends."""
+    file = home.upper / "mapped"
+    file.write_bytes(b"a" * mmap.PAGESIZE)
+    os.link(file, home.upper / "other-name")
+    with file.open("r+b") as opened, mmap.mmap(opened.fileno(), 0) as memory:
+        memory[0] = ord("b")
+        home.keep("mapped")
+        before = scan.identify(file.stat())
+        memory[0] = ord("c")
+    assert scan.identify(file.stat()) == before
+    assert home.keep() == {"mapped": "file", "other-name": "file"}
+    assert home.copied == mmap.PAGESIZE
+    assert home.keep() == {}
+
+
+@pytest.mark.parametrize("first", ["a", "z"])
+def test_all_names_of_a_file_come_together(home: Home, first: str) -> None:
+    """A folder is renamed: its file is the same under a new name, its other name as it was."""
+    (home.upper / first).mkdir()
+    (home.upper / first / "file").write_bytes(b"contents")
+    os.link(home.upper / first / "file", home.upper / "name")
+    home.keep()
+    (home.upper / first).rename(home.upper / "moved")
+    assert home.keep() == {first: "whiteout", "moved": "directory", "moved/file": "file", "name": "file"}
+    assert home.copied == len(b"contents")
+
+
+def test_what_is_kept_apart_is_copied_each_time(home: Home) -> None:
+    """Beside an image is all of it, whatever earlier images have beside them."""
+    (home.upper / ".wh.x").write_bytes(b"12345")
+    for _ in range(2):
+        home.keep()
+        assert [(item.path, item.stored) for item in home.archive.apart] == [(".wh.x", 5)]
+        assert home.copied == 5
+
+
+def test_what_is_not_settled_is_not_in_the_index(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    (home.upper / "file").write_bytes(b"1")
+    monkeypatch.setattr(scan, "settled", lambda _identity, least=0: False)
+    home.keep()
+    monkeypatch.setattr(scan, "settled", lambda _identity, least=0: True)
+    assert home.keep() == {"file": "file"}
+
+
+def names(*items: tuple[FileEntry, Identity]) -> dict[str, tuple[Identity, FileEntry]]:
+    return {item.path: (identity, item) for item, identity in items}
+
+
+def folder(path: str, *, opaque: bool = False) -> FileEntry:
+    return FileEntry(path, file_entry.DIRECTORY, opaque=opaque)
+
+
+def compared(
+    path: Path, before: dict[str, tuple[Identity, FileEntry]], now: dict[str, tuple[Identity, FileEntry]]
+) -> dict[str, bool]:
+    earlier_layer.write_index(path, before, ())
+    below = EarlierLayer.read(path)
+    below.begin()
+    same = {name for name, (identity, item) in now.items() if below.has(item, identity)}
+    entries, left = below.difference(now, same)
+    return {item.path: item.opaque for position, item in enumerate(entries) if position not in left}
+
+
+def test_a_folder_that_hides_what_is_below_from_now_on_needs_all_that_is_in_it(tmp_path: Path) -> None:
+    """Removed and made again, with a folder moved away and back: the files in that are as they were."""
+    file = (FileEntry("d/sub/file", file_entry.FILE), (7,))
+    before = names((folder("d"), (1,)), (folder("d/sub"), (2,)), file)
+    now = names((folder("d", opaque=True), (3,)), (folder("d/sub"), (4,)), file)
+    assert compared(tmp_path / "index", before, now) == {"d": True, "d/sub": False, "d/sub/file": False}
+
+
+def test_a_folder_that_hid_what_is_below_before_does_not_hide_the_earlier_image(tmp_path: Path) -> None:
+    """Of that, everything in the folder is its own."""
+    file = (FileEntry("d/file", file_entry.FILE), (7,))
+    before = names((folder("d", opaque=True), (1,)), file)
+    now = names((folder("d", opaque=True), (2,)), file, (FileEntry("d/new", file_entry.FILE), (8,)))
+    assert compared(tmp_path / "index", before, now) == {"d": False, "d/new": False}
+
+
+def test_a_folder_over_a_deletion_hides_what_the_deletion_hid(tmp_path: Path) -> None:
+    before = names((FileEntry("d", file_entry.WHITEOUT), (1,)))
+    now = names((folder("d", opaque=True), (2,)))
+    assert compared(tmp_path / "index", before, now) == {"d": True}
