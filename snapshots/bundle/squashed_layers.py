@@ -155,7 +155,7 @@ def _with_sources(taken: list[_Entry], kept: dict[str, _Entry], sources: dict[st
             continue
         source = sources.get(target)
         if source is None:
-            raise tarfile.ReadError(f"a link to {target[:200]!r}, which is in no layer of this container")
+            raise tarfile.ReadError(f"a link to {target[:200]!r}, which the layer does not have")
         member = copy.copy(source.member)
         member.name = entry.member.name
         member.pax_headers = _without_names(member)
