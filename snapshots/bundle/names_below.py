@@ -1,6 +1,6 @@
 """Which names the layers below some others show: a deletion of any other name must not be in a layer.
 
-In a folder that only one layer has, an overlay shows a deletion as a name that leads nowhere.
+In a folder that only one layer has, an overlay lists a deletion as if it were a file.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ _OPAQUE = ("trusted.overlay.opaque", "user.overlay.opaque")
 
 
 class Name(Enum):
-    """What a single layer has of a name."""
+    """The entry of a single layer for a name."""
 
     NOTHING = 0
     DELETION = 1
     FOLDER = 2
     HIDING_FOLDER = 3
-    """A folder that hides what lower layers have in it."""
+    """A folder that hides the names of lower layers in it."""
     FILE = 4
 
 
@@ -32,7 +32,7 @@ Lookup = Callable[[str], Name]
 
 
 def shown(paths: Iterable[str], layers: Sequence[Lookup]) -> set[str]:
-    """Return those of the paths that layers, the topmost first, together show."""
+    """Return the paths that layers, the topmost first, together show."""
     return {path for path in paths if _is_shown(path, layers)}
 
 

@@ -1,10 +1,10 @@
 """The layers of an image as they leave this machine: those of one container become one.
 
-The image of a snapshot can be several layers on top of each other, each with what the container changed since
-an earlier snapshot (`layer/layer_chain.py`). What was removed or overwritten in between is still in a lower
-one, but nobody who gives the image away expects that. So the topmost wins here, as in an overlay: a name of a
-lower layer is left out if an upper one has or deletes it, or hides a folder above it. Layers of other
-containers and of the image below stay as they are.
+The image of a snapshot can be several layers on top of each other, each with the changes of the container
+since an earlier snapshot (`layer/layer_chain.py`). Files that were removed or overwritten in between are
+still in a lower one, but a person who gives the image away does not expect that. So the topmost wins here, as
+in an overlay: a name of a lower layer is left out if an upper one has or deletes it, or hides a folder above
+it. Layers of other containers and of the image below stay as they are.
 
 The result has the bytes of the entries as they were, so the same layers always become the same one.
 """
@@ -60,7 +60,7 @@ class SquashedLayer:
 
         Args:
             archives: the topmost first.
-            shown: returns those of some names that the layers below show.
+            shown: returns the names, of some, that the layers below show.
 
         Raises:
             OSError, tarfile.TarError: one cannot be read.
@@ -127,7 +127,7 @@ class SquashedLayer:
                 for entry in entries:
                     path = entry.path
                     if path.rpartition("/")[2].startswith(DELETES) and _deleted(path) not in self._deleted:
-                        continue  # nothing is there to be deleted, and the name would be told
+                        continue  # the layers below do not have it, and the name would leave
                     if entry.begin < 0:
                         yield _header(entry.member)
                     else:
@@ -155,7 +155,7 @@ def _with_sources(taken: list[_Entry], kept: dict[str, _Entry], sources: dict[st
             continue
         source = sources.get(target)
         if source is None:
-            raise tarfile.ReadError(f"a link to {target[:200]!r}, which is in no layer of this container")
+            raise tarfile.ReadError(f"a link to {target[:200]!r}, which the layer does not have")
         member = copy.copy(source.member)
         member.name = entry.member.name
         member.pax_headers = _without_names(member)
@@ -165,7 +165,7 @@ def _with_sources(taken: list[_Entry], kept: dict[str, _Entry], sources: dict[st
 
 
 def _without_names(member: tarfile.TarInfo) -> dict[str, str]:
-    """Return the extended header without what the names and the size, as they are now, say."""
+    """Return the extended header without names and size, which are different now."""
     return {
         name: value for name, value in member.pax_headers.items() if name not in ("path", "linkpath", "size")
     }
@@ -216,7 +216,7 @@ class LeavingImage:
             engine: the engine that has it.
             ref: its name.
             scratch: an empty folder for archives of layers; the caller clears it.
-            cache: a file that remembers what layers have become.
+            cache: a file with the digests of earlier results.
 
         Raises:
             EngineError: the engine fails, or a layer cannot be read.
@@ -315,7 +315,7 @@ class LeavingImage:
         return self._made[key]
 
     def _shown(self, names: set[str], count: int) -> set[str]:
-        """Return those of some names that the lowest layers, as many as `count`, show."""
+        """Return the names that the lowest layers, as many as `count`, show."""
         if not names:
             return set()
         folders = self._engine.images.layers(self._ref)
@@ -324,7 +324,7 @@ class LeavingImage:
         found: dict[str, names_below.Lookup] = {}
 
         def take(layer: Hashed) -> None:
-            """Note the names in a layer, or in what proves to be none at its end."""
+            """Note the names in a layer. Only its digest at the end tells whether it is one."""
             lookup: names_below.Lookup | None = None
             with suppress(tarfile.TarError):
                 lookup = names_below.of_archive(_names(layer), names)
@@ -333,7 +333,7 @@ class LeavingImage:
             if lookup is not None:
                 found[layer.digest] = lookup
             elif layer.digest in self._all:
-                raise EngineError("cannot read the files of a snapshot: a layer of its image is no archive")
+                raise EngineError("cannot read the files of a snapshot: a layer is damaged")
 
         image_layers.each(self._engine, self._ref, self._all[:count], take)
         return names_below.shown(names, [found[each] for each in reversed(self._all[:count])])
@@ -352,7 +352,7 @@ class LeavingImage:
         return {}
 
     def _remember(self, group: tuple[str, ...], diff_id: str | None) -> None:
-        """Remember, or forget, what layers have become. Losing it only costs time."""
+        """Remember, or forget, the digest of the layer that some become. Losing it only costs time."""
         self._known.pop(_key(group), None)
         if diff_id is not None:
             self._known[_key(group)] = diff_id

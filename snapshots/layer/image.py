@@ -24,7 +24,7 @@ from holdfast.snapshots.layer.oci import Blob, KnownBlobs, OciLayout
 BASE_LABEL = "holdfast.base-layers"
 """Number of the image's layers that do not come from snapshots."""
 WRITTEN_LABEL = "holdfast.written-from"
-"""The layers with which those of each container begin, by their positions, with commas in between."""
+"""The position of the first layer of each container, with commas in between."""
 _POSITIONS = re.compile(r"[0-9]{1,5}(,[0-9]{1,5}){0,199}")
 
 
