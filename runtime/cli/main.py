@@ -82,7 +82,30 @@ def _reported(given: list[str]) -> int:
             raise
         return _logged(error, given)
     except Exception as error:  # noqa: BLE001 - the last place that sees it
+        if _Interrupt.came:
+            return _interrupted(given)
         return _logged(error, given)
+
+
+def _interrupted(given: list[str]) -> int:
+    """Report Ctrl-C that came as a different error: libraries in C put it into one of their own."""
+    from holdfast.runtime.cli import reporting
+
+    def again() -> int:
+        raise KeyboardInterrupt
+
+    return reporting.reported(again, as_json=reporting.wants_json(given))
+
+
+class _Interrupt:
+    """Ctrl-C, of which it is remembered that it came."""
+
+    came = False
+
+    @classmethod
+    def handle(cls, number: int, frame: FrameType | None) -> None:
+        cls.came = True
+        signal.default_int_handler(number, frame)
 
 
 def _logged(error: Exception, given: list[str]) -> int:
@@ -93,7 +116,7 @@ def _logged(error: Exception, given: list[str]) -> int:
 
 def _called(given: list[str]) -> int:
     call = _loaded(given)
-    signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGINT, _Interrupt.handle)
     for number in UNWINDING:
         if number != signal.SIGHUP or signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, _end)

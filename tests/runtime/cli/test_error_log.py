@@ -54,6 +54,24 @@ def test_a_line_names_the_file_that_has_the_traceback(tmp_path: Path) -> None:
     assert stat.S_IMODE(log.stat().st_mode) == 0o600
 
 
+def test_an_interrupt_that_became_a_different_error_is_still_one(tmp_path: Path) -> None:
+    """A library in C reports a KeyboardInterrupt, during an import for instance, as an error of its own."""
+    program = PROGRAM.replace("def fail(given):", "def fail(given):\n    return interrupted\n\ndef interrupted():")
+    program = program.replace(
+        '    raise KeyError("of the value hunter2-hunter2")',
+        "    import os, signal\n    try:\n        os.kill(os.getpid(), signal.SIGINT)\n        signal.pause()\n"
+        "    except KeyboardInterrupt:\n        pass\n    raise ValueError('built badly')",
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program, "ls"],
+        env={**os.environ, "HOLDFAST_HOME": str(tmp_path)},
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+
+    assert (done.returncode, done.stderr) == (130, "holdfast: interrupted\n")
+    assert not (tmp_path / "errors.log").exists()
+
+
 def test_a_program_gets_an_object(tmp_path: Path) -> None:
     done = _run(tmp_path / "home", "ls", "--json", HOLDFAST_LOG=str(tmp_path / "mine"))
 
