@@ -56,11 +56,14 @@ def test_a_line_names_the_file_that_has_the_traceback(tmp_path: Path) -> None:
 
 def test_an_interrupt_that_became_a_different_error_is_still_one(tmp_path: Path) -> None:
     """A library in C reports a KeyboardInterrupt, during an import for instance, as an error of its own."""
-    program = PROGRAM.replace("def fail(given):", "def fail(given):\n    return interrupted\n\ndef interrupted():")
+    program = PROGRAM.replace(
+        "def fail(given):", "def fail(given):\n    return interrupted\n\ndef interrupted():"
+    )
     program = program.replace(
         '    raise KeyError("of the value hunter2-hunter2")',
-        "    import os, signal\n    try:\n        os.kill(os.getpid(), signal.SIGINT)\n        signal.pause()\n"
-        "    except KeyboardInterrupt:\n        pass\n    raise ValueError('built badly')",
+        "    import os, signal\n    try:\n        os.kill(os.getpid(), signal.SIGINT)\n"
+        "        signal.pause()\n    except KeyboardInterrupt:\n        pass\n"
+        "    raise ValueError('built badly')",
     )
     done = subprocess.run(
         [sys.executable, "-c", program, "ls"],
