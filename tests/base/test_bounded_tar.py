@@ -24,6 +24,7 @@ PRODUCT = ("src/holdfast", "runtime", "snapshots", "images", "kernels", "setup")
 OF_OTHERS = {
     "snapshots/layer/oci.py": "the engine's own words",
     "snapshots/bundle/image_layers.py": "the engine's own words",
+    "snapshots/bundle/squashed_layers.py": "the engine's own words",
     "src/holdfast/engine/container_files.py": "the engine's own words",
     "runtime/lifecycle/fitting.py": "the engine's own words, of an image of ours",
     "snapshots/checkpointer/layers/tmpfs.py": "judged by the host before, with the one reader",
