@@ -357,7 +357,7 @@ def test_requests_of_another_form_are_refused_in_one_line(wire: ProcessWire) -> 
     ]
     for content, told in cases:
         assert told in wire.refused("Start", content), content[:200]
-    assert "no number" in wire.refused("Start", framed(process), **{"connect-timeout-ms": "soon"})
+    assert "not a number" in wire.refused("Start", framed(process), **{"connect-timeout-ms": "soon"})
     assert "not_found" in wire.refused("Connect", framed({"process": {"pid": 999999}}))
     assert "not_found" in wire.refused("Connect", framed({"process": {"tag": "none"}}))
     stream = framed({"data": {"input": {"stdin": "eA=="}}})
