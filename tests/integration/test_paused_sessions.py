@@ -57,6 +57,7 @@ attach S --view
 pulse S
 pulse S --watch
 pulse S --port 80
+ports S
 lease S
 lease S take
 shells S
@@ -94,6 +95,9 @@ board
 report
 handoff S
 policy S
+lifetime S
+lifetime S --idle 30m
+preview S 80 --revoke
 autosnap --help
 network S
 network S --allow 192.0.2.1:80
