@@ -1,4 +1,4 @@
-"""Which names the layers below some others show: a deletion of any other name must not be in a layer.
+"""Which names the layers below some others show: a deletion of a different name must not be in a layer.
 
 In a folder that only one layer has, an overlay lists a deletion as if it were a file.
 """
@@ -90,7 +90,7 @@ def of_archive(names: Iterable[tuple[str, bool]], wanted: Iterable[str]) -> Look
     """Look names up in an archive of a layer.
 
     Args:
-        names: those in the archive, and whether each is a folder.
+        names: the names in the archive, and whether each is a folder.
         wanted: the paths that are asked for later; with the folders above them, no others are remembered.
     """
     asked = {prefix for path in wanted for prefix in prefixes(path)}
@@ -109,7 +109,7 @@ def of_archive(names: Iterable[tuple[str, bool]], wanted: Iterable[str]) -> Look
 
     def lookup(path: str) -> Name:
         if path not in there:
-            # A folder that only hides needs no entry of its own.
+            # A folder that only hides does not need an entry of its own.
             return Name.DELETION if path in deleted else Name.NOTHING
         if not there[path]:
             return Name.FILE

@@ -1,4 +1,4 @@
-"""The layers of an image as they leave this machine: those of one container become one.
+"""The layers of an image as they leave this machine: the layers of one container become a single layer.
 
 The image of a snapshot can be several layers on top of each other, each with the changes of the container
 since an earlier snapshot (`layer/layer_chain.py`). Files that were removed or overwritten in between are
@@ -207,7 +207,7 @@ def _range(descriptor: int, begin: int, end: int) -> Iterator[bytes]:
 
 
 class LeavingImage:
-    """An image as it leaves: `facts` name its layers after those of one container have become one."""
+    """An image as it leaves: `facts` name its layers once those of a container are one."""
 
     def __init__(self, engine: Engine, ref: str, scratch: Path, cache: Path) -> None:
         """Look at an image, and read layers that become one unless they have before.
@@ -220,7 +220,7 @@ class LeavingImage:
 
         Raises:
             EngineError: the engine fails, or a layer cannot be read.
-            StoreError: there is no room for them.
+            StoreError: they do not fit on the disk.
         """
         self._engine = engine
         self._ref = ref
@@ -250,7 +250,7 @@ class LeavingImage:
 
         Raises:
             EngineError: the engine fails, or some are missing.
-            StoreError: there is no room for them.
+            StoreError: they do not fit on the disk.
         """
         image_layers.each(self._engine, self._ref, [one for one in wanted if one not in self._groups], take)
         for diff_id in wanted:

@@ -32,7 +32,7 @@ def base_layers(config: Mapping[str, Any], layers: int) -> int:
     """Return how many of an image's layers do not come from snapshots; all, unless its label is one of ours.
 
     Args:
-        config: the image's settings for containers; others may have made it.
+        config: the image's settings for containers; a stranger can have made it.
         layers: how many it has.
     """
     count = str((config.get("Labels") or {}).get(BASE_LABEL, ""))
@@ -43,7 +43,7 @@ def parts(config: Mapping[str, Any], layers: int) -> list[tuple[int, int]]:
     """Return where layers that belong together begin and end; all that one container wrote do. Pure.
 
     Args:
-        config: the image's settings for containers; others may have made it.
+        config: the image's settings for containers; a stranger can have made it.
         layers: how many it has.
     """
     starts = [each for each in _written_from(config) if each < layers]

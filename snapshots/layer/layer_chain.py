@@ -2,7 +2,7 @@
 
 An image of a container's whole layer has everything the container ever wrote. An image on top of an earlier
 one has only the later changes. It is not always on top of the last one, because engines stack a limited
-number of layers: the images form a tree in which each is on top of the one whose number lacks its lowest
+number of layers: the images form a tree in which each is on top of the image whose number lacks its lowest
 digit. So a thousand snapshots make fifteen layers at most, and a change is stored a few times at most. When
 an image would have more than twice the bytes that its files need, the next one has the whole layer again.
 
@@ -56,7 +56,7 @@ class EarlierImage:
 
 
 class LayerChain:
-    """The images of one container, and the one that is being made."""
+    """The images of one container, and the image that is being made."""
 
     def __init__(self, folder: Path, container: str) -> None:
         """Use a folder, which is made when needed, for the images of the container with this id."""

@@ -219,4 +219,5 @@ def test_refusals_are_one_line(world: World, password_registry: Registry, shared
     assert "docker login" in hint
     refused = world.machine.cli("pull", world.reference.replace(":one", ":none"))
     assert refused.returncode == 1
-    assert refused.stderr.startswith(f"holdfast: cannot pull {world.reference[:-4]}:none: the registry does not have it")
+    missing = f"holdfast: cannot pull {world.reference[:-4]}:none: the registry does not have it"
+    assert refused.stderr.startswith(missing)

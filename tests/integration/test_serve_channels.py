@@ -205,7 +205,7 @@ def test_channels_are_numbered_and_limited(client: Client, shared: Session) -> N
     client.open(300, "cell", args={"code": "1"})
     assert "256 channels" in client.end(300)["message"]
     client.send(channel=7, type="x")
-    client.until(7, lambda came: "no terminal" in came[-1]["error"]["message"])
+    client.until(7, lambda came: "not a terminal" in came[-1]["error"]["message"])
     shared.interrupt()
     assert {client.end(number)["exit_code"] for number in range(1, 257) if number != 7} == {130}
 

@@ -73,7 +73,7 @@ class LayerCopy:
     def first(self, upper: Path, lowers: Sequence[Path] = (), below: Path | None = None) -> None:
         """Copy everything that is there, and the layers it is to be put together with, topmost first.
 
-        `below` is the index of an image on which that of the copy will be: what it has is not copied. The
+        `below` is the index of the image below the copy's: what it has is not copied. The
         index is moved into the folder.
 
         Raises:
@@ -207,7 +207,7 @@ class LayerCopy:
     ) -> None:
         """See that the contents of a file are there, or will be: large ones are copied when all are known.
 
-        `names` are those of it that were seen before. The image below may have it under all of these.
+        `names` are its names that were seen before. The image below may have it under all of these.
         """
         item, inode = seen.entry, seen.identity[0]
         is_new = not names or inode in self._uncopied

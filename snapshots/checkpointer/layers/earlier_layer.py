@@ -34,7 +34,7 @@ class EarlierLayer:
     """The names that an earlier image has of a layer. `begin` is called before each pass over the layer."""
 
     def __init__(self, names: Mapping[str, IndexedName]) -> None:
-        """Compare with an index; an empty one has nothing."""
+        """Compare with an index, which can be empty."""
         self._names = names
         self._hiding: set[str] = set()
 
