@@ -180,7 +180,7 @@ def test_doctor_says_whether_shared_folders_are_bounded(hf: Holdfast) -> None:
         timeout=240,
         check=True,
     )
-    assert "not seen from here" in json.loads(said.stdout)
+    assert "not visible from here" in json.loads(said.stdout)
 
 
 def test_garbage_collection_removes_unused_shared_folders(hf: Holdfast) -> None:
@@ -225,4 +225,4 @@ def test_an_unsupported_disk_limit_is_refused(small: tuple[Holdfast, Session, Cl
 
     said = doctor._disk_limit(hf.context)
     assert said.ok
-    assert ("may fill" in said.detail) == bool(hf.engine.disk_fault)
+    assert ("can fill" in said.detail) == bool(hf.engine.disk_fault)
