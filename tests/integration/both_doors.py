@@ -97,6 +97,11 @@ class _Blocking:
         self._loop.run(self._handle.__aexit__(*why))
 
 
+def awaits(controller: object) -> bool:
+    """Return whether a controller is behind the async client, whose callbacks can be coroutines."""
+    return isinstance(controller, _Blocking)
+
+
 def _blocking(value: Any, loop: _Loop) -> Any:
     """Return a value of an async handle as one of a blocking handle."""
     if inspect.isawaitable(value):

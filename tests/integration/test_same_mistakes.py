@@ -267,6 +267,8 @@ def _differences(mistakes: Mistakes, here: object, there: object) -> dict[str, A
 
 @pytest.mark.parametrize("mistakes", [COMMANDS, PLACES, CHANGES], ids=["commands", "places", "changes"])
 def test_a_mistake_with_a_session_is_the_same(far: Holdfast, shared: Session, mistakes: Mistakes) -> None:
+    if both_doors.awaits(far):
+        mistakes = {name: each for name, each in mistakes.items() if not name.startswith("a coroutine")}
     assert _differences(mistakes, shared, far.session(shared.id)) == {}
 
 
