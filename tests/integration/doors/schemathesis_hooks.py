@@ -178,7 +178,7 @@ def _wait_briefly(case: Any, operation: str) -> None:
     """Bound how long a request waits: without it for ever, and much of what it waits for has no end."""
     if operation in STREAMING_QUERIES:
         _bound(case.query, "patience", WAIT)
-    if operation == "insight.wait_port":
+    if operation == "ports.wait_port":
         _bound(case.query, "patience", WAIT)
     if operation == "insight.events":
         _ask_for_past_events(case)
