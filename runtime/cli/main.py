@@ -75,15 +75,14 @@ def _reported(given: list[str]) -> int:
     """Return the exit code of a command line; keep the traceback of an error that no one expected."""
     try:
         return _called(given)
-    except OSError as error:
-        from holdfast.runtime.cli import reporting
-
-        if reporting.is_of_output(error):
-            raise
-        return _logged(error, given)
-    except Exception as error:  # noqa: BLE001 - the last place that sees it
+    except Exception as error:  # the last place that sees it
         if _Interrupt.came:
             return _interrupted(given)
+        if isinstance(error, OSError):
+            from holdfast.runtime.cli import reporting
+
+            if reporting.is_of_output(error):
+                raise
         return _logged(error, given)
 
 

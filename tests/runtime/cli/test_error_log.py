@@ -54,7 +54,8 @@ def test_a_line_names_the_file_that_has_the_traceback(tmp_path: Path) -> None:
     assert stat.S_IMODE(log.stat().st_mode) == 0o600
 
 
-def test_an_interrupt_that_became_a_different_error_is_still_one(tmp_path: Path) -> None:
+@pytest.mark.parametrize("error", ["ValueError('built badly')", "OSError(2, 'unread')", "OSError(5, 'lost')"])
+def test_an_interrupt_that_became_a_different_error_is_still_one(tmp_path: Path, error: str) -> None:
     """A library in C reports a KeyboardInterrupt, during an import for instance, as an error of its own."""
     program = PROGRAM.replace(
         "def fail(given):", "def fail(given):\n    return interrupted\n\ndef interrupted():"
@@ -63,7 +64,7 @@ def test_an_interrupt_that_became_a_different_error_is_still_one(tmp_path: Path)
         '    raise KeyError("of the value hunter2-hunter2")',
         "    import os, signal\n    try:\n        os.kill(os.getpid(), signal.SIGINT)\n"
         "        signal.pause()\n    except KeyboardInterrupt:\n        pass\n"
-        "    raise ValueError('built badly')",
+        f"    raise {error}",
     )
     done = subprocess.run(
         [sys.executable, "-c", program, "ls"],
