@@ -27,6 +27,7 @@ from holdfast.errors import ImageError
 from holdfast.images import build
 from holdfast.runtime.sessions import image_settings
 from holdfast.runtime.store.rows import FITTED
+from holdfast.snapshots.checkpointer.layers import file_entry
 from holdfast.snapshots.layer import image
 from holdfast.snapshots.layer.archive import NewLayer
 from holdfast.snapshots.layer.oci import KnownBlobs
@@ -164,7 +165,7 @@ class PortableLayer(NewLayer):
         folder = copy.copy(above or own)
         folder.name, folder.mode = FOLDER, folder.mode | 0o111  # every user has to pass through it
         # What the image has in that place is not seen: it could be another guest.
-        opaque = tarfile.TarInfo(f"{_PLACE}/.wh..wh..opq")
+        opaque = tarfile.TarInfo(f"{_PLACE}/{file_entry.HIDES}")
         self._head = b"".join(each.tobuf(tarfile.PAX_FORMAT) for each in (folder, place, opaque))
         self._rest = first.offset
         self.size = len(self._head) + archive.stat().st_size - self._rest

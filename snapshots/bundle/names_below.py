@@ -12,8 +12,8 @@ from contextlib import suppress
 from enum import Enum
 from pathlib import Path
 
-HIDES, DELETES = ".wh..wh..opq", ".wh."
-"""Name and beginning of names by which an archive of a layer hides a folder's names below, or one."""
+from holdfast.snapshots.checkpointer.layers.file_entry import DELETES, HIDES
+
 _OPAQUE = ("trusted.overlay.opaque", "user.overlay.opaque")
 
 

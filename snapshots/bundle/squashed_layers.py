@@ -28,7 +28,7 @@ from holdfast.engine.joined import Joined
 from holdfast.errors import EngineError, StoreError
 from holdfast.snapshots.bundle import image_layers, names_below
 from holdfast.snapshots.bundle.image_layers import Hashed, ImageFacts
-from holdfast.snapshots.bundle.names_below import DELETES, HIDES
+from holdfast.snapshots.checkpointer.layers.file_entry import DELETES, HIDES
 from holdfast.snapshots.layer import image
 from holdfast.snapshots.layer.archive import END
 

@@ -124,7 +124,7 @@ def _members(entries: list[FileEntry]) -> Iterator[tuple[bytes, FileEntry | None
     for item in entries:
         if item.kind == file_entry.WHITEOUT:
             above, slash, name = item.path.rpartition("/")
-            yield _header(tarfile.TarInfo(f"{above}{slash}.wh.{name}")), None
+            yield _header(tarfile.TarInfo(f"{above}{slash}{file_entry.DELETES}{name}")), None
             continue
         made = _described(item)
         if item.group and item.group in first:
@@ -136,7 +136,7 @@ def _members(entries: list[FileEntry]) -> Iterator[tuple[bytes, FileEntry | None
         made.size = item.size
         yield _header(made), item
         if item.opaque:
-            yield _header(tarfile.TarInfo(f"{item.path}/.wh..wh..opq")), None
+            yield _header(tarfile.TarInfo(f"{item.path}/{file_entry.HIDES}")), None
 
 
 def _described(item: FileEntry) -> tarfile.TarInfo:

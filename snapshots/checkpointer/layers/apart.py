@@ -32,7 +32,6 @@ MOST_CONTENT = 1 << 30
 """Bytes that a file may hold if its holes are fewer: each copy writes them, while it shares an image's."""
 MOST_NAMES, MOST_SHARED = 2000, 64 << 20
 """Names of files with several, and bytes of their contents, that each copy makes one of; the latest first."""
-_RESERVED = ".wh."
 _HELD = "link_remap."
 """What CRIU's names for files begin with whose name was removed while they were open."""
 _KINDS = (
@@ -112,8 +111,8 @@ def _is_special(item: FileEntry) -> bool:
 def is_unnameable(path: str) -> bool:
     """Check whether no archive of a layer can have a name."""
     return (
-        path.startswith(_RESERVED)
-        or f"/{_RESERVED}" in path
+        path.startswith(file_entry.DELETES)
+        or f"/{file_entry.DELETES}" in path
         or (len(path) > LONGEST_PATH // 4 and len(os.fsencode(path)) > LONGEST_PATH)
     )
 

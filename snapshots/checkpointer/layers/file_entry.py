@@ -37,6 +37,9 @@ FILE, DIRECTORY, LINK, FIFO, CHARACTER, BLOCK, WHITEOUT, SOCKET, TOUCH, SAME = (
 )
 """A whiteout hides the name in the layers below. A `touch` only has attributes and a time for a name,
 and a `same` makes it one with the other names of its group."""
+DELETES, HIDES = ".wh.", ".wh..wh..opq"
+"""In an archive of a layer: the prefix of a name that is deleted from the layers below, and the name by which
+a folder hides everything that these have in it."""
 LINKED = (FILE, LINK, FIFO, CHARACTER, BLOCK)
 """What may have several names. Those of a socket are noted otherwise (`unix_sockets`)."""
 
