@@ -105,9 +105,15 @@ def tried(line: SessionChannel, pulse: Pulse, socket: Socket, *, speak: bool) ->
     process = pulse.process(socket.owners[0].pid) if socket.owners else None
     if not socket.protocol.startswith("tcp"):
         return Listener(socket, process)
-    answer = _ask(line, "probe", port=socket.local_port, address=socket.local or "127.0.0.1", speak=speak)
-    found = Probe.of(wire_fields.body(answer))
+    found = probe(line, socket, speak=speak)
     return Listener(socket, process, found.answer, found.http_status, found.first_line)
+
+
+def probe(line: SessionChannel, socket: Socket, *, speak: bool, page: bool = False) -> Probe:
+    """Connect to a TCP listener once; `speak` asks a web server for its status, `page` for its page."""
+    where = socket.local or "127.0.0.1"
+    answer = _ask(line, "probe", port=socket.local_port, address=where, speak=speak, page=page)
+    return Probe.of(wire_fields.body(answer))
 
 
 def with_disk(context: Context, line: SessionChannel, row: SessionRow, pulse: Pulse) -> Pulse:

@@ -167,7 +167,7 @@ class Session:
         return _insight()(self._line)
 
     @cached_property
-    def _doors(self) -> SessionPorts:
+    def _ports(self) -> SessionPorts:
         return _ports()(self._line)
 
     @cached_property
@@ -194,9 +194,9 @@ class Session:
     pulse = late("_insight", lambda: _insight().pulse)
     port = late("_insight", lambda: _insight().port)
     wait_port = late("_insight", lambda: _insight().wait_port)
-    ports = late("_doors", lambda: _ports().ports)
-    preview = late("_doors", lambda: _ports().preview)
-    revoke_preview = late("_doors", lambda: _ports().revoke_preview)
+    ports = late("_ports", lambda: _ports().ports)
+    preview = late("_ports", lambda: _ports().preview)
+    revoke_preview = late("_ports", lambda: _ports().revoke_preview)
     events = late("_insight", lambda: _insight().events)
     journal = late("_insight", lambda: _insight().journal)
     drift = late("_insight", lambda: _insight().drift)

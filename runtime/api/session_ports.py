@@ -14,14 +14,13 @@ from typing import TYPE_CHECKING
 from holdfast.base import serving_record
 from holdfast.errors import HoldfastError, ServerUnavailable
 from holdfast.runtime.api import pulse_calls
-from holdfast.runtime.guest_rpc import session_sockets
-from holdfast.runtime.pulse.listening_ports import MOST_OF_PAGE, ListeningPort, Preview, page_title
+from holdfast.runtime.pulse.listening_ports import ListeningPort, Preview, page_title
 from holdfast.runtime.sessions import preview_grants
 
 if TYPE_CHECKING:
     from holdfast.runtime.guest_rpc.session_channel import SessionChannel
     from holdfast.runtime.pulse.facts import Socket
-    from holdfast.runtime.pulse.pulse import Listener, Pulse
+    from holdfast.runtime.pulse.pulse import Probe, Pulse
     from holdfast.runtime.store.rows import SessionRow
     from holdfast.runtime.store.store import Store
 
@@ -31,12 +30,6 @@ MOST_TRIED = 32
 """Ports that are asked together; each takes a connection into the session, which has room for 128."""
 ENGINE_RESOLVER = "127.0.0.11"
 """Docker's own resolver listens there in the session's network, as no process of the session."""
-PIECE = 16 << 10
-_REQUEST = (
-    b"GET / HTTP/1.0\r\nHost: localhost:%d\r\nAccept: text/html\r\n"
-    b"User-Agent: holdfast\r\nConnection: close\r\n\r\n"
-)
-_TITLE_END = b"</title"
 
 
 class SessionPorts:
@@ -67,9 +60,7 @@ class SessionPorts:
         for number in list(found)[:MOST_TRIED]:
             found[number] = replace(found[number], answer="silent")
             # Of no pool: nothing waits for a thread whose server does not answer.
-            thread = threading.Thread(
-                target=_try, args=(line, pulse, sockets[number][0], found, until), daemon=True
-            )
+            thread = threading.Thread(target=_try, args=(line, sockets[number][0], found, until), daemon=True)
             thread.start()
             asking.append(thread)
         for thread in asking:
@@ -145,44 +136,23 @@ def _untried(pulse: Pulse, number: int, sockets: list[Socket]) -> ListeningPort:
     return ListeningPort(number, addresses, owner, process.command if process else "", "untried")
 
 
-def _try(
-    line: SessionChannel, pulse: Pulse, socket: Socket, found: dict[int, ListeningPort], until: float
-) -> None:
+def _try(line: SessionChannel, socket: Socket, found: dict[int, ListeningPort], until: float) -> None:
     """Find out what answers, and note it while there is time."""
     number = socket.local_port or 0
     with suppress(HoldfastError, OSError):
-        first = pulse_calls.tried(line, pulse, socket, speak=True)
-        noted = _of_probe(found[number], first)
+        noted = _of_probe(found[number], pulse_calls.probe(line, socket, speak=True, page=True))
         if time.monotonic() < until:
             found[number] = noted
-        if noted.answer == "http":
-            status, title = page_title(_page(line, number, until))
-            if status is not None:
-                found[number] = replace(noted, status=status, title=title)
 
 
-def _of_probe(port: ListeningPort, listener: Listener) -> ListeningPort:
-    match listener.answer:
-        case "accepted" if listener.http_status is not None:
-            return replace(port, answer="http", status=listener.http_status)
+def _of_probe(port: ListeningPort, probe: Probe) -> ListeningPort:
+    match probe.answer:
+        case "accepted" if probe.http_status is not None:
+            page = (probe.page or "").encode("latin-1", "replace")
+            return replace(port, answer="http", status=probe.http_status, title=page_title(page)[1])
         case "accepted":
             return replace(port, answer="other")
         case "timeout":
             return replace(port, answer="silent")
         case _:
             return replace(port, answer="unreachable")
-
-
-def _page(line: SessionChannel, number: int, until: float) -> bytes:
-    """Return the beginning of the answer to a request for `/`, as far as it comes in time."""
-    page = bytearray()
-    with session_sockets.port_socket(line, number) as opened, suppress(OSError):
-        opened.settimeout(max(0.01, until - time.monotonic()))
-        opened.sendall(_REQUEST % number)
-        while len(page) < MOST_OF_PAGE and time.monotonic() < until:
-            opened.settimeout(max(0.01, until - time.monotonic()))
-            piece = opened.recv(PIECE)
-            page += piece
-            if not piece or _TITLE_END in page[-len(piece) - len(_TITLE_END) :].lower():
-                break
-    return bytes(page)

@@ -21,6 +21,7 @@ from holdfast.runtime.guest_rpc.guest_value import (
     listed,
     only,
     shown,
+    whole,
 )
 from holdfast.runtime.pulse.facts import (
     Descriptor,
@@ -34,6 +35,7 @@ from holdfast.runtime.pulse.facts import (
     Text,
 )
 from holdfast.runtime.pulse.limits import Disk, Limits, Lineage, Memory
+from holdfast.runtime.pulse.listening_ports import MOST_OF_PAGE
 
 NOTHING: Any = Field(default_factory=dict)
 Counts = Annotated[dict[str, Count], KNOWN]
@@ -234,11 +236,12 @@ class Pulse:
 
 
 class Probe(GuestValue):
-    """The outcome of a connection to a port."""
+    """The outcome of a connection to a port. `page` is the reply of a web server, as Latin-1."""
 
     answer: Annotated[str, shown(20)]
     http_status: Count | None = None
     first_line: Label | None = None
+    page: Annotated[str, whole(MOST_OF_PAGE)] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,7 +31,13 @@ GREETING = 0.05
 NO_HTTP = frozenset({3306, 5432, 5672, 6379, 9092, 11211, 27017})
 """Ports of databases and queues: they would log a complaint about the request."""
 _REQUEST = b"HEAD / HTTP/1.0\r\nHost: localhost\r\nUser-Agent: holdfast\r\n\r\n"
+_REQUEST_PAGE = (
+    b"GET / HTTP/1.0\r\nHost: localhost:%d\r\nAccept: text/html\r\n"
+    b"User-Agent: holdfast\r\nConnection: close\r\n\r\n"
+)
 _MAX_ANSWER = 1024
+_MAX_PAGE = 64 << 10
+_TITLE_END = b"</title"
 _STATUS = re.compile(rb"HTTP/\d(?:\.\d)? (\d{3})[^\r\n]{0,200}")
 
 
@@ -147,18 +153,20 @@ async def probe(_: Guest, call: ClientCall) -> None:
     """Test whether a port answers."""
     port = call.integer("port", low=1, high=65535)
     address = reachable(call.text("address", "127.0.0.1"))
-    speak = call.frame.head.get("speak") is True
-    found = await probe_port(address, port, speak=speak)
+    speak, page = (call.frame.head.get(name) is True for name in ("speak", "page"))
+    found = await probe_port(address, port, speak=speak, page=page)
     await call.finish("probed", json.dumps(found).encode())
 
 
 async def probe_port(
-    address: str, port: int, *, speak: bool, patience: float = PROBE_PATIENCE
+    address: str, port: int, *, speak: bool, page: bool = False, patience: float = PROBE_PATIENCE
 ) -> dict[str, Any]:
     """Connect, and report the outcome; with `speak`, also the reply of a web server.
 
-    `answer` is accepted, refused, timeout or unreachable. A server that sends a greeting is sent nothing; and
-    no server is sent anything that would change its state: HEAD is safe, see RFC 9110, 9.2.1.
+    `answer` is accepted, refused, timeout or unreachable. With `page`, a web server is asked for its page:
+    the `page` of the outcome is the beginning of its reply, up to a title if it has one, as Latin-1. A server
+    that sends a greeting is sent nothing; and no server is sent anything that would change its state: GET and
+    HEAD are safe, see RFC 9110, 9.2.1.
     """
     try:
         async with asyncio.timeout(patience):
@@ -172,7 +180,10 @@ async def probe_port(
     found: dict[str, Any] = {"answer": "accepted"}
     try:
         if speak and port not in NO_HTTP:
-            found.update(await _spoken(reader, writer, patience))
+            reply = await _reply(reader, writer, _REQUEST_PAGE % port if page else _REQUEST, patience, page)
+            found.update(parse_reply(reply))
+            if page and "http_status" in found:
+                found["page"] = reply.decode("latin-1")
     finally:
         writer.close()
         with contextlib.suppress(OSError, TimeoutError):
@@ -181,18 +192,23 @@ async def probe_port(
     return found
 
 
-async def _spoken(
-    reader: asyncio.StreamReader, writer: asyncio.StreamWriter, patience: float
-) -> dict[str, Any]:
+async def _reply(
+    reader: asyncio.StreamReader, writer: asyncio.StreamWriter, request: bytes, patience: float, page: bool
+) -> bytes:
+    """Return a server's greeting, or else the beginning of its reply, as far as it comes in time."""
     with contextlib.suppress(TimeoutError, OSError):
         async with asyncio.timeout(GREETING):
-            return parse_reply(await reader.read(_MAX_ANSWER))
+            return await reader.read(_MAX_ANSWER)
+    reply = bytearray()
     with contextlib.suppress(TimeoutError, OSError):
         async with asyncio.timeout(patience):
-            writer.write(_REQUEST)
+            writer.write(request)
             await writer.drain()
-            return parse_reply(await reader.read(_MAX_ANSWER))
-    return {}
+            while piece := await reader.read(_MAX_ANSWER if not page else _MAX_PAGE - len(reply)):
+                reply += piece
+                if not page or _TITLE_END in reply[-len(piece) - len(_TITLE_END) :].lower():
+                    break
+    return bytes(reply)
 
 
 def parse_reply(data: bytes) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from tests.runtime.guest.harness import Guest, Refused
 from holdfast.runtime.guest.pulse import access, descriptors, gather, sockets
 from holdfast.runtime.guest.pulse.descriptors import ScanBounds
 from holdfast.runtime.guest.wire.port_operations import probe_port
+from holdfast.runtime.pulse.listening_ports import page_title
 
 HOLDER = """
 import fcntl, os, socket
@@ -188,6 +189,26 @@ def test_a_server_is_probed_from_inside(guest: Guest) -> None:
             answer = json.loads(call.until("probed").payload)
     assert (answer["answer"], answer["http_status"]) == ("accepted", 503)
     assert json.loads(guest.ask("probe", port=port)[-1].payload) == {"answer": "refused"}
+
+
+def test_one_connection_gives_status_and_page(guest: Guest) -> None:
+    """The page is read to the end of its title; a server that greets first is not asked for one."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        with guest.call("probe", port=port, speak=True, page=True) as call:
+            connection, _ = server.accept()
+            with connection:
+                assert connection.recv(1000).startswith(b"GET / HTTP/1.0\r\nHost: localhost:%d\r\n" % port)
+                for piece in (b"HTTP/1.0 200 OK\r\n\r\n<ti", b"tle>caf\xc3\xa9</tit", b"le>"):
+                    connection.sendall(piece)
+                answer = json.loads(call.until("probed").payload)
+        assert page_title(answer["page"].encode("latin-1")) == (200, "café")
+        with guest.call("probe", port=port, speak=True, page=True) as call:
+            connection, _ = server.accept()
+            with connection:
+                connection.sendall(b"SSH-2.0-OpenSSH\r\n")
+                answer = json.loads(call.until("probed").payload)
+    assert answer == {"answer": "accepted", "first_line": "SSH-2.0-OpenSSH"}
 
 
 def test_a_server_that_does_not_accept_times_out() -> None:
