@@ -1,4 +1,4 @@
-"""`python -m bench.server_load`: many clients on one server, which is killed meanwhile.
+"""`python -m bench.server_load`: many clients on one server, which is killed again and again.
 
 Prints a table and writes the result. Sessions run on the engine of this machine, in a home of their own;
 everything is removed at the end. It fails if a figure misses its limit.

@@ -366,7 +366,7 @@ class Mover(LoadClient):
 
 
 class Follower(LoadClient):
-    """Follows the events of its session all the time; each act reads those of before as well."""
+    """Follows the events of its session all the time; each act also reads the earlier ones."""
 
     kind = "events"
     keys = appends = False

@@ -1,4 +1,4 @@
-"""One server under load: started, killed and started again at the same address; what it uses meanwhile.
+"""One server under load: started, killed and started again at the same address, and measured.
 
 Knows no client.
 """
@@ -73,7 +73,7 @@ class LoadedServer:
         self.url, self.token = told[-1], (self._home / "server-token").read_text().strip()
 
     async def kill(self) -> None:
-        """Kill it with SIGKILL and start it again; clients go on meanwhile."""
+        """Kill it with SIGKILL and start it again while clients continue."""
         assert self._process is not None
         killed = time.monotonic()
         self._process.kill()

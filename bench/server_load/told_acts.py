@@ -1,7 +1,7 @@
 """What clients were told of each of their acts, compared with what the sessions hold.
 
 Pure.  An act appends one line to a file of its client: its name.  So an act that was acknowledged has its
-name there exactly once, whatever was killed meanwhile.
+name there exactly once, whatever was killed in between.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class Compared:
     output: list[str] = field(default_factory=list)
     """Output that came with a loss or a double."""
     unfounded: list[str] = field(default_factory=list)
-    """Reported as unknown although it could be known: it had a key, or no server was killed meanwhile."""
+    """Reported as unknown although it could be known: it had a key, or no server was killed while it ran."""
     failed: list[str] = field(default_factory=list)
     """Ended in an error."""
 
