@@ -246,7 +246,7 @@ class Session:
     @property
     def state(self) -> str:
         """`running`, `suspended`, `dead`, `creating` or `removed`; `paused` if a program other than Holdfast
-        has paused it (`docker pause`).
+        has paused it (`docker pause`), `frozen` if one has frozen its control group.
         """
         return self._row.seen_state
 
@@ -345,7 +345,7 @@ class Session:
     def refresh(self) -> Session:
         """Read the session's state again; a session that was removed in the meantime is `removed`."""
         with contextlib.suppress(SessionNotFound):
-            if (seen := health.observed(self._context, self._row, set())).paused:
+            if (seen := health.observed(self._context, self._row, set())).stopped:
                 self._row = seen
                 return self
         self._row = self._context.store.find_session(self.id, removed=True) or self._row

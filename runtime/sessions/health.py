@@ -33,7 +33,7 @@ def check(context: Context, session_id: str) -> None:
 
     Raises:
         SessionError, SessionDead, SessionNotFound: why the session cannot be used, and what to do about it.
-        SessionPaused: another program has paused it.
+        SessionPaused: another program has paused it, or frozen its control group.
     """
     row = context.session_row(session_id)
     if row.state == "running" and row.container_id is not None:
@@ -41,8 +41,7 @@ def check(context: Context, session_id: str) -> None:
         from holdfast.snapshots.checkpointer.ground.tree import waits_unconfined
 
         if state is not None and state.running and not waits_unconfined(state.pid):
-            if state.paused and _at_work(context, row) is None:
-                check_awake(row, state)
+            _check_awake(context, row, state)
             check_usable(context, row)
             return
         why = why_ended(state)
@@ -126,11 +125,13 @@ def is_held(context: Context, session_id: str) -> bool:
 
 
 def check_awake(row: SessionRow, state: ContainerState) -> None:
-    """Check that a container in which Holdfast has stopped nothing is not paused.
+    """Check that a container in which Holdfast has stopped nothing is neither paused nor frozen.
 
     Raises:
         SessionPaused: it is.
     """
+    from holdfast.engine import frozen_groups
+
     if state.paused:
         raise SessionPaused(
             f"cannot use session {row.name}: its container was paused, not by Holdfast",
@@ -138,6 +139,12 @@ def check_awake(row: SessionRow, state: ContainerState) -> None:
                 f"`docker unpause {state.id[:12]}` lets it continue, with all that it was sent in "
                 "the meantime"
             ),
+        )
+    if thaw := frozen_groups.thaw_command(state.id, state.pid):
+        raise SessionPaused(
+            f"cannot use session {row.name}: its control group was frozen, not by Holdfast",
+            hint=f"`{thaw}` as root lets it continue, with all that it was sent in the meantime",
+            state="frozen",
         )
 
 
@@ -174,24 +181,44 @@ def observe_all(context: Context) -> list[SessionRow]:
 def observed(context: Context, row: SessionRow, running: set[str]) -> SessionRow:
     """Return the row as it is now; `running` are containers that are known to run and need no inspection.
 
-    A session that another program has paused has a mark for that, which no store keeps.
+    A session that another program has paused or frozen has a mark for that, which no store keeps.
     """
-    if row.state != "running" or row.container_id in running:
+    from holdfast.engine import frozen_groups
+
+    if row.state != "running":
+        return row
+    if row.container_id in running and not frozen_groups.thaw_command(str(row.container_id)):
         return row
     # It may have been removed, suspended or restored since the list was read.
-    paused = False
+    stopped = ""
     try:
         check(context, row.id)
-    except SessionPaused:
-        paused = True
+    except SessionPaused as error:
+        stopped = error.state
     except SessionError:
         rows = context.store.sessions(removed=True)
         return next(found for found in rows if found.id == row.id)
-    if paused == row.paused:
+    if stopped == row.stopped:
         return row
     from dataclasses import replace
 
-    return replace(row, paused=paused)
+    return replace(row, stopped=stopped)
+
+
+def _check_awake(context: Context, row: SessionRow, state: ContainerState) -> None:
+    """Check that no other program has stopped a container, in which an operation may stop everything.
+
+    Raises:
+        SessionPaused: one has.
+    """
+    try:
+        check_awake(row, state)
+    except SessionPaused:
+        if is_held(context, row.id):
+            return
+        # The operation that had stopped it may have ended between these two looks.
+        if (now := context.engine.inspect(state.id)) is not None:
+            check_awake(row, now)
 
 
 def _check_answers(context: Context, row: SessionRow) -> None:

@@ -22,7 +22,7 @@ FITTED = "holdfast/fitted:"
 PROVIDED = "holdfast/provided:"
 """How the names of images begin that were built or loaded for sessions."""
 
-_SEEN = ("paused",)
+_SEEN = ("stopped",)
 """Fields that a look at the engine fills, and no column."""
 
 
@@ -49,8 +49,8 @@ class OperationKind(StrEnum):
 class SessionRow:
     """One session. `generation` counts the restores between it and a session that was made fresh.
 
-    `parent_snapshot_id` is what its container was made from. `paused`: another program had paused it when it
-    was looked at; the store does not keep that.
+    `parent_snapshot_id` is what its container was made from. `stopped` is `paused` or `frozen` if another
+    program had paused it or frozen its control group when it was looked at; the store does not keep that.
     """
 
     id: str
@@ -63,12 +63,12 @@ class SessionRow:
     generation: int = 0
     options: dict[str, Any] = field(default_factory=dict)
     details: SessionDetails = field(default_factory=SessionDetails)
-    paused: bool = False
+    stopped: str = ""
 
     @property
     def seen_state(self) -> str:
-        """The state as people should read it: `paused` if it runs and another program has paused it."""
-        return "paused" if self.paused and self.state == "running" else self.state
+        """The state as people should read it: `paused` or `frozen` if another program has stopped it."""
+        return self.stopped if self.stopped and self.state == "running" else self.state
 
     @property
     def image_name(self) -> str:

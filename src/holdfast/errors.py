@@ -22,7 +22,7 @@ HoldfastError
     SessionDead        the container or its supervisor is gone
       SessionUnhealthy the container runs, but its supervisor does not answer
     SessionAsleep      its lifetime has put it to sleep; use wakes it
-    SessionPaused      another program than Holdfast paused the container
+    SessionPaused      another program than Holdfast paused or froze the container
     SessionBusy        another caller holds the session, shell or kernel
     NetworkNotClosed   its network could not be closed to the host, so nothing was run in it
     SessionRewound     the session was rewound in the meantime
@@ -268,12 +268,17 @@ class SessionAsleep(SessionError):
 
 
 class SessionPaused(SessionError):
-    """Another program than Holdfast has paused the session's container (`docker pause`).
+    """Another program than Holdfast has paused the session's container (`docker pause`), or has frozen its
+    control group. `state` is `paused` or `frozen`.
 
-    What to do: `docker unpause` lets it continue.
+    What to do: `docker unpause`, or the command in the hint, lets it continue.
     """
 
     code = "session_paused"
+
+    def __init__(self, message: str, *, hint: str = "", state: str = "paused") -> None:
+        super().__init__(message, hint=hint)
+        self.state = state
 
 
 class SessionBusy(SessionError):

@@ -23,6 +23,8 @@ from holdfast.errors import EngineUnavailable, GuestError, SessionUnhealthy
 from holdfast.runtime.cli import verb_table
 from holdfast.runtime.guest_rpc import reconnect
 from holdfast.runtime.sessions import health
+from holdfast.snapshots.checkpointer.ground import cgroups
+from holdfast.snapshots.checkpointer.ground.freezer import Freezer
 
 BOUND = 120.0
 """Seconds in which each command line must end on a busy machine; on an idle one it takes three."""
@@ -220,6 +222,33 @@ def test_no_verb_waits_for_a_paused_session(hf: Holdfast, home: Home, cli: Cli, 
     assert cli("run", "work", "--", "echo", "here").out == "here\n"
     hf.engine.pause(str(session.row.container_id))
     assert _run(cli, tmp_path, LAST).code == 0
+
+
+def test_a_control_group_that_was_frozen_by_hand_is_named(
+    hf: Holdfast, cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The engine still calls it running; the command in the hint lets it continue, and `rm` needs none."""
+    session = hf.new(name="work")
+    state = hf.engine.inspect(str(session.row.container_id))
+    assert state is not None
+    monkeypatch.setattr(cgroups, "HOST_CGROUPS", Path("/sys/fs/cgroup"))
+    freezer = Freezer(state.pid)
+    for verb in ("exec", "snapshot", "pulse", "rm"):
+        freezer.freeze()
+        try:
+            assert cli("ls").out.splitlines()[1].split()[2] == "frozen"
+            assert session.refresh().state == "frozen"
+            done = cli(verb, "work", *(["true"] if verb == "exec" else []))
+            if verb == "rm":
+                assert done.code == 0, done.err
+                return
+            assert done.code == 1
+            assert "its control group was frozen, not by Holdfast" in done.err
+            subprocess.run(["sh", "-c", done.err.split("`")[1]], check=True)
+        finally:
+            freezer.thaw()
+        assert session.refresh().state == "running"
+        assert session.exec("echo here").text == "here\n"
 
 
 @contextmanager
