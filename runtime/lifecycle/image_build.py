@@ -42,6 +42,7 @@ if TYPE_CHECKING:
 
 _MOST_OF_NAME = 40
 _NEEDS_BUILDKIT = re.compile(r"requires? BuildKit|unknown flag: mount|Unknown flag: mount", re.IGNORECASE)
+_LOST_STEP = re.compile(r"(unable to find image|no such image):? \W{0,2}sha256:[0-9a-f]{12}", re.IGNORECASE)
 _BUILDKIT_HINT = "install Docker's plugin buildx: `holdfast` uses it then"
 _NO_RULES_HINT = (
     "BuildKit cannot give steps the network rules of a session: it builds with `--build-network none`, or "
@@ -241,6 +242,25 @@ def _with_buildkit(context: Context, wanted: ImageBuild, source: BuildSource, co
 
 
 def _without(context: Context, wanted: ImageBuild, source: BuildSource, network: str | None) -> str:
+    try:
+        return _in_engine(context, wanted, source, network)
+    except ImageError as error:
+        if not lost_step(str(error)):
+            raise
+    context.progress("build: the image of a step was removed while it was used; building again")
+    return _in_engine(context, wanted, source, network)
+
+
+def lost_step(why: str) -> bool:
+    """Return whether a build failed because its engine no longer has the image of one of its steps.
+
+    Builds share the images of equal steps, and one that is removed takes those along that no other image
+    needs at that instant. The engine does not hold them for a build that has just found them in its cache.
+    """
+    return _LOST_STEP.search(why) is not None
+
+
+def _in_engine(context: Context, wanted: ImageBuild, source: BuildSource, network: str | None) -> str:
     log = BuildLog(every_step=True)
     images = context.engine.images
     arguments = {**_proxies(), **wanted.arguments, **wanted.private}

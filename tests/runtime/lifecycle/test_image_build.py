@@ -8,7 +8,7 @@ import pytest
 
 from holdfast.engine import buildkit_command
 from holdfast.errors import ImageError, InvalidArgument
-from holdfast.runtime.lifecycle.image_build import ImageBuild, provided_name
+from holdfast.runtime.lifecycle.image_build import ImageBuild, lost_step, provided_name
 
 PROXY = "http://user:password@proxy:1"
 
@@ -56,6 +56,16 @@ def test_names_are_checked_before_anything_is_sent(folder: Path) -> None:
 )
 def test_images_are_named_after_what_they_are_from(called: str, name: str) -> None:
     assert provided_name(called, "sha256:0123456789abcdef") == name
+
+
+def test_a_build_whose_step_was_removed_is_told_apart() -> None:
+    """It is built once more; a base image that is missing, or a step that fails, is an error at once."""
+    lost = "cannot build /x: unable to find image"
+    assert lost_step(f"{lost} sha256:{'0a' * 32}")
+    assert lost_step(f'{lost} "sha256:{"0a" * 32}"')
+    assert lost_step(f"cannot build /x: No such image: sha256:{'0a' * 32}")
+    assert not lost_step(f"{lost} 'nowhere:latest' locally")
+    assert not lost_step("cannot build /x: The command '/bin/sh -c false' returned a non-zero code: 1")
 
 
 @pytest.mark.parametrize(
