@@ -18,7 +18,7 @@ export DEBIAN_FRONTEND=noninteractive
 lists() {
     [ -e /tmp/compat-lists ] && return
     if [ -s /etc/apt/sources.list ]; then
-        sed -n 's/^deb \(.* [a-z]* main\)$/deb-src \1/p' /etc/apt/sources.list \
+        sed -n 's/^deb \(.* main\)$/deb-src \1/p' /etc/apt/sources.list \
             >/etc/apt/sources.list.d/sources.list
     else
         sed -i 's/^Types: deb$/Types: deb deb-src/' /etc/apt/sources.list.d/*.sources
@@ -51,8 +51,9 @@ debian_orig() {
 }
 # A package of several parts has the main one first, and that is all that is wanted.
 _debian_orig() {
-    apt-get source -qq --tar-only "$1" >/dev/null 2>&1 || true
-    tar -xf *.orig.tar.* && rm -f *.orig.tar.*
+    apt-get source -qq --tar-only "$1" >said 2>&1 || true  # it fails without dpkg-dev, after the download
+    [ -e "$(echo *.orig.tar.* | cut -d' ' -f1)" ] || { grep ^E: said >&2; return 1; }
+    tar -xf *.orig.tar.* && rm -f *.orig.tar.* said
 }
 # sdist NAME==VERSION: what a project of PyPI publishes as its source.
 sdist() { unpacked _sdist "$1"; }

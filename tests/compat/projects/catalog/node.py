@@ -29,7 +29,8 @@ PROJECTS = (
                 http-errors vary JSONStream ajv-i18n ajv-merge-patch fluent-json-schema""",
         version='sed -n \'s/.*"version": "\\(.*\\)".*/\\1/p\' package.json',
         known="its cases of aborted requests let a client go after 0.5 s and answer after 1 s; in a copy both timers may "
-        "be due at once, and then no request is aborted and the case waits for ever",
+        "be due at once, as in a plain run that is stopped for a second, and then no request is aborted and the case waits "
+        "for ever",
         patience=180,
         run="""
             node --test --test-concurrency=2 --test-reporter=tap test/route*.test.js test/reply*.test.js \\
