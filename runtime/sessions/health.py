@@ -206,7 +206,7 @@ def observed(context: Context, row: SessionRow, running: set[str]) -> SessionRow
 
 
 def _check_awake(context: Context, row: SessionRow, state: ContainerState) -> None:
-    """Check that no other program has stopped a container, in which an operation may stop everything.
+    """Check that no other program has stopped a container, in which operations stop everything at times.
 
     Raises:
         SessionPaused: one has.

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from holdfast.base import polling
 from holdfast.base.interrupts import held
-from holdfast.engine import disk_limits, engine_place, machine_facts
+from holdfast.engine import disk_limits, engine_place, frozen_groups, machine_facts
 from holdfast.engine.container_files import ContainerFiles
 from holdfast.engine.container_state import ContainerState, state_of
 from holdfast.engine.engine_connection import asked, connected, require_here
@@ -204,6 +204,10 @@ class Engine:
         import docker.errors
 
         with translated("remove container"):
+            if frozen_groups.thaw_command(container_id):
+                # A frozen process does not end when it is killed. The engine thaws what it calls paused.
+                with suppress(docker.errors.APIError):
+                    self.client.api.pause(container_id)
             try:
                 self.client.api.remove_container(container_id, force=True, v=True)
             except docker.errors.NotFound:

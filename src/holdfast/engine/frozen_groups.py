@@ -1,7 +1,7 @@
-"""Control groups that somebody has frozen by hand, while the engine calls their containers running.
+"""Control groups that another program has frozen, while the engine calls their containers running.
 
-Reads the control groups' filesystems alone (cgroups(7)). A group that cannot be seen counts as running: its
-engine may have placed it elsewhere, or be on a different machine.
+Reads the control groups' filesystems alone (cgroups(7)). A group that cannot be seen counts as running,
+as where the engine is on a different machine.
 """
 
 from __future__ import annotations
