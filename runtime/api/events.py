@@ -33,6 +33,7 @@ OF_HOST = (attempt_log.KIND, "life_ending", "sleep_failed")
 NOTABLE = (
     "process_exited",
     "oom",
+    "no_free_process",
     "job_started",
     "job_ended",
     "kernel_died",

@@ -198,8 +198,18 @@ def _restarted(of: Fields) -> str:
     return f"the session was started again on its files: {why}; its shells, kernels and programs are new"
 
 
+def _no_free_process(of: Fields) -> str:
+    limit = f" of {of('limit')}" if of("limit", "") else ""
+    said = f"no process{limit} was free{of.during()}"
+    if not of("group", ""):
+        return said
+    crowd = f"{of('members')} were in process group {of('group')} ({of('command')})"
+    return f"{said}: {crowd}; `{of('remedy')}` in the shell ends them"
+
+
 SENTENCES: Mapping[str, Callable[[Fields], str]] = {
     "process_exited": _process_exited,
+    "no_free_process": _no_free_process,
     "oom": lambda of: f"processes killed for lack of memory: {of('kills')}",
     "job_started": _job_started,
     "job_ended": _job_ended,

@@ -31,10 +31,11 @@ class Cpu(GuestValue):
 
 
 class Pids(GuestValue):
-    """Processes and threads."""
+    """Processes and threads. `refused` is how often one could not be started because of the limit."""
 
     current: Count | None = None
     limit: Count | None = None
+    refused: Count | None = None
 
 
 Spans = Annotated[dict[str, Seconds], only("some_avg10", "some_avg60", "full_avg10", "full_avg60")]

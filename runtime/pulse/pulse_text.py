@@ -58,6 +58,8 @@ def _limits(limits: Limits) -> str:
     if memory.oom_kills:
         parts[0] += f", {memory.oom_kills} killed for lack of it"
     parts.append(f"processes and threads {pids.current} of {pids.limit or 'any'}")
+    if pids.refused:
+        parts[-1] += f", {pids.refused} starts refused"
     parts.append(f"processors {cpu.limit or limits.processors or '?'}")
     waits = [
         f"{name} {spans['some_avg10']:.0f}%"

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.integration.conftest import Cli
 
 from holdfast import Holdfast, OutcomeUnknown, Session, SessionDead
 from holdfast.engine import networks
@@ -134,6 +135,39 @@ def test_a_session_without_a_free_process_says_so(hf: Holdfast) -> None:
         assert each.exec("kill %1 %2 %3 %4 %5 %6; wait %1 %2 %3 %4 %5 %6; echo $KEEP").text.endswith("1\n")
         assert each.exec("ls").ok
     assert _events(session, "restarted") == []
+
+
+def test_a_fork_bomb_is_named_and_ended_by_its_hint(hf: Holdfast, cli: Cli, tmp_path: Path) -> None:
+    """The supervisor answers all the time: files are copied, pulse and capture are taken, work is kept."""
+    session = hf.new("bombed", pids=70)
+    session.exec("KEEP=1; echo work > result")
+    session.exec("bomb() { bomb | bomb & }; bomb 2>/dev/null")
+    deadline = time.monotonic() + PATIENCE
+    while not (found := _events(session, "no_free_process")):
+        assert time.monotonic() < deadline
+    assert found[0]["limit"] == 70
+    assert found[0]["members"] > 8
+
+    session.files.download("result", tmp_path / "result")
+    assert (tmp_path / "result").read_text() == "work\n"
+    limits = session.pulse().limits
+    assert limits is not None
+    assert limits.pids.limit == 70
+    assert (limits.pids.refused or 0) > 0
+    assert session.snapshot("files", kind="filesystem").kind == "filesystem"
+    told = cli("exec", "bombed", "echo $KEEP; cat result")
+    assert "1" in told.out.splitlines()
+    assert f"`kill -KILL -- -{found[0]['group']}` in the shell ends them" in told.err
+
+    while True:  # by what the latest report names: a bomb can be of several groups
+        session.exec(str(_events(session, "no_free_process")[-1]["remedy"]))
+        if session.exec("ls").ok:
+            break
+        assert time.monotonic() < deadline
+    assert session.exec("echo $KEEP; cat result").text == "1\nwork\n"
+    assert session.run(["true"]).exit_code == 0
+    assert _events(session, "restarted") == []
+    assert len(_events(session, "no_free_process")) <= 2
 
 
 def test_a_dead_session_keeps_its_files(hf: Holdfast, tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ import os
 from collections.abc import Callable
 from typing import Any
 
+from holdfast.runtime.guest.pulse import access
 from holdfast.runtime.guest.pulse.access import read
 
 ROOT = "/sys/fs/cgroup"
@@ -103,6 +104,7 @@ def _pids(read: Read, folder: str) -> dict[str, Any]:
     return {
         "current": number(read(f"{folder}/pids.current")),
         "limit": number(read(f"{folder}/pids.max")),
+        "refused": table(read(f"{folder}/pids.events")).get("max"),
     }
 
 
@@ -152,14 +154,27 @@ def explain_shortage(error: Exception) -> str:
 
 
 def lacks_processes() -> str:
-    """Return that no process can be started, with the session's limit."""
+    """Return that no process can be started, with the session's limit and the group that has the most."""
+    from holdfast.runtime.guest.pulse import origins, process_shortage
+
     pids = look()["pids"]
     counts = (
         f" (there are {pids['current']} of at most {pids['limit']}, threads included)"
         if pids["limit"]
         else ""
     )
-    return f"no process is free{counts}; end some: the shell's `kill` needs none"
+    found = process_shortage.largest(origins.processes(), own_groups())
+    if found is None:
+        return f"no process is free{counts}; end some: the shell's `kill` needs none"
+    return (
+        f"no process is free{counts}; {found.members} are in process group {found.group} "
+        f"({access.command(found.member, 80)}): `{found.remedy}` in the shell ends them, and needs none"
+    )
+
+
+def own_groups() -> frozenset[int]:
+    """Return the process groups of the supervisor and its parent."""
+    return frozenset((os.getpgrp(), os.getpgid(os.getppid())))
 
 
 def free_processes() -> int | None:

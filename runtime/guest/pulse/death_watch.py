@@ -34,13 +34,16 @@ _INFO_SIZE = 64
 _STATUS_AT = 60
 _EXIT = 1 << 3
 _GET_INFO = (3 << 30) | (_INFO_SIZE << 16) | (0xFF << 8) | 11
+_BETWEEN_SHORTAGES = 60.0
+"""Seconds between two reports that processes cannot be started; a fork bomb is refused all the time."""
 _OOM_COUNTS = ("/sys/fs/cgroup/memory/memory.oom_control", "/sys/fs/cgroup/memory.events")
+_REFUSALS = ("/sys/fs/cgroup/pids/pids.events", "/sys/fs/cgroup/pids.events")
 
 Report = Callable[..., object]
 
 
 class DeathWatch:
-    """Reports `process_exited` and `oom`, and determines for others why their processes ended."""
+    """Reports `process_exited`, `oom` and `no_free_process`, and determines why others' processes ended."""
 
     def __init__(self, origins: Origins, reaper: Reaper, report: Report, kills: int | None = None) -> None:
         """Start watching; `report` is called with the kind and the fields of an entry.
@@ -52,6 +55,8 @@ class DeathWatch:
         self._roster = Roster()
         self._listening = Listening()
         self._kills = MemoryKills(memory_kills() if kills is None else kills)
+        self._refused = refused_starts()
+        self._shortage_at = float("-inf")
         self._keeper = reaper.keeper
         self._descriptors: dict[int, int] = {}
         self._asking: set[int] = set()
@@ -101,6 +106,30 @@ class DeathWatch:
         for each in self._roster.watched.values():
             each.command = access.command(each.pid, SHORT) or each.command
         self.count_kills()
+        self._count_refused(table)
+
+    def _count_refused(self, table: list[ScannedProcess]) -> None:
+        """Report starts of processes that the limit has refused since the last report, with the cause."""
+        refused = refused_starts()
+        if refused is None or self._refused is None or refused < self._refused:
+            self._refused = refused  # that of a different control group
+        elif refused > self._refused and self._loop.time() >= self._shortage_at + _BETWEEN_SHORTAGES:
+            from holdfast.runtime.guest.pulse import cgroup_limits, process_shortage  # few sessions need them
+
+            new, self._refused, self._shortage_at = refused - self._refused, refused, self._loop.time()
+            limit = cgroup_limits.look()["pids"]["limit"]
+            found = process_shortage.largest(table, cgroup_limits.own_groups())
+            crowd = (
+                {}
+                if found is None
+                else {
+                    "group": found.group,
+                    "members": found.members,
+                    "command": access.command(found.member, SHORT),
+                    "remedy": found.remedy,
+                }
+            )
+            self._report("no_free_process", refused=new, limit=limit, **crowd, during=self._during())
 
     def _open(self, pid: int) -> None:
         if self._held or pid in self._descriptors:
@@ -190,10 +219,19 @@ def end_of(pid: int, fd: int | None) -> ProcessEnd | None:
 
 def memory_kills() -> int | None:
     """Return how many processes the OOM killer killed here, or None if they are not counted."""
-    for path in _OOM_COUNTS:
+    return _counted(_OOM_COUNTS, b"oom_kill")
+
+
+def refused_starts() -> int | None:
+    """Return how many starts of processes and threads the limit refused, or None if they are not counted."""
+    return _counted(_REFUSALS, b"max")
+
+
+def _counted(paths: tuple[str, ...], wanted: bytes) -> int | None:
+    for path in paths:
         for line in (access.read(path) or b"").splitlines():
             name, _, count = line.partition(b" ")
-            if name == b"oom_kill" and count.isdigit():
+            if name == wanted and count.isdigit():
                 return int(count)
     return None
 

@@ -78,4 +78,4 @@ def is_news(kind: str, fields: Mapping[str, Any]) -> bool:
             return fields.get("cause") != "restarted"
         case "shell_ended":
             return not fields.get("closed")
-    return kind in ("job_ended", "oom", "restarted")
+    return kind in ("job_ended", "oom", "no_free_process", "restarted")

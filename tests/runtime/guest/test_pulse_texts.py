@@ -129,6 +129,7 @@ FIRST = {
     "/c/memory/memory.oom_control": b"oom_kill_disable 0\nunder_oom 0\noom_kill 2\n",
     "/c/pids/pids.current": b"12\n",
     "/c/pids/pids.max": b"512\n",
+    "/c/pids/pids.events": b"max 3\n",
     "/c/cpu/cpu.cfs_quota_us": b"150000\n",
     "/c/cpu/cpu.cfs_period_us": b"100000\n",
     "/c/cpuacct/cpuacct.usage": b"2500000000\n",
@@ -142,6 +143,7 @@ SECOND = {
     "/c/memory.events": b"low 0\noom 1\noom_kill 2\n",
     "/c/pids.current": b"12\n",
     "/c/pids.max": b"512\n",
+    "/c/pids.events": b"max 3\n",
     "/c/cpu.max": b"150000 100000\n",
     "/c/cpu.stat": b"usage_usec 2500000\nthrottled_usec 0\n",
     "/c/memory.pressure": b"some avg10=1.50 avg60=0.50 avg300=0.00 total=9\nfull avg10=0.10 avg60=0.00\n",
@@ -156,7 +158,7 @@ def test_both_versions_of_control_groups_report_the_same() -> None:
         memory = found["memory"]
         assert (memory["used"], memory["usage"], memory["limit"]) == (4500, 5000, None)
         assert (memory["anonymous"], memory["cache"], memory["oom_kills"]) == (4000, 900, 2)
-        assert found["pids"] == {"current": 12, "limit": 512}
+        assert found["pids"] == {"current": 12, "limit": 512, "refused": 3}
         assert (found["cpu"]["limit"], found["cpu"]["seconds"]) == (1.5, 2.5)
         assert found["pressure"]["memory"]["some_avg10"] == 1.5
     assert (first["pressure_of"], second["pressure_of"]) == ("machine", "session")
@@ -166,7 +168,7 @@ def test_limits_that_are_not_reported() -> None:
     """Without any of the files every fact is unknown, and nothing fails."""
     found = cgroup_limits.look("/c", "/p", lambda _: None)
     assert found["memory"]["used"] is None
-    assert found["pids"] == {"current": None, "limit": None}
+    assert found["pids"] == {"current": None, "limit": None, "refused": None}
     assert found["pressure"] == {"memory": None, "cpu": None, "io": None}
 
 
