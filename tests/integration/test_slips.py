@@ -170,6 +170,30 @@ def test_a_fork_bomb_is_named_and_ended_by_its_hint(hf: Holdfast, cli: Cli, tmp_
     assert len(_events(session, "no_free_process")) <= 2
 
 
+def test_beside_programs_that_use_up_the_memory_the_session_answers(hf: Holdfast, tmp_path: Path) -> None:
+    """They are started again and again; the kernel ends them, and neither the supervisor nor the shell."""
+    session = hf.new("hungry", memory="256m")
+    session.exec("KEEP=1; echo work > result")
+    session.exec(
+        "hog() { while :; do python3 -c 'x = [b\"x\" * (1 << 20) * n for n in range(99)]'; done; }; "
+        "for each in 1 2 3 4; do hog & done 2>/dev/null"
+    )
+    deadline = time.monotonic() + PATIENCE
+    while len(_events(session, "oom")) < 2:
+        assert time.monotonic() < deadline
+
+    session.files.download("result", tmp_path / "result")
+    assert (tmp_path / "result").read_text() == "work\n"
+    limits = session.pulse().limits
+    assert limits is not None
+    assert (limits.memory.oom_kills or 0) > 1
+    assert session.snapshot("files", kind="filesystem").kind == "filesystem"
+    session.exec("kill -KILL %1 %2 %3 %4; wait")
+    assert session.exec("echo $KEEP; cat result").text == "1\nwork\n"
+    assert session.run(["true"]).exit_code == 0
+    assert _events(session, "restarted") == []
+
+
 def test_a_dead_session_keeps_its_files(hf: Holdfast, tmp_path: Path) -> None:
     """They can be copied out and captured, and the session started again on them; also a copy's."""
     session = hf.new("dead")
