@@ -42,7 +42,11 @@ if TYPE_CHECKING:
 
 _MOST_OF_NAME = 40
 _NEEDS_BUILDKIT = re.compile(r"requires? BuildKit|unknown flag: mount|Unknown flag: mount", re.IGNORECASE)
-_LOST_STEP = re.compile(r"(unable to find image|no such image):? \W{0,2}sha256:[0-9a-f]{12}", re.IGNORECASE)
+_LOST_STEP = re.compile(
+    r"(unable to find image|no such image|failed to set parent|failed to get digest)"
+    r":? \W{0,2}sha256:[0-9a-f]{12}",
+    re.IGNORECASE,
+)
 _BUILDKIT_HINT = "install Docker's plugin buildx: `holdfast` uses it then"
 _NO_RULES_HINT = (
     "BuildKit cannot give steps the network rules of a session: it builds with `--build-network none`, or "
@@ -186,18 +190,13 @@ def build(context: Context, wanted: ImageBuild) -> str:
         )
         context.progress(f"building {shown}" + (" with BuildKit" if command else ""))
         with _network(context, wanted.rights) as network:
-            identity = (
-                _with_buildkit(context, wanted, source, command)
-                if command
-                else _without(context, wanted, source, network)
-            )
+            if command:
+                return _named(context, wanted, _with_buildkit(context, wanted, source, command))
+            return _without(context, wanted, source, network)
     except OSError as error:
         raise ImageError(f"cannot build {shown}: {plain(str(error), 300)}") from error
     finally:
         context.idle()
-    name = provided_name(wanted.folder.name, identity)
-    context.engine.images.tag(identity, name)
-    return name
 
 
 @contextmanager
@@ -243,12 +242,18 @@ def _with_buildkit(context: Context, wanted: ImageBuild, source: BuildSource, co
 
 def _without(context: Context, wanted: ImageBuild, source: BuildSource, network: str | None) -> str:
     try:
-        return _in_engine(context, wanted, source, network)
-    except ImageError as error:
+        return _named(context, wanted, _in_engine(context, wanted, source, network))
+    except (ImageError, EngineError) as error:
         if not lost_step(str(error)):
             raise
     context.progress("build: the image of a step was removed while it was used; building again")
-    return _in_engine(context, wanted, source, network)
+    return _named(context, wanted, _in_engine(context, wanted, source, network))
+
+
+def _named(context: Context, wanted: ImageBuild, identity: str) -> str:
+    name = provided_name(wanted.folder.name, identity)
+    context.engine.images.tag(identity, name)
+    return name
 
 
 def lost_step(why: str) -> bool:

@@ -64,6 +64,8 @@ def test_a_build_whose_step_was_removed_is_told_apart() -> None:
     assert lost_step(f"{lost} sha256:{'0a' * 32}")
     assert lost_step(f'{lost} "sha256:{"0a" * 32}"')
     assert lost_step(f"cannot build /x: No such image: sha256:{'0a' * 32}")
+    for said in ("failed to export image: failed to set parent", "failed to get digest"):
+        assert lost_step(f"cannot build /x: {said} sha256:{'0a' * 32}: unknown parent")
     assert not lost_step(f"{lost} 'nowhere:latest' locally")
     assert not lost_step("cannot build /x: The command '/bin/sh -c false' returned a non-zero code: 1")
 
