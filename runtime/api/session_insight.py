@@ -59,7 +59,7 @@ class SessionInsight:
             self._line.context,
             self._line,
             self._line.known.id,
-            after=after,
+            place=events.EventPlace(after),
             follow=follow,
             kinds=kinds,
             patience=patience,
