@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from holdfast.runtime.api import events
 from holdfast.runtime.api import job as jobs
@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
     from datetime import datetime
 
+    from holdfast.runtime.api.events import EventPlace
     from holdfast.runtime.api.job import Job
     from holdfast.runtime.api.job_info import JobInfo
     from holdfast.runtime.guest_rpc.event import Event
@@ -64,6 +65,14 @@ class SessionInsight:
             kinds=kinds,
             patience=patience,
         )
+
+    def events_from(
+        self, place: EventPlace, kinds: Collection[str] | None, patience: Patience, rest: float | None
+    ) -> Iterator[Event]:
+        """Follow the events from a place on, which is moved along; `rest` is as for `events.read`."""
+        line = self._line
+        how: dict[str, Any] = {"follow": True, "kinds": kinds, "patience": patience, "rest": rest}
+        return events.read(line.context, line, line.known.id, place=place, **how)
 
     def drift(self, since: str, *, everything: bool = False) -> Drift:
         """Return the changes since a point in time: files, packages, processes, ports, variables, kernel
