@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from holdfast.runtime.guest_rpc.patience import Patience
     from holdfast.runtime.guest_rpc.session_channel import SessionChannel
     from holdfast.runtime.history.drift.drift_result import Drift
+    from holdfast.runtime.pulse.metrics_history import Metrics
     from holdfast.runtime.pulse.pulse import Port, Pulse
     from holdfast.runtime.store.entry import Entry
 
@@ -89,6 +90,20 @@ class SessionInsight:
 
         with self._line.explained():
             return DriftQuery(self._line.context, self._line.fresh()).answer(since, everything=everything)
+
+    def metrics(self, since: datetime | None = None) -> list[Metrics]:
+        """Return what the session used in the last day: processors, memory and disk, oldest first.
+
+        A server of its home takes samples while it serves: of the last hour every 5 s, before that every
+        minute.
+
+        Args:
+            since: only samples from then on; all by default.
+        """
+        from holdfast.runtime.pulse.metrics_history import MetricsHistory
+
+        history = MetricsHistory(self._line.context.home.metrics / self._line.known.id)
+        return history.metrics(0.0 if since is None else since.timestamp())
 
     def journal(
         self,
