@@ -52,7 +52,9 @@ def test_the_pulse(session: RemoteSession, shared: Session) -> None:
     shared.exec("kill $sleeper; wait $sleeper 2>/dev/null; rm held")
 
 
-def test_what_a_session_used(session: RemoteSession, shared: Session, server: Served) -> None:
+def test_what_a_session_used(
+    session: RemoteSession, shared: Session, server: Served, shared_cli: Cli
+) -> None:
     """A server samples it: the processor that it keeps busy, its memory and its disk, for every caller."""
     begun = datetime.now(UTC)
     job = shared.detach("while :; do :; done")
@@ -66,6 +68,9 @@ def test_what_a_session_used(session: RemoteSession, shared: Session, server: Se
     assert 0 < last.memory_used <= last.memory_total
     assert 0 < last.disk_used <= last.disk_total
     assert session.metrics(datetime.now(UTC) + timedelta(hours=1)) == []
+    shown = shared_cli("metrics", shared.name, "--since", "5m")
+    assert (shown.code, shown.out.split()[:2]) == (0, ["TIME", "PROCESSOR"])
+    assert shared_cli("metrics", shared.name, "--since", "5").code == 1
     with control_wire(server) as wire:
         told = wire.call("GET", f"/sandboxes/{shared.id}/metrics?start={int(begun.timestamp())}")
         assert [each["timestamp"] for each in told] == sorted(each["timestamp"] for each in told)
