@@ -92,7 +92,7 @@ class SessionInsight:
             return DriftQuery(self._line.context, self._line.fresh()).answer(since, everything=everything)
 
     def metrics(self, since: datetime | None = None) -> list[Metrics]:
-        """Return what the session used in the last day: processors, memory and disk, oldest first.
+        """Return the processors, memory and disk that the session used in the last day, oldest first.
 
         A server of its home takes samples while it serves: of the last hour every 5 s, before that every
         minute.

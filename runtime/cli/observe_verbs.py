@@ -92,11 +92,11 @@ def metrics(
     ),
     json: bool = JSON,
 ) -> None:
-    """Show what a session used in the last day. A server (`holdfast serve`) takes the samples."""
+    """Show the use of processors, memory and disk in the last day, as sampled by `holdfast serve`."""
     number, at = moment(since, datetime.now(UTC))
     if number:
         raise InvalidArgument(
-            f"cannot begin at '{plain(since, 40)}': it is not a time",
+            f"cannot begin at '{plain(since, 40)}', which is a number instead of a time",
             hint="for example `--since 10m` or `--since 2026-01-31T12:00`",
         )
     handle = controller().session(session)
@@ -106,7 +106,7 @@ def metrics(
         printing.emit({"id": handle.id, "name": handle.name, "metrics": told})
         return
     if not found:
-        printing.note(f"there are no samples of {handle.name}: a server takes them while it runs")
+        printing.note(f"{handle.name} was not sampled: a server does that while it runs")
         return
     printing.table(["TIME", "PROCESSOR", "MEMORY", "OF", "DISK"], map(_used, found))
 

@@ -76,7 +76,7 @@ def preview(raw: Any) -> Preview:
 
 
 def metrics(raw: Any) -> Metrics:
-    """Return what a session used at a time."""
+    """Return one sample of a session's metrics."""
     return read(Metrics, raw)
 
 

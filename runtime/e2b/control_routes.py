@@ -207,7 +207,7 @@ LATELY_SECONDS = 30.0
 async def metrics_of_all(
     who: From, sandbox_ids: Annotated[str, Query(max_length=100 * 100)]
 ) -> dict[str, Any]:
-    """Return what sandboxes use at present, by id; those that were not sampled lately are left out."""
+    """Return the present metrics of sandboxes, by id; sandboxes without a recent sample are left out."""
 
     def work(hf: Holdfast) -> dict[str, Any]:
         since, found = time.time() - LATELY_SECONDS, {}
@@ -395,14 +395,14 @@ async def fork(who: From, sandbox: str, body: ForkBody) -> list[dict[str, Any]]:
 
 
 BETWEEN_SECONDS = 0.2
-"""Between the two samples that give the use of processors, of a session that has no earlier ones."""
+"""Between the two samples that give the use of processors, of a session without earlier samples."""
 
 
 @router.get("/sandboxes/{sandbox}/metrics")
 async def metrics(
     who: From, sandbox: str, start: int | None = None, end: int | None = None
 ) -> list[dict[str, Any]]:
-    """Return what a sandbox used between two times, in Unix seconds: in the last day, or at present."""
+    """Return the metrics of a sandbox between two times in Unix seconds, or the present metrics."""
 
     def work(found: Session) -> list[dict[str, Any]]:
         since = None if start is None else datetime.fromtimestamp(max(0, start), UTC)
@@ -428,7 +428,7 @@ def metric(found: Metrics) -> dict[str, Any]:
 
 
 def _present(who: ApiCaller, found: Session, start: int | None, end: int | None) -> list[Metrics]:
-    """Return what a running session uses now, as it reports that itself.
+    """Return the present metrics of a running session, as it reports them itself.
 
     Root in the session can forge the samples: nothing is decided by them.
     """

@@ -96,7 +96,7 @@ class RefusalWatch:
 
 
 class HostEventWatch:
-    """What this host has written into the journal of one session, for any number of threads."""
+    """The entries of this host in the journal of one session, for any number of threads."""
 
     def __init__(self, session_id: str) -> None:
         self.refusals = RefusalWatch()
@@ -119,8 +119,8 @@ class HostEventWatch:
     ) -> None:
         """Find new entries; `refusals`: once the rules' record is among them.
 
-        What another thread has just found is not looked for again, unless it is wanted `fresh`, or in the
-        journal for a caller who `begins`.
+        Nothing is read again that another thread has just read, unless it is wanted `fresh`, or it is the
+        journal and the caller `begins`.
         """
         before = self.refusals.readings
         if refusals:
@@ -136,7 +136,7 @@ class HostEventWatch:
                 self._written, self._until = written, now + LONGEST
 
     def after(self, seen: int) -> list[EntryRow]:
-        """Return what was found after the entry with an id, in the order of the journal."""
+        """Return the entries with a greater id, in the order of the journal."""
         return [entry for entry in self._entries if entry.id > seen] if seen < self.newest else []
 
     def _read(self, context: Context) -> None:

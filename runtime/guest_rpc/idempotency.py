@@ -70,7 +70,7 @@ class Intents:
     """
 
     def __init__(self, path: Path, life: float = 0.0) -> None:
-        """`path` has the lines that older versions wrote, and the table is beside it; `life` is when the
+        """`path` has the lines that older versions wrote, and the table is next to it; `life` is when the
         session was last taken back, in Unix seconds; 0 if it never was.
         """
         self._path, self._life = path, life

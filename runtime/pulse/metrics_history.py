@@ -1,10 +1,10 @@
-"""What a session used over time: processor, memory and disk, in a file of fixed size for the last day.
+"""The processors, memory and disk that a session used in the last day, in a file of fixed size.
 
 The last hour has a sample every 5 s, the day one a minute. A sample's place follows from its time, so that a
-later one takes the place of the one a round before, and nothing is ever moved. The processor's time is kept
+later one replaces the sample of a round before, and nothing is ever moved. The processor's time is kept
 as Linux counts it, from the beginning of the container: a share is the difference between two samples.
 
-It does not know who takes the samples, nor which sessions there are.
+It knows neither the sampler nor the sessions.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _FINE, _COARSE = 720, 1440
 _SAMPLE = struct.Struct("<ddfQQQQQ")
 _SIZE = (_FINE + _COARSE) * _SAMPLE.size
 LONGEST_GAP = 3 * COARSE_SECONDS
-"""Seconds between two samples, beyond which nothing is said about the time between them."""
+"""Seconds between two samples, beyond which the time between them is left out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,13 +43,13 @@ class Sample:
 
 @dataclass(frozen=True, slots=True)
 class Metrics:
-    """What a session used at a time.
+    """The metrics of a session at a time.
 
     Attributes:
         at: the time.
-        processors: how many it may use.
+        processors: how many it can use.
         processor_percent: the share of these that it used since the sample before, from 0 to 100.
-        memory_used: bytes, without what would be reclaimed before any limit.
+        memory_used: bytes, without pages that would be reclaimed before any limit.
         memory_total: its limit, or the memory of the machine.
         memory_cache: bytes of files that Linux keeps in memory for it.
         disk_used: bytes that it has written since its image, as of the last count.
@@ -106,7 +106,7 @@ class MetricsHistory:
             os.close(file)
 
     def samples(self, since: float) -> list[Sample]:
-        """Return the samples since a Unix time, oldest first; none if there is no file.
+        """Return the samples since a Unix time, oldest first: an empty list without a file.
 
         Raises:
             OSError: the file cannot be read.
@@ -123,14 +123,14 @@ class MetricsHistory:
         return [found[at] for at in sorted(found)]
 
     def metrics(self, since: float) -> list[Metrics]:
-        """Return what the samples since a Unix time say, oldest first; raises as `samples` does."""
+        """Return the metrics since a Unix time, oldest first; raises as `samples` does."""
         return [each for each in between(self.samples(since - LONGEST_GAP)) if each.at.timestamp() >= since]
 
 
 def between(samples: Sequence[Sample]) -> Iterator[Metrics]:
-    """Yield the metrics of samples, of which the first only says where the processor's time began.  Pure.
+    """Yield the metrics of samples; the first sample only shows where the processor's time began.  Pure.
 
-    Another container counts from 0 again: what it has counted is what it used.
+    A new container counts from 0: its first count is all that it used.
     """
     for before, after in pairwise(samples):
         seconds = after.at - before.at

@@ -72,7 +72,7 @@ class WorkerThreads:
 
 
 class Parked:
-    """What a call returns that waits without a thread; it is called again once it is woken, by any thread."""
+    """The result of a call that waits without a thread, and is called again once any thread wakes it."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -87,7 +87,7 @@ class Parked:
             again()
 
     hang_up = wake
-    """The end of a caller's patience wakes it, too."""
+    """The end of a caller's patience also wakes it."""
 
     def then(self, again: Callable[[], None]) -> None:
         """Do this when it is woken, now if it was woken before."""
@@ -144,8 +144,8 @@ class CallThreads:
         """Do the work in a thread and return its result, or raise its error.
 
         A caller that is cancelled leaves the work behind, which still counts until it ends. `session` is the
-        one whose share it is of. Work that returns `Parked` is done again once that is woken, and counts in
-        between, too.
+        one whose share it is of. Work that returns `Parked` is done again once that is woken, and also counts
+        in between.
 
         Raises:
             TooManyCalls: too much is being done, or too much into the session.

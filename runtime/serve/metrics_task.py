@@ -1,4 +1,4 @@
-"""The task of a server that samples what the running sessions of its home use.
+"""The task of a server that samples the running sessions of its home.
 
 It reads the files of their control groups on this machine, and asks neither them nor, but for their first
 process and their disk, the engine: a session that sleeps or hangs costs nothing and is not woken.
@@ -30,7 +30,7 @@ DISK_SECONDS = 600.0
 DISK_SPENT = 0.5
 """Processor seconds without which a session is not counted again."""
 COUNTS_AT_ONCE = 2
-"""Counts of a disk in one round; a session has no samples before its first one."""
+"""Counts of a disk in one round; samples of a session begin with the first."""
 FIND_SECONDS = 60.0
 """Seconds between two questions for the first process of a container that this machine does not have."""
 MOST_OF_FILE = 1 << 14
@@ -39,7 +39,7 @@ logger = logging.getLogger("holdfast.serve")
 
 @dataclass(slots=True)
 class _Known:
-    """What is known of a session's container."""
+    """A session's container: how it is read, and its disk."""
 
     container: str
     read: Callable[[str], bytes | None] | None = None
@@ -133,9 +133,9 @@ def _memory() -> int:
 
 
 def reader(pid: int, container: str) -> Callable[[str], bytes | None] | None:
-    """Return what reads a file of a container's control group as the container would name it.
+    """Return a reader of files of a container's control group, by the names that they have in the container.
 
-    None if this machine has no such process: the engine is another one's.
+    None if this machine does not have that process: the engine is elsewhere.
     """
     with suppress(OSError):
         groups = groups_of(Path("/proc", str(pid), "cgroup").read_text().splitlines(), container)

@@ -251,7 +251,7 @@ class AsyncTransport:
             raise self._unavailable(error) from None
 
     def _lost(self, call: HttpCall, error: httpx.TransportError) -> HoldfastError:
-        """Return the error of a request without an answer: it may have been done, unless it never left."""
+        """Return the error of a request without an answer: unless it never left, its outcome is unknown."""
         if call.method not in _ONCE or isinstance(error, _NOT_SENT):
             return self._unavailable(error)
         return OutcomeUnknown(

@@ -1,9 +1,8 @@
 """Followers of events that wait without a thread: one thread reads the events of a session for all of them.
 
-A follower reads by itself until nothing happens for a moment. Then it joins the feed of its session, if that
+A follower reads alone until nothing happens for a moment. Then it joins the feed of its session, if that
 is not ahead of it, and is called again for each event. Whenever a feed ends, for whatever reason, its
-followers read by themselves again, from where they are: so they find out what happened as if there were no
-feed.
+followers read alone again, from where they are: so they learn the reason as they would without a feed.
 
 It knows neither connections of clients nor how events are written.
 """
@@ -26,13 +25,13 @@ from holdfast.runtime.serve.call_threads import Parked
 REST_SECONDS = 2.0
 """Seconds without an event, after which a follower waits for the next without a thread."""
 MOST_PENDING = 1000
-"""Events that wait for a follower whose reader is slow; with more, it reads by itself again."""
+"""Events that wait for a follower whose reader is slow; with more, it reads alone again."""
 ENDED = "session_ended"
 
 
 FeedReader = Callable[[EventPlace, Patience, float | None], Iterator[Event]]
 """Follows the events of one session from a place on, and moves the place along; to the end of the patience,
-or of so many seconds without an event."""
+or until no event has come for some seconds."""
 FeedKey = tuple[str, str, tuple[str, ...] | None]
 """The home, the session and the kinds of events."""
 
@@ -59,7 +58,7 @@ class Follower:
         self._wake()
 
     def leave_alone(self) -> None:
-        """Let it read by itself after the events that it has."""
+        """Let it read alone after the events that it has."""
         with self._lock:
             self._alone = True
         self._wake()
@@ -79,7 +78,7 @@ class Follower:
             yield event
 
     def parked(self) -> Parked | None:
-        """Return what waits for the next event; None if there is one, or the feed has ended."""
+        """Return a wait for the next event; None if there is one, or the feed has ended."""
         with self._lock:
             if self._events or self._alone:
                 return None
@@ -167,7 +166,7 @@ def _forget(key: FeedKey, feed: EventFeed) -> None:
 def joined(key: FeedKey, follower: Follower, read: FeedReader) -> EventFeed | None:
     """Have a follower wait in the feed of its session, which begins with it if there is none.
 
-    None if it has to read further by itself before that.
+    None if it has to read further alone before that.
     """
     with _feeds_lock:
         feed = _feeds.get(key)
@@ -199,7 +198,7 @@ class FollowedEvents:
     def proceed(self, patience: Patience, emit: Callable[[Event], None]) -> Parked | None:
         """Pass on events until the session or the patience ends; then None.
 
-        If nothing happens, return what says when to call again.
+        If nothing happens, return a wait for the next call.
 
         Raises:
             HoldfastError: the events cannot be followed any further.

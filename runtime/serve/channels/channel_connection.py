@@ -143,7 +143,7 @@ class ChannelConnection:
     def _answer(self, message: OpenMessage, channel: _Channel, lull: Lull) -> dict[str, Any] | Parked:
         """Make a call, in its thread; return its result or the error that says why there is none.
 
-        A call that waits without a thread returns what says when it is made again.
+        A call that waits without a thread returns its `Parked`, and is made again.
         """
 
         def emit(event: Event, size: int) -> None:

@@ -97,7 +97,7 @@ async def journal(
 
 @router.get("/metrics")
 async def metrics(who: From, session: Ref, since: Time | None = None) -> list[dict[str, Any]]:
-    """Return what a session used in the last day, every 5 s for an hour and every minute before that."""
+    """Return the metrics of the last day: every 5 s for an hour, and every minute before that."""
 
     def work(found: Session) -> list[dict[str, Any]]:
         return [each.as_dict() for each in found.metrics(since)]

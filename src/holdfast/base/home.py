@@ -48,7 +48,7 @@ class Home:
     checkpointer/        sockets of checkpointers
     init/                programs of sessions' first processes, by image and digest
     intents/             one file per session: calls about to be made under a key, and their outcomes
-    metrics/             one file per session: what it used in the last day
+    metrics/             one file per session: its use of the machine in the last day
     downloads/, uploads/ transfers from or to a registry that were cut off
     artifacts/           files that sessions have produced: contents by digest, and an index
     gateway/             rules of sessions with secrets or domains: policies, values of secrets, the authority
