@@ -58,7 +58,6 @@ pulse S
 pulse S --watch
 pulse S --port 80
 ports S
-metrics S
 lease S
 lease S take
 shells S
@@ -89,6 +88,7 @@ kernel restart S
 """
 # These are answered by the home.
 NEED_IT_NOT = """
+metrics S
 ls
 ls --json
 journal S
