@@ -59,6 +59,7 @@ def test_the_public_names_are_pinned() -> None:
         "Preview",
         "Memory",
         "Mount",
+        "Metrics",
         "Moved",
         "OpenFile",
         "Patience",

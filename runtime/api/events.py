@@ -8,13 +8,14 @@ Following continues across captures, and ends with an event that says why when t
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from holdfast.errors import GuestDisconnected, SessionDead, SessionError, SessionPaused
-from holdfast.runtime.egress import attempt_log, refusal_watch
+from holdfast.runtime.egress import attempt_log, host_event_watch
+from holdfast.runtime.egress.host_event_watch import KINDS as OF_HOST
 from holdfast.runtime.guest.wire.protocol import Frame
 from holdfast.runtime.guest_rpc import reconnect, wire_fields
 from holdfast.runtime.guest_rpc.event import LATEST, Event, parse
@@ -28,8 +29,6 @@ if TYPE_CHECKING:
     from holdfast.runtime.store.journal_entries import EntryRow
     from holdfast.runtime.store.rows import SessionRow
 
-OF_HOST = (attempt_log.KIND, "life_ending", "sleep_failed")
-"""Kinds that this host writes."""
 NOTABLE = (
     "process_exited",
     "oom",
@@ -52,10 +51,20 @@ NOTABLE = (
 """Kinds that are reported unless others are requested."""
 # Before reconnecting: a session that only hangs up must not keep us busy.
 PAUSE = 0.005
-HOST_SECONDS = 5.0
-"""Seconds between two looks at the host's journal, while events are followed, if no refusal brings one."""
 LASTING = 1.0
 """Seconds after which a connection without traffic is one of a session in which nothing happens."""
+
+
+class EventPlace:
+    """How far the events of a session were read: where another reading continues.
+
+    `after` is the number of the last event of the session, `of_host` the id of the last entry of this host.
+    """
+
+    def __init__(self, after: int) -> None:
+        self.after, self.of_host, self.began = after, 0, time.time()
+        self.rests = False
+        """True if the last reading returned because nothing happened."""
 
 
 def read(
@@ -63,13 +72,14 @@ def read(
     line: SessionChannel,
     session_id: str,
     *,
-    after: int,
+    place: EventPlace,
     follow: bool,
     kinds: Collection[str] | None,
     patience: Patience | None = None,
+    rest: float | None = None,
 ) -> Iterator[Event]:
-    """Yield events after number `after`, oldest first; with `follow` also future ones, until the session
-    ends or the patience does.
+    """Yield the events after a place, oldest first; with `follow` also future ones, until the session
+    ends, the patience does, or `rest` seconds have passed without an event. The place is moved along.
 
     The end of the session is the last event, whatever kinds are requested. Of a session that has ended, the
     events are those that this host has kept.
@@ -77,27 +87,29 @@ def read(
     patience = Patience.of(patience)
     chosen = NOTABLE if kinds is None else kinds
     wanted = [kind for kind in chosen if kind not in OF_HOST]
-    hosts = _HostEvents(context, session_id, after, [kind for kind in OF_HOST if kind in chosen])
-    told, began = False, time.time()
+    hosts = _HostEvents(context, session_id, place, [kind for kind in OF_HOST if kind in chosen])
+    told, place.rests = False, False
+    lull = _Lull(rest)
     heard = time.monotonic()
     while not patience.over:
         opened = time.monotonic()
         try:
             row = line.row
             hosts.look(row, fresh=not follow)
-            if timelines.rewound_at(row) > began:  # it went back: numbers start again there
-                began, after = time.time(), min(after, timelines.resumes_after(row))
-            args = {"after_seq": after, "follow": follow, "kinds": wanted}
+            if timelines.rewound_at(row) > place.began:  # it went back: numbers start again there
+                place.began, place.after = time.time(), min(place.after, timelines.resumes_after(row))
+            args = {"after_seq": place.after, "follow": follow, "kinds": wanted}
             connection = line.reconnection().run(partial(_open, line, args))
             with connection:
                 patience.hold(connection)
-                for event in _events(connection, line, hosts, follow=follow):
+                for event in _events(connection, line, hosts, lull, follow=follow):
                     heard = time.monotonic()
                     if event is not None:
                         told = True
-                        after = event.seq if event.kind not in OF_HOST else after
+                        place.after = event.seq if event.kind not in OF_HOST else place.after
                         yield event
             yield from hosts.new()
+            place.rests = lull.is_over
             return
         except GuestDisconnected:
             # A capture closes connections; the next request finds out whether the session still exists.
@@ -112,7 +124,7 @@ def read(
             ended_before = isinstance(error, SessionDead) and not told
             if isinstance(error, SessionPaused) or not (follow or ended_before):
                 raise
-            yield from _last(context, session_id, after, () if follow else chosen, str(error))
+            yield from _last(context, session_id, place.after, () if follow else chosen, str(error))
             return
 
 
@@ -134,69 +146,90 @@ def _last(
 class _HostEvents:
     """Events of a session that this host writes into its journal, refused connections among them."""
 
-    def __init__(self, context: Context, session_id: str, after: int, wanted: Collection[str]) -> None:
+    def __init__(self, context: Context, session_id: str, place: EventPlace, wanted: Collection[str]) -> None:
         self._context = context
-        self._session = session_id
-        self._after = after
+        self._place, self._after = place, place.after
         self._wanted = wanted
-        self._yielded = 0
         self._pending: list[EntryRow] = []
-        self._refusals = refusal_watch.watch_of(context, session_id) if attempt_log.KIND in wanted else None
-        self._others = any(kind != attempt_log.KIND for kind in wanted)
-        self._read = 0
-        self._next = 0.0
+        self._taken = place.of_host
+        self._begins = True
+        self._watch = host_event_watch.watch_of(context, session_id) if wanted else None
+        self._refusals = attempt_log.KIND in wanted
 
     def are_due(self) -> bool:
         """Return whether some can be there that are not known."""
-        if self._others and time.monotonic() >= self._next:
-            return True
-        return self._refusals is not None and self._refusals.is_due(self._read)
+        watch = self._watch
+        return watch is not None and (watch.newest > self._taken or watch.is_due(refusals=self._refusals))
 
     def look(self, row: SessionRow, *, fresh: bool = False) -> None:
         """Read them, once the rules' record is in the journal; `fresh`: also if it was read just now."""
-        if not self._wanted or not (fresh or self.are_due()):
+        watch = self._watch
+        if watch is None or not (fresh or self._begins or self.are_due()):
             return
-        # 0.2 s that other commands need not spend
-        from holdfast.runtime.store.journal_entries import EntryFilter
-
-        if self._refusals is not None:
-            self._read = self._refusals.read(self._context, row, fresh=fresh)
-        self._next = time.monotonic() + HOST_SECONDS
-        kept = EntryFilter(after=self._after, kinds=self._wanted)
-        found = self._context.store.entries.stream([self._session], kept)
-        self._pending = [entry for entry in found if entry.host and entry.id > self._yielded]
+        watch.look(self._context, row, refusals=self._refusals, begins=self._begins, fresh=fresh)
+        self._begins = False
+        newest = watch.newest
+        for entry in watch.after(self._taken):
+            if entry.seq >= self._after and entry.kind in self._wanted:
+                self._pending.append(entry)
+        self._pending.sort(key=lambda entry: (entry.seq, entry.id))
+        self._taken = newest
 
     def new(self, before: int | None = None) -> Iterator[Event]:
         """Return the events not reported yet: all, or only those before an entry of the session."""
         while self._pending and (before is None or self._pending[0].seq < before):
             entry = self._pending.pop(0)
-            self._yielded = max(self._yielded, entry.id)
+            self._place.of_host = max(self._place.of_host, entry.id)
             yield Event(entry.seq, datetime.fromtimestamp(entry.at, UTC), entry.kind, entry.body)
 
 
+class _Lull:
+    """The time without an event; over after some seconds, and never without a number of them."""
+
+    def __init__(self, seconds: float | None) -> None:
+        self._seconds = seconds
+        self.heard()
+
+    def heard(self) -> None:
+        """Begin again."""
+        self._since = time.monotonic()
+
+    @property
+    def is_over(self) -> bool:
+        """True once it has lasted."""
+        return self._seconds is not None and time.monotonic() - self._since >= self._seconds
+
+
 def _events(
-    connection: Connection, line: SessionChannel, hosts: _HostEvents, *, follow: bool
+    connection: Connection, line: SessionChannel, hosts: _HostEvents, lull: _Lull, *, follow: bool
 ) -> Iterator[Event | None]:
     """Yield events in order, with the host's in between; None for anything else the guest sends."""
-    for frame in _frames(connection, hosts, follow=follow):
+    for frame in _frames(connection, lambda: hosts.are_due() or lull.is_over, follow=follow):
         if follow and hosts.are_due():
             hosts.look(line.row)
-            yield from hosts.new()
+            for event in hosts.new():
+                lull.heard()
+                yield event
         if frame is None:
+            if lull.is_over:
+                return
             continue
         if wire_fields.event(frame) != "entry":
             yield None
             continue
         event = parse(wire_fields.body(frame))
         if event.kind not in OF_HOST:
+            lull.heard()
             yield from hosts.new(event.seq)
             yield event
 
 
-def _frames(connection: Connection, hosts: _HostEvents, *, follow: bool) -> Iterator[Frame | None]:
+def _frames(
+    connection: Connection, is_wanted_elsewhere: Callable[[], bool], *, follow: bool
+) -> Iterator[Frame | None]:
     """Yield the guest's messages; None when something else is due while it is silent."""
     if follow:
-        connection.is_wanted_elsewhere = hosts.are_due
+        connection.is_wanted_elsewhere = is_wanted_elsewhere
     while True:
         try:
             yield from connection.events(bounded=not follow)

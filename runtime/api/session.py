@@ -199,6 +199,7 @@ class Session:
     revoke_preview = late("_ports", lambda: _ports().revoke_preview)
     events = late("_insight", lambda: _insight().events)
     journal = late("_insight", lambda: _insight().journal)
+    metrics = late("_insight", lambda: _insight().metrics)
     drift = late("_insight", lambda: _insight().drift)
 
     snapshot = late("_captures", lambda: _snapshots().snapshot)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from holdfast.runtime.api import events
 from holdfast.runtime.api import job as jobs
@@ -11,12 +11,14 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
     from datetime import datetime
 
+    from holdfast.runtime.api.events import EventPlace
     from holdfast.runtime.api.job import Job
     from holdfast.runtime.api.job_info import JobInfo
     from holdfast.runtime.guest_rpc.event import Event
     from holdfast.runtime.guest_rpc.patience import Patience
     from holdfast.runtime.guest_rpc.session_channel import SessionChannel
     from holdfast.runtime.history.drift.drift_result import Drift
+    from holdfast.runtime.pulse.metrics_history import Metrics
     from holdfast.runtime.pulse.pulse import Port, Pulse
     from holdfast.runtime.store.entry import Entry
 
@@ -59,11 +61,19 @@ class SessionInsight:
             self._line.context,
             self._line,
             self._line.known.id,
-            after=after,
+            place=events.EventPlace(after),
             follow=follow,
             kinds=kinds,
             patience=patience,
         )
+
+    def events_from(
+        self, place: EventPlace, kinds: Collection[str] | None, patience: Patience, rest: float | None
+    ) -> Iterator[Event]:
+        """Follow the events from a place on, which is moved along; `rest` is as for `events.read`."""
+        line = self._line
+        how: dict[str, Any] = {"follow": True, "kinds": kinds, "patience": patience, "rest": rest}
+        return events.read(line.context, line, line.known.id, place=place, **how)
 
     def drift(self, since: str, *, everything: bool = False) -> Drift:
         """Return the changes since a point in time: files, packages, processes, ports, variables, kernel
@@ -80,6 +90,20 @@ class SessionInsight:
 
         with self._line.explained():
             return DriftQuery(self._line.context, self._line.fresh()).answer(since, everything=everything)
+
+    def metrics(self, since: datetime | None = None) -> list[Metrics]:
+        """Return the processors, memory and disk that the session used in the last day, oldest first.
+
+        A server of its home takes samples while it serves: of the last hour every 5 s, before that every
+        minute.
+
+        Args:
+            since: only samples from then on; all by default.
+        """
+        from holdfast.runtime.pulse.metrics_history import MetricsHistory
+
+        history = MetricsHistory(self._line.context.home.metrics / self._line.known.id)
+        return history.metrics(0.0 if since is None else since.timestamp())
 
     def journal(
         self,

@@ -1,4 +1,4 @@
-"""Verbs that show what happened in a session: events, journal, replay."""
+"""Verbs that show what happened in a session: events, journal, metrics, replay."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from holdfast.base.quantities import parse_duration
-from holdfast.base.text import plain
+from holdfast.base.text import plain, size
 from holdfast.errors import InvalidArgument, OnlyInProcess, StoreError
 from holdfast.runtime.cli import printing
 from holdfast.runtime.cli.arguments import JSON, RAW, SESSION_REF, SHELL, session_and_snapshot_names
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from holdfast.runtime.guest_rpc.event import Event
     from holdfast.runtime.history.recording.recording import Recording
+    from holdfast.runtime.pulse.metrics_history import Metrics
 
 _PLACE = "SNAPSHOT, OFFSET, time as 2026-01-31T12:00, or 10m (ago)"
 _MARKS = {"command": "$ ", "cell": ">>> ", "job": "job: ", "run": "run: "}
@@ -81,6 +82,39 @@ def moment(since: str | None, now: datetime) -> tuple[int, datetime | None]:
             hint="for example `--since 42`, `--since 10m` or `--since 2026-01-31T12:00`",
         ) from None
     return 0, at.astimezone(UTC)
+
+
+@examples("metrics work", "metrics work --since 10m --json")
+def metrics(
+    session: str = SESSION_REF,
+    since: str = option(
+        "--since", default="1h", metavar="TIME", help="An age (10m, 24h) or a time (2026-01-31T12:00)."
+    ),
+    json: bool = JSON,
+) -> None:
+    """Show the use of processors, memory and disk in the last day, as sampled by `holdfast serve`."""
+    number, at = moment(since, datetime.now(UTC))
+    if number:
+        raise InvalidArgument(
+            f"cannot begin at '{plain(since, 40)}', which is a number instead of a time",
+            hint="for example `--since 10m` or `--since 2026-01-31T12:00`",
+        )
+    handle = controller().session(session)
+    found = handle.metrics(at)
+    if wants_json(json):
+        told = [each.as_dict() for each in found]
+        printing.emit({"id": handle.id, "name": handle.name, "metrics": told})
+        return
+    if not found:
+        printing.note(f"{handle.name} was not sampled: a server does that while it runs")
+        return
+    printing.table(["TIME", "PROCESSOR", "MEMORY", "OF", "DISK"], map(_used, found))
+
+
+def _used(found: Metrics) -> list[str]:
+    at = found.at.astimezone().strftime("%m-%d %H:%M:%S")
+    sizes = (size(found.memory_used), size(found.memory_total), size(found.disk_used))
+    return [at, f"{found.processor_percent:.1f} %", *sizes]
 
 
 @examples("journal work -n 20", "journal work --grep pytest", "journal work --ipynb work.ipynb")

@@ -20,6 +20,7 @@ from holdfast.runtime.serve import server_app
 from holdfast.runtime.serve.api_server import Beside
 from holdfast.runtime.serve.callers import Callers
 from holdfast.runtime.serve.lifetime_task import LifetimeTask
+from holdfast.runtime.serve.metrics_task import MetricsTask
 from holdfast.runtime.serve.preview_visits import PreviewVisits
 from holdfast.runtime.serve.request_gate import RequestGate, ServedDoor
 from holdfast.runtime.swerex import swerex_app
@@ -71,7 +72,7 @@ class ServedDoors:
             SandboxDoor(rules, e2b_app.wire(callers, tokens, lives, ids), tokens, ids),
             server_app.api_door(callers, rules),
         ]
-        self.beside: Beside = [lives.running]
+        self.beside: Beside = [lives.running, MetricsTask(callers).running]
         """What lives as long as the server."""
         if door_setup.installed("mcp"):
             from holdfast.runtime.serve.agents_door import AgentsDoor
@@ -83,5 +84,5 @@ class ServedDoors:
 
             agents = AgentsDoor(made, callers, rules)
             doors.insert(1, agents)
-            self.beside = [lives.running, agents.running]
+            self.beside.append(agents.running)
         self.app: App = RequestGate(doors, limit, callers.metrics, said_by_name(rules))

@@ -98,6 +98,7 @@ FAMILIES: Mapping[str, Mapping[str, tuple[str, _Place]]] = {
         "events": ("Show deaths, waits, captures and refused connections.", "observe_verbs:events"),
         "journal": ("Show what was run, by whom, why, and its result.", "observe_verbs:journal"),
         "drift": ("Show changes since a moment, and their actors.", "history_verbs:drift"),
+        "metrics": ("Show the use of the machine in the last day.", "observe_verbs:metrics"),
         "replay": ("Play back what the terminal showed.", "observe_verbs:replay"),
         "ports": ("Show which programs listen in a session, and their answers.", "preview_verbs:ports"),
         "watch": ("Show changes of a session's files as they happen.", "file_verbs:watch"),

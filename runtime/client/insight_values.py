@@ -27,6 +27,7 @@ from holdfast.runtime.history.drift.drift_result import Drift
 from holdfast.runtime.history.recording.cast import CastEvent
 from holdfast.runtime.history.repositories.repository_state import RepositoryChange
 from holdfast.runtime.pulse.listening_ports import ListeningPort, Preview
+from holdfast.runtime.pulse.metrics_history import Metrics
 from holdfast.runtime.pulse.pulse import Port, Pulse
 from holdfast.runtime.restore.compat.command_history import Recorded
 from holdfast.runtime.store.entry import FIELDS, Entry
@@ -72,6 +73,11 @@ def listening_port(raw: Any) -> ListeningPort:
 def preview(raw: Any) -> Preview:
     """Return a link for people to a port."""
     return read(Preview, raw)
+
+
+def metrics(raw: Any) -> Metrics:
+    """Return one sample of a session's metrics."""
+    return read(Metrics, raw)
 
 
 def entry(raw: Any) -> Entry:

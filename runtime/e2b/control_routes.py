@@ -42,7 +42,7 @@ from holdfast.runtime.e2b.sandbox_access import ACTOR, SandboxIds, SandboxTokens
 from holdfast.runtime.e2b.sandbox_lives import SandboxFacts
 from holdfast.runtime.e2b.sandbox_making import OnceMade
 from holdfast.runtime.lifetimes import waking
-from holdfast.runtime.pulse.limits import Limits
+from holdfast.runtime.pulse.metrics_history import Metrics, MetricsHistory, Sample, between
 from holdfast.runtime.restore import restore_service
 from holdfast.runtime.serve.callers import ApiCaller, chosen_actor
 from holdfast.runtime.serve.lifetime_task import LifetimeTask
@@ -197,6 +197,27 @@ async def list_sandboxes(
         raise InvalidArgument("cannot list in that order: there are asc and desc")
     query = ListQuery.parse(metadata, state or (), template, started_after)
     return await _list(who, query, limit, token, oldest_first=order == "asc")
+
+
+LATELY_SECONDS = 30.0
+"""Within which a sample is one of the present."""
+
+
+@router.get("/sandboxes/metrics")
+async def metrics_of_all(
+    who: From, sandbox_ids: Annotated[str, Query(max_length=100 * 100)]
+) -> dict[str, Any]:
+    """Return the present metrics of sandboxes, by id; sandboxes without a recent sample are left out."""
+
+    def work(hf: Holdfast) -> dict[str, Any]:
+        since, found = time.time() - LATELY_SECONDS, {}
+        for row in hf.store.sessions():
+            if row.id in asked and (kept := MetricsHistory(hf.home.metrics / row.id).metrics(since)):
+                found[row.id] = metric(kept[-1])
+        return {"sandboxes": found}
+
+    asked = set(sandbox_ids.split(",")[:100])
+    return await who.brief(work)
 
 
 @router.get("/sandboxes/{sandbox}")
@@ -374,57 +395,62 @@ async def fork(who: From, sandbox: str, body: ForkBody) -> list[dict[str, Any]]:
 
 
 BETWEEN_SECONDS = 0.2
-"""Between the two samples that give the use of processors."""
-
-
-def metric(
-    before: tuple[float, Limits], after: tuple[float, Limits], cpus: int, disk: tuple[int, int]
-) -> dict[str, Any]:
-    """Return the metrics from two samples, with the bytes used and the size of the disk.  Pure.
-
-    Root in the session can forge the samples: nothing is decided by them.
-    """
-    (then, first), (at, last) = before, after
-    used = (last.cpu.seconds or 0.0) - (first.cpu.seconds or 0.0)
-    share = 100 * max(0.0, used) / max(at - then, 0.001) / cpus
-    return {
-        "timestamp": control_bodies.written_time(datetime.now(UTC)),
-        "timestampUnix": int(time.time()),
-        "cpuCount": cpus,
-        "cpuUsedPct": round(min(share, 100.0), 2),
-        "memUsed": last.memory.used or 0,
-        "memTotal": last.memory.limit or 0,
-        "memCache": last.memory.cache or 0,
-        "diskUsed": disk[0],
-        "diskTotal": disk[1],
-    }
+"""Between the two samples that give the use of processors, of a session without earlier samples."""
 
 
 @router.get("/sandboxes/{sandbox}/metrics")
 async def metrics(
     who: From, sandbox: str, start: int | None = None, end: int | None = None
 ) -> list[dict[str, Any]]:
-    """Return the present figures; earlier ones are not kept."""
-
-    def look(found: Session) -> tuple[float, Limits] | None:
-        limits = found.pulse(parts=("limits",)).limits
-        return None if limits is None else (time.monotonic(), limits)
+    """Return the metrics of a sandbox between two times in Unix seconds, or the present metrics."""
 
     def work(found: Session) -> list[dict[str, Any]]:
-        now = time.time()
-        if found.state != "running" or (start or 0) > now or (end is not None and end < int(now)):
-            return []
-        before = look(found)
-        time.sleep(BETWEEN_SECONDS)
-        after = look(found)
-        if before is None or after is None:
-            return []
-        hf, row = who.holdfast(), found.row
-        total = int(row.options.get("disk") or 0) or control_bodies.disk_size(str(hf.home.root))
-        disk = hf.engine.files.written(row.container_id or ""), total
-        return [metric(before, after, control_bodies.processors(row), disk)]
+        since = None if start is None else datetime.fromtimestamp(max(0, start), UTC)
+        kept = [each for each in found.metrics(since) if end is None or each.at.timestamp() < end + 1]
+        return [metric(each) for each in kept or _present(who, found, start, end)]
 
     return await who.in_session(sandbox, work)
+
+
+def metric(found: Metrics) -> dict[str, Any]:
+    """Return metrics as clients read them.  Pure."""
+    return {
+        "timestamp": control_bodies.written_time(found.at),
+        "timestampUnix": int(found.at.timestamp()),
+        "cpuCount": max(1, round(found.processors)),
+        "cpuUsedPct": found.processor_percent,
+        "memUsed": found.memory_used,
+        "memTotal": found.memory_total,
+        "memCache": found.memory_cache,
+        "diskUsed": found.disk_used,
+        "diskTotal": found.disk_total,
+    }
+
+
+def _present(who: ApiCaller, found: Session, start: int | None, end: int | None) -> list[Metrics]:
+    """Return the present metrics of a running session, as it reports them itself.
+
+    Root in the session can forge the samples: nothing is decided by them.
+    """
+    now = time.time()
+    if found.state != "running" or (start or 0) > now or (end is not None and end < int(now)):
+        return []
+    hf, row = who.holdfast(), found.row
+    total = int(row.options.get("disk") or 0) or control_bodies.disk_size(str(hf.home.root))
+    disk = hf.engine.files.written(row.container_id or ""), total
+
+    def look() -> Sample | None:
+        limits = found.pulse(parts=("limits",)).limits
+        if limits is None:
+            return None
+        memory = limits.memory
+        sizes = (memory.used or 0, memory.limit or 0, memory.cache or 0, *disk)
+        return Sample(time.time(), limits.cpu.seconds or 0.0, control_bodies.processors(row), *sizes)
+
+    before = look()
+    time.sleep(BETWEEN_SECONDS)
+    after = look()
+    return [] if before is None or after is None else list(between([before, after]))
 
 
 @router.put("/sandboxes/{sandbox}/network", status_code=204)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
+import struct
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,6 +28,7 @@ from holdfast.errors import (
 )
 from holdfast.runtime.guest.identity.actor import id_of
 from holdfast.runtime.guest_rpc import wire_fields
+from holdfast.runtime.guest_rpc.key_table import KeyTable
 from holdfast.runtime.guest_rpc.results import ENDS, CellEvent, CellResult, ExecResult
 from holdfast.runtime.store import timelines
 
@@ -56,48 +57,58 @@ class IdempotentCall:
         return hashlib.sha256("\0".join(parts).encode("utf-8", "surrogateescape")).hexdigest()
 
 
+_STATES = ("intent", "refused")
+_RECORD = struct.Struct("<32sBd")
+"""Digest of the call, its state, and the life of the session."""
+
+
 class Intents:
-    """The intents of one life of a session: lines, each appended atomically; the last one of a key counts.
+    """The intents of one life of a session, by key.
 
     After a session was taken back to a snapshot, what it did since then is another timeline's: there a key
     that was used only since then is free. The session itself knows those of before.
     """
 
     def __init__(self, path: Path, life: float = 0.0) -> None:
-        """`life` is when the session was last taken back, in Unix seconds; 0 if it never was."""
+        """`path` has the lines that older versions wrote, and the table is next to it; `life` is when the
+        session was last taken back, in Unix seconds; 0 if it never was.
+        """
         self._path, self._life = path, life
+        self._table = KeyTable(path.with_suffix(".keys"))
 
     def find(self, key: str) -> dict[str, Any] | None:
         """Return the last record of a key."""
         try:
+            found = self._table.find(key)
+            if found is None:
+                return self._of_older_version(key)
+        except OSError as error:
+            raise _unusable(self._path, error) from error
+        what, state, life = _RECORD.unpack(found)
+        record = {"key": key, "what": what.hex(), "state": _STATES[state], "life": life}
+        return record if life == self._life else None
+
+    def _of_older_version(self, key: str) -> dict[str, Any] | None:
+        """Return the last record of a key among lines, of which each was appended atomically."""
+        try:
             lines = self._path.read_bytes().splitlines(keepends=True)
         except FileNotFoundError:
             return None
-        except OSError as error:
-            raise _unusable(self._path, error) from error
         for line in reversed(lines):
             try:
                 found = json.loads(line) if line.endswith(b"\n") else None
             except ValueError:
                 continue
             if isinstance(found, dict) and found.get("key") == key:
-                # One without a life was written by an older version; it may be of this one.
+                # One without a life is of the oldest version; it may be of this one.
                 return found if found.get("life", self._life) == self._life else None
         return None
 
     def add(self, order: IdempotentCall, state: str) -> None:
-        """Record that a call is about to run (`intent`), was refused, or is done. Durable on return."""
-        # It starts a new line even after one that was cut off.
-        record = {"key": order.key, "what": order.digest, "state": state, "life": self._life}
-        line = f"\n{json.dumps(record)}\n"
+        """Record that a call is about to run (`intent`), or was refused. Durable on return."""
+        record = _RECORD.pack(bytes.fromhex(order.digest), _STATES.index(state), self._life)
         try:
-            flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
-            descriptor = os.open(self._path, flags, 0o600)
-            try:
-                os.write(descriptor, line.encode())
-                os.fdatasync(descriptor)
-            finally:
-                os.close(descriptor)
+            self._table.put(order.key, record)
         except OSError as error:
             raise _unusable(self._path, error) from error
 

@@ -148,6 +148,7 @@ def _folders(context: Context) -> Iterator[Garbage]:
         (home.staging, "its operation ended", lambda: {row.id for row in store.operations.open()}),
         (home.run, "its session was removed", lambda: _running(context)),
         (home.intents, "its session was removed", lambda: {row.id for row in store.sessions(removed=True)}),
+        (home.metrics, "its session was removed", lambda: _running(context)),
     )
     for folder, why, needed in places:
         seen = sorted(folder.iterdir())

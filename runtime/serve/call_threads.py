@@ -71,6 +71,33 @@ class WorkerThreads:
                         return None
 
 
+class Parked:
+    """The result of a call that waits without a thread, and is called again once any thread wakes it."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._again: Callable[[], None] | None = None
+        self._woken = False
+
+    def wake(self) -> None:
+        """Have the call made again, once."""
+        with self._lock:
+            self._woken, again, self._again = True, self._again, None
+        if again is not None:
+            again()
+
+    hang_up = wake
+    """The end of a caller's patience also wakes it."""
+
+    def then(self, again: Callable[[], None]) -> None:
+        """Do this when it is woken, now if it was woken before."""
+        with self._lock:
+            if not self._woken:
+                self._again = again
+                return
+        again()
+
+
 Result = TypeVar("Result")
 
 MOST_WAITING = 512
@@ -79,6 +106,9 @@ MOST_BRIEF, MOST_BRIEF_OF_SESSION = 64, 8
 """Calls at once that end by themselves: snapshots, files, lists."""
 MOST_WAITING_OF_SANDBOX = 64
 """Of those that wait, for holders of the token of a single sandbox."""
+
+
+_NO_THREAD = "cannot start a further call: the machine cannot start a thread for it"
 
 
 class TooManyCalls(SessionBusy):
@@ -114,7 +144,8 @@ class CallThreads:
         """Do the work in a thread and return its result, or raise its error.
 
         A caller that is cancelled leaves the work behind, which still counts until it ends. `session` is the
-        one whose share it is of.
+        one whose share it is of. Work that returns `Parked` is done again once that is woken, and also counts
+        in between.
 
         Raises:
             TooManyCalls: too much is being done, or too much into the session.
@@ -182,11 +213,20 @@ class CallThreads:
             except BaseException as raised:  # noqa: BLE001  (raised again where it is awaited)
                 error = raised
 
-            def report() -> None:
-                with suppress(RuntimeError):  # the server has ended
-                    loop.call_soon_threadsafe(finished, result, error)
+            if isinstance(result, Parked):
+                parked = result
+                return lambda: parked.then(again)
+            return lambda: report(result, error)
 
-            return report
+        def report(result: Result | None, error: BaseException | None) -> None:
+            with suppress(RuntimeError):  # the server has ended
+                loop.call_soon_threadsafe(finished, result, error)
+
+        def again() -> None:
+            try:
+                self._workers.do(body)
+            except RuntimeError:
+                report(None, TooManyCalls(_NO_THREAD))
 
         self.running += 1
         try:
@@ -194,9 +234,7 @@ class CallThreads:
         except RuntimeError:  # no more threads on this machine
             self.running -= 1
             self._end(session)
-            raise TooManyCalls(
-                "cannot start a further call: the machine cannot start a thread for it"
-            ) from None
+            raise TooManyCalls(_NO_THREAD) from None
 
     def _end(self, session: str | None) -> None:
         if session is not None:

@@ -15,7 +15,9 @@ from fastapi import Header
 from starlette.responses import StreamingResponse
 
 from holdfast.errors import HoldfastError
+from holdfast.runtime.api.session import Session
 from holdfast.runtime.serve import answer_forms, event_format
+from holdfast.runtime.serve.call_threads import Parked
 from holdfast.runtime.serve.callers import ApiCaller
 from holdfast.runtime.serve.calls.followed_calls import ServedCall
 from holdfast.runtime.serve.event_format import Event, Form
@@ -170,6 +172,7 @@ class StreamedCall:
 
     def __init__(self, caller: ApiCaller, ref: str, seconds: float | None, work: ServedCall) -> None:
         self._caller, self._ref, self._work = caller, ref, work
+        self._session: Session | None = None
         self._bridge = EventBridge[Event | HoldfastError]()
         self._patience = caller.all.patience(seconds)
         self._events = self._bridge.items()
@@ -222,14 +225,20 @@ class StreamedCall:
         finally:
             self._caller.all.done(self._patience)
 
-    def _body(self) -> None:
+    def _body(self) -> Parked | None:
+        last: dict[str, Any] | Parked | None = None
         try:
-            last = self._work(self._caller.session(self._ref), self._patience, self._bridge.put)
-            self._bridge.put({"event": "result", **last}, 0)
+            if self._session is None:
+                self._session = self._caller.session(self._ref)
+            last = self._work(self._session, self._patience, self._bridge.put)
+            if not isinstance(last, Parked):
+                self._bridge.put({"event": "result", **last}, 0)
         except HoldfastError as error:
             self._bridge.put(error, 0)
         finally:
-            self._bridge.end()
+            if not isinstance(last, Parked):
+                self._bridge.end()
+        return last if isinstance(last, Parked) else None
 
 
 KEEPALIVE_SECONDS = 15.0

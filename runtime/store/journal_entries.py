@@ -43,13 +43,15 @@ class EntryFilter:
     """A filter of entries; None does not filter.
 
     `after`: later than that number; a host entry has the number of the entry before it, so it comes after it.
-    `actor`: that one in any of its runs, or all of that kind. `since`: Unix seconds.
+    `actor`: that one in any of its runs, or all of that kind. `since`: Unix seconds. `host`: written by this
+    host, or by the session.
     """
 
     after: int | None = None
     kinds: Iterable[str] | None = None
     actor: str | None = None
     since: float | None = None
+    host: bool | None = None
 
     def conditions(self) -> list[ColumnElement[bool]]:
         """Return the filter as conditions for the database."""
@@ -65,6 +67,8 @@ class EntryFilter:
             found.append(or_(table.c.actor == self.actor, of_kind, of_run))
         if self.since is not None:
             found.append(table.c.at >= self.since)
+        if self.host is not None:
+            found.append(table.c.host.is_(self.host))
         return found
 
 

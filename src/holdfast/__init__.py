@@ -130,6 +130,7 @@ if TYPE_CHECKING:
     from holdfast.runtime.pulse.facts import OpenFile, Process, Socket
     from holdfast.runtime.pulse.limits import Memory
     from holdfast.runtime.pulse.listening_ports import ListeningPort, Preview
+    from holdfast.runtime.pulse.metrics_history import Metrics
     from holdfast.runtime.pulse.pulse import Port, Pulse
     from holdfast.runtime.restore.compat.command_history import Recorded
     from holdfast.runtime.sessions.session_options import Mount, SessionOptions
@@ -203,6 +204,7 @@ __all__ = [
     "ListeningPort",
     "LiveUnsupported",
     "Memory",
+    "Metrics",
     "Mount",
     "MoveFailed",
     "Moved",
@@ -330,6 +332,7 @@ _LATE = {
     "NewOptions": "runtime.api.option_types",
     "Lifetime": "runtime.store.lifetime",
     "ListeningPort": "runtime.pulse.listening_ports",
+    "Metrics": "runtime.pulse.metrics_history",
     "LifetimeOptions": "runtime.api.option_types",
     "Policy": "runtime.store.policy",
     "PolicyOptions": "runtime.api.option_types",

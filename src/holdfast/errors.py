@@ -310,7 +310,7 @@ class SessionRewound(SessionError):
 
 
 class OutcomeUnknown(SessionError):
-    """A command or cell with a key may have run, or a session may have moved; the outcome is lost.
+    """A command, cell or request may have been carried out, or a session may have moved; the outcome is lost.
 
     What to do: Look in the session for the effect before you do it again: it may have happened.
     """

@@ -9,9 +9,11 @@ from pathlib import Path
 
 import pytest
 from tests.integration.conftest import Cli
+from tests.integration.control_wire import control_wire
 from tests.integration.served import Over, Served
 
 from holdfast import AsyncHoldfast, Holdfast, RemoteHoldfast, RemoteSession, Session
+from holdfast.base import polling
 from holdfast.errors import InvalidArgument, PortClosed, SessionNotFound, SnapshotNotFound
 
 
@@ -48,6 +50,34 @@ def test_the_pulse(session: RemoteSession, shared: Session) -> None:
     with pytest.raises(InvalidArgument):
         session.pulse(file="\0")
     shared.exec("kill $sleeper; wait $sleeper 2>/dev/null; rm held")
+
+
+def test_what_a_session_used(
+    session: RemoteSession, shared: Session, server: Served, shared_cli: Cli
+) -> None:
+    """A server samples it: the processor that it keeps busy, its memory and its disk, for every caller."""
+    begun = datetime.now(UTC)
+    job = shared.detach("while :; do :; done")
+    assert polling.until(lambda: len(shared.metrics(begun)) >= 3, 90)
+    job.signal("KILL")
+    here = shared.metrics()
+    kept = {each.at: each for each in session.metrics()}
+    assert all(kept[each.at] == each for each in here if each.at in kept)
+    assert max(each.processor_percent for each in here if each.at > begun) > 5
+    last = here[-1]
+    assert 0 < last.memory_used <= last.memory_total
+    assert 0 < last.disk_used <= last.disk_total
+    assert session.metrics(datetime.now(UTC) + timedelta(hours=1)) == []
+    shown = shared_cli("metrics", shared.name, "--since", "5m")
+    assert (shown.code, shown.out.split()[:2]) == (0, ["TIME", "PROCESSOR"])
+    assert shared_cli("metrics", shared.name, "--since", "5").code == 1
+    with control_wire(server) as wire:
+        told = wire.call("GET", f"/sandboxes/{shared.id}/metrics?start={int(begun.timestamp())}")
+        assert [each["timestamp"] for each in told] == sorted(each["timestamp"] for each in told)
+        assert told[-1]["memUsed"] > 0
+        found = wire.call("GET", f"/sandboxes/metrics?sandbox_ids={shared.id},0123456789ab")["sandboxes"]
+        assert list(found) == [shared.id]
+        assert found[shared.id]["cpuCount"] >= 1
 
 
 def test_ports(session: RemoteSession, shared: Session, shared_cli: Cli) -> None:

@@ -90,6 +90,7 @@ kernel restart S
 """
 # These are answered by the home.
 NEED_IT_NOT = """
+metrics S
 ls
 ls --json
 journal S

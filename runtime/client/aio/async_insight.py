@@ -13,7 +13,7 @@ from holdfast.runtime.api.session_network import SessionNetwork
 from holdfast.runtime.api.session_snapshots import SessionSnapshots
 from holdfast.runtime.client import bound_methods, client_values
 from holdfast.runtime.client.aio.async_handle import AsyncSessionPart, requesting
-from holdfast.runtime.client.bound_methods import Route, asking
+from holdfast.runtime.client.bound_methods import Route, asking, each
 from holdfast.runtime.guest_rpc.patience import Patience
 
 if TYPE_CHECKING:
@@ -32,6 +32,7 @@ class AsyncInsight(AsyncSessionPart):
         SessionInsight.pulse, Route("GET", "pulse", {"parts": "part"}), bound_methods.late("pulse")
     )
     port = requesting(SessionInsight.port, Route("GET", "ports/{number}"), bound_methods.late("port"))
+    metrics = requesting(SessionInsight.metrics, Route("GET", "metrics"), each(bound_methods.late("metrics")))
     drift = requesting(SessionInsight.drift, Route("GET", "drift"), bound_methods.late("drift"))
 
     async def _check(self, _verb: str, _told: dict[str, Any]) -> Any:

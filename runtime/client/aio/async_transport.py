@@ -16,7 +16,7 @@ from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidSta
 from websockets.protocol import State
 
 from holdfast.base.text import plain
-from holdfast.errors import HoldfastError, ProtocolError, ServerUnavailable
+from holdfast.errors import HoldfastError, OutcomeUnknown, ProtocolError, ServerUnavailable
 from holdfast.runtime.client import client_address, http_call
 from holdfast.runtime.client.aio import async_connection
 from holdfast.runtime.client.aio.async_connection import AsyncWaking
@@ -34,6 +34,10 @@ MOST_FREE = 32
 """WebSockets that are kept for later calls."""
 _JSON = {"Content-Type": "application/json"}
 _BYTES = {"Content-Type": "application/octet-stream"}
+_ONCE = ("POST", "PATCH")
+"""Methods of requests that do more if they are sent twice (RFC 9110, 9.2.2)."""
+_NOT_SENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout, httpx.UnsupportedProtocol)
+"""Failures before any of a request is sent."""
 
 
 class AsyncLink:
@@ -72,7 +76,8 @@ class AsyncTransport:
         """Return the answer to a request; with a patience, its end ends the server's waiting.
 
         Raises:
-            HoldfastError: the error that it reports; ServerUnavailable: none came.
+            HoldfastError: the error that it reports; ServerUnavailable: none came; OutcomeUnknown: none came
+                to a request that was sent, and that does more if it is sent twice.
         """
         headers = {} if call.body is None else _JSON
         return await self._answer(call, call.content, headers | self._held(patience))
@@ -116,7 +121,7 @@ class AsyncTransport:
                 headers=self._address.headers | headers,
             )
         except httpx.TransportError as error:
-            raise self._unavailable(error) from None
+            raise self._lost(call, error) from None
         return http_call.answer(got.status_code, got.content)
 
     async def _watched(
@@ -132,7 +137,7 @@ class AsyncTransport:
                 async for piece in got.aiter_bytes():
                     lines.feed(piece)
         except httpx.TransportError as error:
-            raise self._unavailable(error) from None
+            raise self._lost(call, error) from None
         return lines.answer()
 
     @asynccontextmanager
@@ -244,6 +249,15 @@ class AsyncTransport:
             raise
         except OSError as error:
             raise self._unavailable(error) from None
+
+    def _lost(self, call: HttpCall, error: httpx.TransportError) -> HoldfastError:
+        """Return the error of a request without an answer: unless it never left, its outcome is unknown."""
+        if call.method not in _ONCE or isinstance(error, _NOT_SENT):
+            return self._unavailable(error)
+        return OutcomeUnknown(
+            "cannot say whether it was done: the connection to the server was lost before it answered",
+            hint="look at what it was to change before you send it again",
+        )
 
     def _unavailable(self, why: object) -> ServerUnavailable:
         place = self._address.socket or self._address.url

@@ -165,7 +165,8 @@ def _translated() -> Iterator[None]:
     try:
         yield
     except _FAULTS as error:
-        raise httpx.TransportError(str(error) or type(error).__name__) from error
+        kind = getattr(httpx, type(error).__name__, httpx.TransportError)  # both have the same names
+        raise kind(str(error) or type(error).__name__) from error
 
 
 class RemoteSends(Protocol):

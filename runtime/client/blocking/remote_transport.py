@@ -17,7 +17,7 @@ from websockets.protocol import State
 from websockets.sync.client import ClientConnection, connect, unix_connect
 
 from holdfast.base.text import plain
-from holdfast.errors import HoldfastError, ProtocolError, ServerUnavailable
+from holdfast.errors import HoldfastError, OutcomeUnknown, ProtocolError, ServerUnavailable
 from holdfast.runtime.client import client_address, http_call
 from holdfast.runtime.client.blocking import remote_connection
 from holdfast.runtime.client.blocking.remote_connection import RemoteWaking
@@ -35,6 +35,10 @@ MOST_FREE = 32
 """WebSockets that are kept for later calls."""
 _JSON = {"Content-Type": "application/json"}
 _BYTES = {"Content-Type": "application/octet-stream"}
+_ONCE = ("POST", "PATCH")
+"""Methods of requests that do more if they are sent twice (RFC 9110, 9.2.2)."""
+_NOT_SENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout, httpx.UnsupportedProtocol)
+"""Failures before any of a request is sent."""
 
 
 class RemoteLink:
@@ -73,7 +77,8 @@ class RemoteTransport:
         """Return the answer to a request; with a patience, its end ends the server's waiting.
 
         Raises:
-            HoldfastError: the error that it reports; ServerUnavailable: none came.
+            HoldfastError: the error that it reports; ServerUnavailable: none came; OutcomeUnknown: none came
+                to a request that was sent, and that does more if it is sent twice.
         """
         headers = {} if call.body is None else _JSON
         return self._answer(call, call.content, headers | self._held(patience))
@@ -115,7 +120,7 @@ class RemoteTransport:
                 headers=self._address.headers | headers,
             )
         except httpx.TransportError as error:
-            raise self._unavailable(error) from None
+            raise self._lost(call, error) from None
         return http_call.answer(got.status_code, got.content)
 
     def _watched(
@@ -131,7 +136,7 @@ class RemoteTransport:
                 for piece in got.iter_bytes():
                     lines.feed(piece)
         except httpx.TransportError as error:
-            raise self._unavailable(error) from None
+            raise self._lost(call, error) from None
         return lines.answer()
 
     @contextmanager
@@ -243,6 +248,15 @@ class RemoteTransport:
             raise
         except OSError as error:
             raise self._unavailable(error) from None
+
+    def _lost(self, call: HttpCall, error: httpx.TransportError) -> HoldfastError:
+        """Return the error of a request without an answer: unless it never left, its outcome is unknown."""
+        if call.method not in _ONCE or isinstance(error, _NOT_SENT):
+            return self._unavailable(error)
+        return OutcomeUnknown(
+            "cannot say whether it was done: the connection to the server was lost before it answered",
+            hint="look at what it was to change before you send it again",
+        )
 
     def _unavailable(self, why: object) -> ServerUnavailable:
         place = self._address.socket or self._address.url

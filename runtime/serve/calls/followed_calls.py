@@ -18,10 +18,13 @@ from holdfast.runtime.api.session_files import watched
 from holdfast.runtime.files.file_tree import WatchedChange
 from holdfast.runtime.files.watch_budget import SERVED
 from holdfast.runtime.guest.pulse.state import State
+from holdfast.runtime.guest_rpc.event import Event as SessionEvent
 from holdfast.runtime.guest_rpc.patience import Patience
 from holdfast.runtime.guest_rpc.program_result import ProgramResult
 from holdfast.runtime.guest_rpc.results import CellEvent, CellResult, ExecResult
 from holdfast.runtime.serve import event_format
+from holdfast.runtime.serve.call_threads import Parked
+from holdfast.runtime.serve.calls.event_feeds import FollowedEvents, followed_events
 from holdfast.runtime.serve.event_format import Event
 from holdfast.runtime.serve.models.command_models import (
     AnswerRequest,
@@ -39,8 +42,8 @@ from holdfast.runtime.serve.models.command_models import (
 
 Emit = Callable[[Event, int], None]
 """Passes on an event, and the bytes it counts for; waits while the reader is slow."""
-ServedCall = Callable[[Session, Patience, Emit | None], dict[str, Any]]
-"""Does the work in a thread, and returns the fields of its result.
+ServedCall = Callable[[Session, Patience, Emit | None], dict[str, Any] | Parked]
+"""Does the work in a thread, and returns the fields of its result, or when it is to be called again.
 
 With `Emit` it reports what is shown as it comes, and leaves that out of the result.
 """
@@ -325,11 +328,20 @@ EVENT_BYTES = 1000
 def events_call(asked: EventsQuery) -> ServedCall:
     """Follow the events of a session."""
 
-    def call(found: Session, patience: Patience, emit: Emit | None) -> dict[str, Any]:
-        for event in found.events(asked.after, follow=asked.follow, kinds=asked.kind, patience=patience):
+    following: list[FollowedEvents] = []
+
+    def call(found: Session, patience: Patience, emit: Emit | None) -> dict[str, Any] | Parked:
+        def told(event: SessionEvent) -> None:
             if emit is not None:
                 emit({"event": event.kind, **event.as_dict()}, EVENT_BYTES)
-        return {}
+
+        if not asked.follow:
+            for event in found.events(asked.after, kinds=asked.kind, patience=patience):
+                told(event)
+            return {}
+        if not following:
+            following.append(followed_events(found, asked.after, asked.kind))
+        return following[0].proceed(patience, told) or {}
 
     return call
 

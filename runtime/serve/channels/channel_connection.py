@@ -10,8 +10,10 @@ from typing import Any
 from pydantic import ValidationError
 
 from holdfast.errors import HoldfastError, InvalidArgument
+from holdfast.runtime.api.session import Session
 from holdfast.runtime.guest_rpc.patience import Patience
 from holdfast.runtime.serve import answer_forms
+from holdfast.runtime.serve.call_threads import Parked
 from holdfast.runtime.serve.callers import ApiCaller
 from holdfast.runtime.serve.calls.call_table import CALLS, KEYED, Made, Typed
 from holdfast.runtime.serve.channels import channel_messages as messages
@@ -121,12 +123,13 @@ class ChannelConnection:
         self._channels[message.open] = channel
         lull = self._outbox.lull(LULL_SECONDS)
 
-        def work() -> str:
-            return messages.written(message.open, self._answer(message, channel, lull))
+        def work() -> str | Parked:
+            told = self._answer(message, channel, lull)
+            return told if isinstance(told, Parked) else messages.written(message.open, told)
 
-        def finish(told: str | None, error: BaseException | None) -> None:
+        def finish(told: str | Parked | None, error: BaseException | None) -> None:
             self._forget(message.open, lull)
-            if told is None:
+            if not isinstance(told, str):
                 logger.error("the call of a channel failed", exc_info=error)
                 told = messages.written(message.open, answer_forms.body("internal_error", _FAILED))
             self._outbox.put_now(told, PIECE)
@@ -137,15 +140,21 @@ class ChannelConnection:
             self._forget(message.open, lull)
             raise
 
-    def _answer(self, message: OpenMessage, channel: _Channel, lull: Lull) -> dict[str, Any]:
-        """Make a call, in its thread; return its result or the error that says why there is none."""
+    def _answer(self, message: OpenMessage, channel: _Channel, lull: Lull) -> dict[str, Any] | Parked:
+        """Make a call, in its thread; return its result or the error that says why there is none.
+
+        A call that waits without a thread returns its `Parked`, and is made again.
+        """
 
         def emit(event: Event, size: int) -> None:
             if channel.gate.pass_on(size):
                 self._outbox.put(messages.written(message.open, dict(event)), size, lull)
 
         try:
-            return {"result": channel.call(self._caller.session(message.session), channel.patience, emit)}
+            if channel.session is None:
+                channel.session = self._caller.session(message.session)
+            result = channel.call(channel.session, channel.patience, emit)
+            return result if isinstance(result, Parked) else {"result": result}
         except HoldfastError as error:
             return answer_forms.body_of(error)
 
@@ -163,6 +172,7 @@ class _Channel:
 
     def __init__(self, call: Made, credit: int, patience: Patience) -> None:
         self.call, self.patience = call, patience
+        self.session: Session | None = None
         self.gate = CreditGate(credit)
 
     def terminal(self) -> Typed:

@@ -95,6 +95,16 @@ async def journal(
     return await who.brief(work)
 
 
+@router.get("/metrics")
+async def metrics(who: From, session: Ref, since: Time | None = None) -> list[dict[str, Any]]:
+    """Return the metrics of the last day: every 5 s for an hour, and every minute before that."""
+
+    def work(found: Session) -> list[dict[str, Any]]:
+        return [each.as_dict() for each in found.metrics(since)]
+
+    return await who.in_session(session, work)
+
+
 @router.get("/drift")
 async def drift(
     who: From,

@@ -18,7 +18,18 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from pathlib import Path
 
-FOLDERS = ("snapshots", "staging", "intents", "locks", "run", "chunks", "checkpointer", "scratch", "init")
+FOLDERS = (
+    "snapshots",
+    "staging",
+    "intents",
+    "locks",
+    "run",
+    "chunks",
+    "checkpointer",
+    "scratch",
+    "init",
+    "metrics",
+)
 """Folders made together with the home, so that no module makes their parents later with another mode."""
 _HINT = "set HOLDFAST_HOME to a folder of your own"
 
@@ -37,6 +48,7 @@ class Home:
     checkpointer/        sockets of checkpointers
     init/                programs of sessions' first processes, by image and digest
     intents/             one file per session: calls about to be made under a key, and their outcomes
+    metrics/             one file per session: its use of the machine in the last day
     downloads/, uploads/ transfers from or to a registry that were cut off
     artifacts/           files that sessions have produced: contents by digest, and an index
     gateway/             rules of sessions with secrets or domains: policies, values of secrets, the authority
@@ -131,6 +143,11 @@ class Home:
     def intents(self) -> Path:
         """Parent of one file per session that has run anything under a key."""
         return self.root / "intents"
+
+    @property
+    def metrics(self) -> Path:
+        """Parent of one file per session that a server has sampled."""
+        return self.root / "metrics"
 
     @property
     def locks(self) -> Path:

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from holdfast.errors import GuestDisconnected, InvalidArgument, ProtocolError, SessionDead
-from holdfast.runtime.api.events import read
+from holdfast.runtime.api.events import EventPlace, read
 from holdfast.runtime.cli.observe_verbs import moment
 from holdfast.runtime.guest.wire.protocol import Frame
 from holdfast.runtime.guest_rpc.event import Event, parse
@@ -55,7 +55,7 @@ def controller(container: Any, *refused: EntryRow, **row: Any) -> Any:
     found = SimpleNamespace(id="s", name="work", container_id="c", **row)
     entries = SimpleNamespace(stream=lambda _ids, _wanted: iter(refused))
     return SimpleNamespace(
-        home=SimpleNamespace(digest="d"),
+        home=SimpleNamespace(digest="d", below=lambda name: f"/nonexistent/{name}"),
         store=SimpleNamespace(find_session=lambda _id, removed: found, entries=entries),
         engine=SimpleNamespace(inspect=lambda _: container),
     )
@@ -85,7 +85,7 @@ def test_following_continues_after_the_last_event(guest: Any) -> None:
     """A capture closes the connection; nothing is reported twice or left out."""
     guest(sends(entry(3), entry(4)), sends(entry(5), end=True))
     line: Any = Line(guest, lambda: None)
-    found = list(read(controller(None), line, "s", after=2, follow=True, kinds=["oom"]))
+    found = list(read(controller(None), line, "s", place=EventPlace(2), follow=True, kinds=["oom"]))
     assert [event.seq for event in found] == [3, 4, 5]
     assert [request.head["after_seq"] for request in guest.requests] == [2, 4]
     assert guest.requests[0].head["kinds"] == ["oom"]
@@ -100,7 +100,7 @@ def test_following_continues_after_a_rewind(guest: Any) -> None:
 
     guest(goes_back, sends(entry(5), end=True))
     line: Any = Line(guest, lambda: None)
-    found = list(read(controller(None), line, "s", after=2, follow=True, kinds=["oom"]))
+    found = list(read(controller(None), line, "s", place=EventPlace(2), follow=True, kinds=["oom"]))
 
     assert [event.seq for event in found] == [9, 5]
     assert [request.head["after_seq"] for request in guest.requests] == [2, 4]
@@ -120,7 +120,14 @@ def test_only_the_host_reports_refusals_and_ends(guest: Any) -> None:
     guest(sends(entry(3), forged, ending, entry(5), end=True))
     line: Any = Line(guest, lambda: None)
     found = list(
-        read(controller(None, refused(1, 3), refused(2, 5)), line, "s", after=0, follow=False, kinds=None)
+        read(
+            controller(None, refused(1, 3), refused(2, 5)),
+            line,
+            "s",
+            place=EventPlace(0),
+            follow=False,
+            kinds=None,
+        )
     )
 
     assert [(event.seq, event.kind, event.data.get("port")) for event in found] == [
@@ -151,7 +158,7 @@ def test_following_ends_with_the_reason(guest: Any, state: Any, row: str, cause:
 
     guest(sends_and_goes(guest, entry(3)))
     line: Any = Line(guest, gone)
-    *_, last = read(controller(state, state=row), line, "s", after=0, follow=True, kinds=None)
+    *_, last = read(controller(state, state=row), line, "s", place=EventPlace(0), follow=True, kinds=None)
     assert (last.kind, last.seq, last.data["cause"]) == ("session_ended", 3, cause)
     assert "its container is gone" in last.text
 
@@ -164,7 +171,7 @@ def test_without_following_a_lost_session_is_an_error(guest: Any) -> None:
 
     guest(sends_and_goes(guest, entry(3)))
     line: Any = Line(guest, gone)
-    found = read(controller(None, state="dead"), line, "s", after=0, follow=False, kinds=None)
+    found = read(controller(None, state="dead"), line, "s", place=EventPlace(0), follow=False, kinds=None)
     assert next(found).seq == 3
     with pytest.raises((SessionDead, GuestDisconnected)):
         next(found)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import shutil
 import socket
 import ssl
@@ -18,16 +19,19 @@ from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import connect
 from websockets.sync.server import ServerConnection, serve
 
-from holdfast.errors import ServerUnavailable
+from holdfast.errors import HoldfastError, OutcomeUnknown, ServerUnavailable
+from holdfast.runtime.client.aio.async_transport import AsyncTransport
 from holdfast.runtime.client.blocking.remote_connection import next_message
 from holdfast.runtime.client.blocking.remote_transport import RemoteTransport
 from holdfast.runtime.client.client_address import ClientAddress
 from holdfast.runtime.client.http_call import HttpCall
+from holdfast.runtime.operations.step import Step
 
 ANSWER = b'HTTP/1.1 200 OK\r\ncontent-length: 15\r\n\r\n{"well": "yes"}'
 LARGE = b"x" * (32 << 20)
 """More than connections keep on their way."""
 CALL = HttpCall("GET", "/v1/anything")
+Watcher = Callable[[Step | None], None] | None
 
 
 @contextmanager
@@ -171,3 +175,65 @@ def test_what_comes_late_is_received() -> None:
         assert next_message(connection) == "late"
         with pytest.raises(ConnectionClosed):
             next_message(connection)
+
+
+def blocking(url: str, call: HttpCall, watcher: Watcher) -> None:
+    made = RemoteTransport(ClientAddress(url, None, "token"), {}, watcher)
+    try:
+        made.ask(call)
+    finally:
+        made.close()
+
+
+def awaited(url: str, call: HttpCall, watcher: Watcher) -> None:
+    async def run() -> None:
+        made = AsyncTransport(ClientAddress(url, None, "token"), {}, watcher)
+        try:
+            await made.ask(call)
+        finally:
+            await made.close()
+
+    asyncio.run(run())
+
+
+STEPS = b"HTTP/1.1 200 OK\r\ncontent-type: application/x-ndjson\r\ntransfer-encoding: chunked\r\n\r\n"
+STEPS += b'1b\r\n{"step": {"text": "work"}}\n\r\n'
+BODY = {"name": "work"}
+
+
+@pytest.mark.parametrize("ask", [blocking, awaited])
+@pytest.mark.parametrize("watcher", [None, lambda _step: None])
+@pytest.mark.parametrize("answer", [b"", b"HTTP/1.1 200 OK\r\ncontent-length: 90\r\n\r\n{", STEPS])
+def test_nobody_knows_what_became_of_a_request_whose_connection_was_lost(
+    ask: Callable[[str, HttpCall, Watcher], None], watcher: Watcher, answer: bytes
+) -> None:
+    """The server reads the whole request, begins to answer or not, and closes."""
+    got: list[bytes] = []
+
+    def cut(accepted: socket.socket) -> None:
+        while not b"".join(got).endswith(b'"work"}'):
+            got.append(accepted.recv(1 << 16))
+        accepted.sendall(answer)
+
+    with answering(cut) as url, pytest.raises(OutcomeUnknown, match="cannot say whether it was done"):
+        ask(url, HttpCall("POST", "/v1/sessions", body=BODY), watcher)
+    assert b"POST /v1/sessions" in b"".join(got)
+
+
+@pytest.mark.parametrize("ask", [blocking, awaited])
+@pytest.mark.parametrize("method", ["GET", "PUT", "DELETE"])
+def test_a_request_that_can_be_sent_twice_only_lacks_its_server(
+    ask: Callable[[str, HttpCall, Watcher], None], method: str
+) -> None:
+    with answering(lambda accepted: accepted.recv(1 << 16)) as url, pytest.raises(ServerUnavailable):
+        ask(url, HttpCall(method, "/v1/sessions/work"), None)
+
+
+@pytest.mark.parametrize("ask", [blocking, awaited])
+def test_a_request_that_never_left_was_not_done(ask: Callable[[str, HttpCall, Watcher], None]) -> None:
+    """Nothing listens there."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        port = listening.getsockname()[1]
+    with pytest.raises(HoldfastError) as refused:
+        ask(f"http://127.0.0.1:{port}", HttpCall("POST", "/v1/sessions", body=BODY), None)
+    assert isinstance(refused.value, ServerUnavailable)

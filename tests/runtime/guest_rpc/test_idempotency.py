@@ -13,6 +13,7 @@ from holdfast.runtime.api.controller import Holdfast
 from holdfast.runtime.guest.records.journal import Journal
 from holdfast.runtime.guest_rpc import idempotency
 from holdfast.runtime.guest_rpc.idempotency import IdempotentCall, Intents, cell_once, exec_once
+from holdfast.runtime.guest_rpc.key_table import SLOT
 from holdfast.runtime.guest_rpc.results import ExecResult
 from holdfast.runtime.journal import host_events, journal_query
 from holdfast.runtime.store.rows import SessionRow
@@ -144,13 +145,11 @@ def test_a_key_has_a_length(controller: Holdfast, session: SessionRow, key: str)
 
 
 def test_a_torn_intent_is_ignored(tmp_path: Path) -> None:
-    """A process that died while it wrote had not sent anything."""
-    path = tmp_path / "intents.jsonl"
-    intents = Intents(path)
-    intents.add(IdempotentCall("a", "exec", "main", "true"), "intent")
-    whole = path.stat().st_size
-    intents.add(IdempotentCall("b", "exec", "main", "true"), "intent")
-    path.write_bytes(path.read_bytes()[: whole + 20])
+    """A process that died while it wrote had not sent anything; other keys are as they were."""
+    intents, table = Intents(tmp_path / "intents.jsonl"), tmp_path / "intents.keys"
+    for key in "ab":
+        intents.add(IdempotentCall(key, "exec", "main", "true"), "intent")
+    table.write_bytes(table.read_bytes()[: SLOT + 20])
 
     assert intents.find("b") is None
     intents.add(IdempotentCall("c", "exec", "main", "true"), "intent")

@@ -52,7 +52,7 @@ async def main(made: list[AsyncSandbox]) -> None:
     await one.set_timeout(1200)
     check((await one.get_info()).end_at > info.end_at, "a later end")
     figures = await one.get_metrics()
-    check(len(figures) == 1 and figures[0].mem_total >= figures[0].mem_used > 0, "its figures")
+    check(len(figures) > 0 and figures[-1].mem_total >= figures[-1].mem_used > 0, "its figures")
 
     # Paused and resumed, all at once.
     await asyncio.gather(*(each.pause() for each in made))

@@ -110,8 +110,8 @@ try:
 
     # Figures.
     figures = one.get_metrics()
-    check(len(figures) == 1 and figures[0].mem_used > 0 and figures[0].cpu_count >= 1, "its figures")
-    check(figures[0].disk_total > figures[0].disk_used > 0, f"its disk: {figures}")
+    check(len(figures) > 0 and figures[-1].mem_used > 0 and figures[-1].cpu_count >= 1, "its figures")
+    check(figures[-1].disk_total > figures[-1].disk_used > 0, f"its disk: {figures}")
 
     # Paused, with everything that lives in it.
     counting = one.commands.run("while :; do echo >> /tmp/count; sleep 0.1; done", background=True)

@@ -1,4 +1,4 @@
-"""How often the rules of a session are read for those who follow its events."""
+"""How often the rules and the journal of a session are read for those who follow its events."""
 
 from __future__ import annotations
 
@@ -6,14 +6,16 @@ import os
 import socket
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from holdfast.runtime.egress import refusal_watch
-from holdfast.runtime.egress.refusal_watch import RefusalWatch, sent, watch_of
+from holdfast.runtime.egress import host_event_watch
+from holdfast.runtime.egress.host_event_watch import HostEventWatch, RefusalWatch, sent, watch_of
+from holdfast.runtime.store.journal_entries import EntryRow
 
 OURS = Path("/proc/self/cgroup").read_text()
 """In place of a container's id, of which this process is then one."""
@@ -41,18 +43,23 @@ class Rules:
 def rules(monkeypatch: pytest.MonkeyPatch) -> Rules:
     made = Rules()
     monkeypatch.setattr("holdfast.runtime.egress.attempt_log.glance", made.read)
-    monkeypatch.setattr("holdfast.runtime.egress.refusal_watch.sent", lambda pid: made.sent if pid else None)
-    monkeypatch.setattr("holdfast.runtime.egress.refusal_watch.SECONDS", 0.0)
+    monkeypatch.setattr(
+        "holdfast.runtime.egress.host_event_watch.sent", lambda pid: made.sent if pid else None
+    )
+    monkeypatch.setattr("holdfast.runtime.egress.host_event_watch.SECONDS", 0.0)
     return made
 
 
 def test_all_who_follow_a_session_share_one_reading(rules: Rules) -> None:
     """Each hears of it, and those of another session do not."""
-    watches = [watch_of(rules.context, "s") for _ in range(5)]
+    watch = watch_of(rules.context, "shared")
+    watches = [watch_of(rules.context, "shared").refusals for _ in range(5)]
+    assert watches == [watch.refusals] * 5
     seen = [each.read(rules.context, rules.row) for each in watches if each.is_due(0)]
     assert (seen, rules.readings) == ([1] * 5, 1)
     assert not any(each.is_due(1) for each in watches)
-    other = watch_of(rules.context, "t")
+    another = watch_of(rules.context, "t")
+    other = another.refusals
     assert other.is_due(0)
     assert other.read(rules.context, rules.row) == 1
     assert rules.readings == 2
@@ -70,7 +77,7 @@ def test_nothing_is_read_while_nothing_is_sent(rules: Rules, monkeypatch: pytest
         seen = watch.read(rules.context, rules.row)
         assert not watch.is_due(seen)
     assert rules.readings == 3
-    monkeypatch.setattr(refusal_watch, "LONGEST", -1.0)
+    monkeypatch.setattr(host_event_watch, "LONGEST", -1.0)
     rules.sent = (2, 1)
     seen = watch.read(rules.context, rules.row)
     assert watch.is_due(seen)
@@ -79,7 +86,7 @@ def test_nothing_is_read_while_nothing_is_sent(rules: Rules, monkeypatch: pytest
 def test_what_was_read_just_now_is_read_again_only_if_asked_fresh(
     rules: Rules, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(refusal_watch, "SECONDS", 600.0)
+    monkeypatch.setattr(host_event_watch, "SECONDS", 600.0)
     watch = RefusalWatch()
     watch._pause = 600.0
     seen = watch.read(rules.context, rules.row)
@@ -99,6 +106,57 @@ def test_a_session_of_which_nothing_is_known_is_read_each_time(rules: Rules) -> 
     watch, rules.can_be_read, rules.row.container_id = RefusalWatch(), False, OURS
     watch._pause = 0.0
     assert watch.is_due(watch.read(rules.context, rules.row))
+
+
+class Journal:
+    """A store whose file is a real one, and the host's entries of a session in it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.reads = 0
+        self.rows: list[EntryRow] = []
+        self._file = folder / "holdfast.db"
+        self._file.touch()
+        home = SimpleNamespace(digest="d", below=lambda name: str(folder / name))
+        entries = SimpleNamespace(stream=self._stream)
+        self.context: Any = SimpleNamespace(home=home, store=SimpleNamespace(entries=entries))
+
+    def _stream(self, _ids: Any, _wanted: Any) -> Iterator[EntryRow]:
+        self.reads += 1
+        return iter(self.rows)
+
+    def write(self, kind: str = "life_ending") -> None:
+        self.rows.append(EntryRow(len(self.rows) + 1, "s", 1, True, 2.0, kind, None, {}))
+        with self._file.open("ab") as file:
+            file.write(b"x")
+
+    def look(self, watch: HostEventWatch, *, begins: bool = False) -> int:
+        watch.look(self.context, None, refusals=False, begins=begins)  # type: ignore[arg-type]
+        return self.reads
+
+
+def test_the_journal_is_read_once_for_all_and_not_while_nothing_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A look in its time finds what any follower lacks; one at an unchanged store reads nothing."""
+    journal, watch = Journal(tmp_path), HostEventWatch("s")
+    journal.write()
+    assert [journal.look(watch) for _ in range(200)] == [1] * 200
+    assert [entry.id for entry in watch.after(0)] == [1]
+    monkeypatch.setattr(host_event_watch, "JOURNAL_SECONDS", 0.0)
+    watch._next = 0.0
+    assert journal.look(watch) == 1
+    journal.write("sleep_failed")
+    assert journal.look(watch) == 2
+    assert ([entry.id for entry in watch.after(1)], watch.after(2)) == ([2], [])
+
+
+def test_a_follower_who_begins_finds_what_was_written_just_now(tmp_path: Path) -> None:
+    journal, watch = Journal(tmp_path), HostEventWatch("s")
+    journal.look(watch)
+    journal.write()
+    assert journal.look(watch) == 1
+    assert journal.look(watch, begins=True) == 2
+    assert watch.newest == 1
 
 
 def test_linux_counts_what_the_network_of_a_process_sends() -> None:

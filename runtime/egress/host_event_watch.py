@@ -1,9 +1,12 @@
-"""Whether a session can have been refused something since its rules were last read.
+"""The events that this host writes into the journal of a session, read once for all who follow it.
 
 To read the rules takes a process of the checkpointer and a question to the engine, and all who follow the
 events of a session want to know what they say. So the followers of one process share what was read; and
 while the session's network has sent nothing since then, nothing can have been refused. Linux counts that for
-each network (proc_pid_net(5)): a session can only make its count grow.
+each network (proc_pid_net(5)): a session can only make its count grow. The journal is not read either while
+nothing writes to the store.
+
+It does not know where each follower is, nor the events that a session reports of itself.
 """
 
 from __future__ import annotations
@@ -18,9 +21,15 @@ from weakref import WeakValueDictionary
 from holdfast.runtime.egress import attempt_log
 
 if TYPE_CHECKING:
+    from holdfast.base.home import Home
     from holdfast.runtime.operations.context import Context
+    from holdfast.runtime.store.journal_entries import EntryRow
     from holdfast.runtime.store.rows import SessionRow
 
+KINDS = (attempt_log.KIND, "life_ending", "sleep_failed")
+"""Kinds of events that this host writes."""
+JOURNAL_SECONDS = 5.0
+"""Seconds between two looks at the host's journal, if no refusal brings one."""
 SECONDS = 2.0
 """Seconds between two readings of the rules of a session that sends, or two looks at what it has sent."""
 LATEST = 300.0
@@ -86,14 +95,78 @@ class RefusalWatch:
             self._pid = state.pid
 
 
-_watches: WeakValueDictionary[tuple[str, str], RefusalWatch] = WeakValueDictionary()
+class HostEventWatch:
+    """The entries of this host in the journal of one session, for any number of threads."""
+
+    def __init__(self, session_id: str) -> None:
+        self.refusals = RefusalWatch()
+        self._session = session_id
+        self._lock = threading.Lock()
+        self._entries: list[EntryRow] = []
+        self._written: tuple[tuple[int, int, int], ...] | None = None
+        self._next = self._until = 0.0
+        self.newest = 0
+        """The id of the newest entry that was found."""
+        self.looks = 0
+        """How often the journal was read."""
+
+    def is_due(self, *, refusals: bool) -> bool:
+        """Return whether a look can find more; `refusals`: also one at the rules."""
+        return time.monotonic() >= self._next or (refusals and self.refusals.is_due(self.refusals.readings))
+
+    def look(
+        self, context: Context, row: SessionRow, *, refusals: bool, begins: bool = False, fresh: bool = False
+    ) -> None:
+        """Find new entries; `refusals`: once the rules' record is among them.
+
+        Nothing is read again that another thread has just read, unless it is wanted `fresh`, or it is the
+        journal and the caller `begins`.
+        """
+        before = self.refusals.readings
+        if refusals:
+            self.refusals.read(context, row, fresh=fresh)
+        with self._lock:
+            now = time.monotonic()
+            if now < self._next and not (begins or fresh) and self.refusals.readings == before:
+                return
+            self._next = now + JOURNAL_SECONDS
+            written = _written(context.home)
+            if self._written is None or written != self._written or now >= self._until:
+                self._read(context)
+                self._written, self._until = written, now + LONGEST
+
+    def after(self, seen: int) -> list[EntryRow]:
+        """Return the entries with a greater id, in the order of the journal."""
+        return [entry for entry in self._entries if entry.id > seen] if seen < self.newest else []
+
+    def _read(self, context: Context) -> None:
+        # 0.2 s that other commands need not spend
+        from holdfast.runtime.store.journal_entries import EntryFilter
+
+        found = context.store.entries.stream([self._session], EntryFilter(kinds=KINDS, host=True))
+        self._entries = list(found)
+        self.newest = max((entry.id for entry in self._entries), default=self.newest)
+        self.looks += 1
+
+
+_watches: WeakValueDictionary[tuple[str, str], HostEventWatch] = WeakValueDictionary()
 _watches_lock = threading.Lock()
 
 
-def watch_of(context: Context, session_id: str) -> RefusalWatch:
+def watch_of(context: Context, session_id: str) -> HostEventWatch:
     """Return the watch of a session, which this process has as long as someone holds it."""
     with _watches_lock:
-        return _watches.setdefault((context.home.digest, session_id), RefusalWatch())
+        return _watches.setdefault((context.home.digest, session_id), HostEventWatch(session_id))
+
+
+def _written(home: Home) -> tuple[tuple[int, int, int], ...] | None:
+    """Return the state of the store's files, which differs after something was written; None if unknown."""
+    states = []
+    for name in ("holdfast.db", "holdfast.db-wal"):
+        with suppress(OSError):
+            found = Path(home.below(name)).stat()
+            states.append((found.st_ino, found.st_size, found.st_mtime_ns))
+    return tuple(states) or None
 
 
 def sent(pid: int) -> tuple[int, int] | None:
