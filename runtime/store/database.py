@@ -5,21 +5,22 @@ Owns SQLite and its errors; knows nothing of the contents.
 
 from __future__ import annotations
 
+import sqlite3
 import threading
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
-from sqlalchemy import URL, Connection, Engine, Executable, NullPool, Row, create_engine, event
-from sqlalchemy.exc import DBAPIError, IntegrityError, OperationalError, SQLAlchemyError
-
 from holdfast.errors import HoldfastError, StoreError
 from holdfast.runtime.store import schema
+from holdfast.runtime.store.schema import Table
 
 T = TypeVar("T")
 Leaving = Callable[[Mapping[str, str]], None]
 """Receives the names, by container, of sessions that an upgrade puts out of reach; may refuse it."""
+Row = dict[str, Any]
+"""The values of a row by column."""
 
 # A writer holds the lock for one small transaction and an fsync; a minute means trouble.
 BUSY_SECONDS = 60
@@ -37,11 +38,65 @@ ADVICE = (
 )
 
 
+class Connection:
+    """A connection within a transaction. A condition is a text with a `?` for each value after it."""
+
+    def __init__(self, db: sqlite3.Connection) -> None:
+        self._db = db
+
+    def run(self, statement: str, values: tuple[Any, ...] | Mapping[str, Any] = ()) -> sqlite3.Cursor:
+        """Execute a statement as it is."""
+        return self._db.execute(statement, values)
+
+    def value(self, statement: str, *values: Any) -> Any:
+        """Return the first value that a query finds, as the database has it; None if it finds nothing."""
+        found = self._db.execute(statement, values).fetchone()
+        return None if found is None else found[0]
+
+    def rows(self, table: Table, rest: str = "", *values: Any, only: Sequence[str] = ()) -> Iterator[Row]:
+        """Yield rows as they are read. `rest` is what follows the table in a query.
+
+        With `only`, other columns are not read: they may be damaged.
+
+        Raises:
+            ValueError, TypeError: a value is damaged.
+        """
+        names = only or tuple(table.columns)
+        query = f"SELECT {', '.join(names)} FROM {table.name} {rest}"  # noqa: S608 - of this package
+        yield from map(table.reader(names), self._db.execute(query, values))
+
+    def row(self, table: Table, key: str | None, *only: str) -> Row | None:
+        """Return the row with this key, or some of its columns; None if there is no such row."""
+        return next(self.rows(table, f"WHERE {table.key} = ?", key, only=only), None)
+
+    def insert(self, table: Table, *rows: Mapping[str, Any]) -> None:
+        """Add rows, all with the same columns."""
+        if not rows:
+            return
+        names = ", ".join(rows[0])
+        marks = ", ".join(f":{name}" for name in rows[0])
+        statement = f"INSERT INTO {table.name} ({names}) VALUES ({marks})"  # noqa: S608 - of this package
+        self._db.executemany(statement, map(table.stored, rows))
+
+    def update(self, table: Table, changes: Mapping[str, Any], where: str, *values: Any) -> int:
+        """Change columns of the rows that fulfil a condition, and return how many they are."""
+        if not changes:
+            return 0
+        sets = ", ".join(f"{name} = ?" for name in changes)
+        given = (*table.stored(changes).values(), *values)
+        statement = f"UPDATE {table.name} SET {sets} WHERE {where}"  # noqa: S608 - of this package
+        return self._db.execute(statement, given).rowcount
+
+    def delete(self, table: Table, where: str, *values: Any) -> int:
+        """Delete the rows that fulfil a condition, and return how many they were."""
+        statement = f"DELETE FROM {table.name} WHERE {where}"  # noqa: S608 - of this package
+        return self._db.execute(statement, values).rowcount
+
+
 class Database:
     """Safe to use from several processes and threads at once."""
 
-    def __init__(self, engine: Engine, path: Path) -> None:
-        self._engine = engine
+    def __init__(self, path: Path) -> None:
         self._path = path
         self._joint = threading.local()
 
@@ -57,29 +112,24 @@ class Database:
             StoreError: it cannot be opened, is damaged, or was written by a newer version, or `leaving`
                 refused.
         """
-        engine = create_engine(
-            URL.create("sqlite", database=str(path)),  # as text, some characters of the path would mean more
-            poolclass=NullPool,
-            connect_args={"timeout": BUSY_SECONDS, "check_same_thread": False},
-        )
-        event.listen(engine, "connect", _on_connect)
-        event.listen(engine, "begin", _on_begin)
         with translated(path):
-            _prepare(engine, path, leaving)
-        return cls(engine, path)
+            _prepare(path, leaving)
+        return cls(path)
 
-    def rows(self, query: Executable, make: Callable[[Row[Any]], T]) -> list[T]:
-        """Return what a query finds. A value that cannot be read is set aside first, and spoils nothing else.
+    def rows(self, make: Callable[[Row], T], table: Table, rest: str = "", *values: Any) -> list[T]:
+        """Return what a query finds (`Connection.rows`), each made by a function.
+
+        A value that cannot be read is set aside first, and spoils nothing else.
 
         Raises:
             StoreError: the database cannot be read, or has a damaged value and cannot be written.
         """
         try:
-            return self._rows(query, make)
+            return self._rows(make, table, rest, *values)
         except StoreError as error:
             if not is_damage(error) or not self.mend():
                 raise
-        return self._rows(query, make)
+        return self._rows(make, table, rest, *values)
 
     def mend(self) -> list[str]:
         """Set aside all values that cannot be read; return their places, in words.
@@ -92,9 +142,9 @@ class Database:
         with self.writing() as db:
             return mending.mend(db, self._path)
 
-    def _rows(self, query: Executable, make: Callable[[Row[Any]], T]) -> list[T]:
+    def _rows(self, make: Callable[[Row], T], table: Table, rest: str, *values: Any) -> list[T]:
         with self.reading() as db:
-            return [make(row) for row in db.execute(query)]
+            return [make(row) for row in db.rows(table, rest, *values)]
 
     @contextmanager
     def reading(self) -> Iterator[Connection]:
@@ -104,8 +154,9 @@ class Database:
             if joint is not None:
                 yield joint
                 return
-            with self._engine.connect() as db:
-                yield db
+            with closing(connected(self._path)) as db:
+                db.execute("BEGIN")
+                yield Connection(db)
 
     @contextmanager
     def writing(self) -> Iterator[Connection]:
@@ -116,8 +167,8 @@ class Database:
                 yield joint
                 return
             # The lock is taken at the start: two writers that both began by reading could only fail.
-            with self._engine.connect() as db, db.execution_options(immediate=True).begin():
-                yield db
+            with closing(connected(self._path)) as db, _transaction(db):
+                yield Connection(db)
 
     @contextmanager
     def together(self) -> Iterator[None]:
@@ -137,61 +188,67 @@ class Database:
         return found
 
 
-def _prepare(engine: Engine, path: Path, leaving: Leaving | None) -> None:
-    with engine.connect() as db:
-        found = db.exec_driver_sql("PRAGMA user_version").scalar_one()
-    if found == schema.VERSION:
-        return
-    if found > schema.VERSION:
-        raise StoreError(
-            f"cannot use {path}: a newer version wrote it (format {found}, known {schema.VERSION})",
-            hint="upgrade holdfast, or set HOLDFAST_HOME to another folder",
-        )
-    with engine.connect() as db, db.execution_options(immediate=True).begin():
-        # Another process may have been faster.
-        version = db.exec_driver_sql("PRAGMA user_version").scalar_one()
-        if version == 0:
-            schema.metadata.create_all(db, checkfirst=True)
-        else:
-            if leaving is not None and version < schema.REACHED_FROM:
+def connected(path: Path) -> sqlite3.Connection:
+    """Return a connection on which transactions begin when they are told to, not when the driver sees fit."""
+    db = sqlite3.connect(path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False)
+    try:
+        for pragma in ("journal_mode = DELETE", "synchronous = FULL", "foreign_keys = ON"):
+            db.execute(f"PRAGMA {pragma}").close()
+    except BaseException:
+        db.close()
+        raise
+    return db
+
+
+@contextmanager
+def _transaction(db: sqlite3.Connection) -> Iterator[None]:
+    db.execute("BEGIN IMMEDIATE")
+    with db:  # commits, or takes everything back
+        yield
+
+
+def _prepare(path: Path, leaving: Leaving | None) -> None:
+    with closing(connected(path)) as db:
+        found = int(db.execute("PRAGMA user_version").fetchone()[0])
+        if found == schema.VERSION:
+            return
+        if found > schema.VERSION:
+            raise StoreError(
+                f"cannot use {path}: a newer version wrote it (format {found}, known {schema.VERSION})",
+                hint="upgrade holdfast, or set HOLDFAST_HOME to another folder",
+            )
+        with _transaction(db):
+            # Another process may have been faster.
+            (version,) = db.execute("PRAGMA user_version").fetchone()
+            if version and leaving is not None and version < schema.REACHED_FROM:
                 leaving(_running(db))
-            for step in range(version, schema.VERSION):
-                for statement in schema.MIGRATIONS[step]:
-                    db.exec_driver_sql(statement)
-        db.exec_driver_sql(f"PRAGMA user_version = {schema.VERSION:d}")
+            steps = (schema.MIGRATIONS[step] for step in range(version, schema.VERSION))
+            for statements in steps if version else (schema.making(),):
+                for statement in statements:
+                    db.execute(statement)
+            db.execute(f"PRAGMA user_version = {schema.VERSION:d}")
     path.chmod(0o600)
 
 
-def _running(db: Connection) -> dict[str, str]:
-    found = db.exec_driver_sql(
+def _running(db: sqlite3.Connection) -> dict[str, str]:
+    found = db.execute(
         "SELECT container_id, name FROM sessions WHERE state = 'running' AND container_id IS NOT NULL "
         "ORDER BY created_at, id"
     )
     return {str(container): str(name) for container, name in found}
 
 
-def _on_connect(connection: Any, _record: Any) -> None:
-    # SQLAlchemy decides when a transaction begins, not the driver.
-    connection.isolation_level = None
-    for pragma in ("journal_mode = DELETE", "synchronous = FULL", "foreign_keys = ON"):
-        connection.execute(f"PRAGMA {pragma}").close()
-
-
-def _on_begin(db: Connection) -> None:
-    db.exec_driver_sql("BEGIN IMMEDIATE" if db.get_execution_options().get("immediate") else "BEGIN")
-
-
 @contextmanager
 def translated(path: Path) -> Iterator[None]:
-    """Turn what SQLAlchemy raises into StoreError. Violations of uniqueness pass."""
+    """Turn what SQLite raises into StoreError. Violations of uniqueness pass."""
     try:
         yield
-    except (IntegrityError, HoldfastError):
+    except (sqlite3.IntegrityError, HoldfastError):
         raise
-    except SQLAlchemyError as error:
-        if isinstance(error, OperationalError) and "decode to utf-8" in str(error.orig).lower():
+    except sqlite3.Error as error:
+        why = str(error)
+        if "decode to utf-8" in why.lower():
             raise _damaged(path) from error
-        why = str(error.orig) if isinstance(error, DBAPIError) else type(error).__name__
         hint = next((advice for sign, advice in ADVICE if sign in why.lower()), "")
         raise StoreError(f"cannot use {path}: {why}", hint=hint) from error
     except OSError as error:

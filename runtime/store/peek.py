@@ -1,8 +1,8 @@
-"""The queries of frequent commands, answered without SQLAlchemy.
+"""The queries of frequent commands, answered without the rest of the store.
 
-Importing SQLAlchemy takes longer than running a command in a session (0.2 s against 10 ms). Which session is
-meant, and whether anything awaits recovery, is therefore read directly from SQLite. `None` always means "ask
-the store": it makes the file, checks its version and explains errors.
+They write nothing, and load little: running a command in a session takes 10 ms. Which session is meant, and
+whether anything awaits recovery, is therefore read here. `None` always means "ask the store": it makes the
+file, checks its version and explains errors.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     Place = str | PathLike[str]
 
 _LITERAL = frozenset(b"/-._0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ")
-VERSION = 4  # kept equal to schema.VERSION, which costs the import
+VERSION = 4  # kept equal to schema.VERSION, which loads all tables
 BUSY_SECONDS = {"ro": 10.0, "rw": 60.0}
 """Seconds to wait for a process that writes: a question of a frequent command, and a change."""
 _STATES = ("running", "suspended", "dead", "creating")

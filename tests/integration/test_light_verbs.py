@@ -11,7 +11,6 @@ import pytest
 HEAVY = {
     *(
         "docker",
-        "sqlalchemy",
         "argparse",
         "rich",
         "pydantic",
