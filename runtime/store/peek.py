@@ -11,7 +11,7 @@ import json
 import os
 import sqlite3
 from contextlib import closing
-from datetime import datetime
+from datetime import UTC, datetime
 
 from holdfast.base.resolve import resolve
 from holdfast.errors import SessionNotFound
@@ -62,6 +62,28 @@ def abandoned(database: Place) -> bool | None:
     from holdfast.runtime.store import owner
 
     return any(not owner.alive(pid, start) for pid, start in found)
+
+
+def awaited(database: Place, kinds: Iterable[str], since: datetime) -> bool:
+    """Check whether a live process carries out an operation of some kinds that began after a time.
+
+    False if that cannot be read.
+    """
+    asked = list(kinds)
+    marks = ", ".join("?" * len(asked))
+    which = f"state = 'intent' AND kind IN ({marks}) AND started_at > ?"
+    query = f"SELECT owner_pid, owner_start FROM operations WHERE {which}"  # noqa: S608
+    begun = since.astimezone(UTC).isoformat(timespec="microseconds")
+    try:
+        with closing(opened(database)) as db:
+            found = db.execute(query, (*asked, begun)).fetchall()
+    except sqlite3.Error:
+        return False
+    if not found:
+        return False
+    from holdfast.runtime.store import owner
+
+    return any(owner.alive(pid, start) for pid, start in found)
 
 
 def ended(database: Place, operations: Iterable[str]) -> list[str]:
