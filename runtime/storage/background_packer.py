@@ -37,7 +37,7 @@ TRIES = 3
 """Attempts to pack a snapshot whose pages others remove meanwhile."""
 SWEEP_SECONDS = 10.0
 AWAITED = ("new", "snapshot", "suspend", "resume", "restore", "rewind")
-"""Kinds of operations that a caller waits for: the processor and the disk are theirs meanwhile."""
+"""Kinds of operations that a caller waits for: they need the processor and the disk."""
 LOOK_SECONDS = 0.01
 """How often the packer looks for these; a look takes 0.2 ms."""
 PAUSE_SECONDS = 10.0
@@ -62,7 +62,7 @@ def run(home: Home) -> None:
 class Pauses:
     """Decides when to pause: while something is awaited, but for half of the time at most.
 
-    A home in which something always is would otherwise never be packed. Pure, but for what it is given.
+    A home in which something always is would otherwise never be packed. Pure: looks and clock are given.
     """
 
     def __init__(self, awaited: Callable[[], bool], clock: Callable[[], float] = time.monotonic) -> None:

@@ -7,20 +7,19 @@ from __future__ import annotations
 
 import sqlite3
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
 from holdfast.errors import HoldfastError, StoreError
 from holdfast.runtime.store import schema
-from holdfast.runtime.store.schema import Table
+from holdfast.runtime.store.schema import StoreTable
+from holdfast.runtime.store.statements import Row, Statements
 
 T = TypeVar("T")
 Leaving = Callable[[Mapping[str, str]], None]
 """Receives the names, by container, of sessions that an upgrade puts out of reach; may refuse it."""
-Row = dict[str, Any]
-"""The values of a row by column."""
 
 # A writer holds the lock for one small transaction and an fsync; a minute means trouble.
 BUSY_SECONDS = 60
@@ -36,61 +35,6 @@ ADVICE = (
     ("locked", "another process holds it; try again"),
     ("no such", "move the file away, or restore it from a backup"),
 )
-
-
-class Connection:
-    """A connection within a transaction. A condition is a text with a `?` for each value after it."""
-
-    def __init__(self, db: sqlite3.Connection) -> None:
-        self._db = db
-
-    def run(self, statement: str, values: tuple[Any, ...] | Mapping[str, Any] = ()) -> sqlite3.Cursor:
-        """Execute a statement as it is."""
-        return self._db.execute(statement, values)
-
-    def value(self, statement: str, *values: Any) -> Any:
-        """Return the first value that a query finds, as the database has it; None if it finds nothing."""
-        found = self._db.execute(statement, values).fetchone()
-        return None if found is None else found[0]
-
-    def rows(self, table: Table, rest: str = "", *values: Any, only: Sequence[str] = ()) -> Iterator[Row]:
-        """Yield rows as they are read. `rest` is what follows the table in a query.
-
-        With `only`, other columns are not read: they may be damaged.
-
-        Raises:
-            ValueError, TypeError: a value is damaged.
-        """
-        names = only or tuple(table.columns)
-        query = f"SELECT {', '.join(names)} FROM {table.name} {rest}"  # noqa: S608 - of this package
-        yield from map(table.reader(names), self._db.execute(query, values))
-
-    def row(self, table: Table, key: str | None, *only: str) -> Row | None:
-        """Return the row with this key, or some of its columns; None if there is no such row."""
-        return next(self.rows(table, f"WHERE {table.key} = ?", key, only=only), None)
-
-    def insert(self, table: Table, *rows: Mapping[str, Any]) -> None:
-        """Add rows, all with the same columns."""
-        if not rows:
-            return
-        names = ", ".join(rows[0])
-        marks = ", ".join(f":{name}" for name in rows[0])
-        statement = f"INSERT INTO {table.name} ({names}) VALUES ({marks})"  # noqa: S608 - of this package
-        self._db.executemany(statement, map(table.stored, rows))
-
-    def update(self, table: Table, changes: Mapping[str, Any], where: str, *values: Any) -> int:
-        """Change columns of the rows that fulfil a condition, and return how many they are."""
-        if not changes:
-            return 0
-        sets = ", ".join(f"{name} = ?" for name in changes)
-        given = (*table.stored(changes).values(), *values)
-        statement = f"UPDATE {table.name} SET {sets} WHERE {where}"  # noqa: S608 - of this package
-        return self._db.execute(statement, given).rowcount
-
-    def delete(self, table: Table, where: str, *values: Any) -> int:
-        """Delete the rows that fulfil a condition, and return how many they were."""
-        statement = f"DELETE FROM {table.name} WHERE {where}"  # noqa: S608 - of this package
-        return self._db.execute(statement, values).rowcount
 
 
 class Database:
@@ -116,8 +60,8 @@ class Database:
             _prepare(path, leaving)
         return cls(path)
 
-    def rows(self, make: Callable[[Row], T], table: Table, rest: str = "", *values: Any) -> list[T]:
-        """Return what a query finds (`Connection.rows`), each made by a function.
+    def rows(self, make: Callable[[Row], T], table: StoreTable, rest: str = "", *values: Any) -> list[T]:
+        """Return what a query finds (`Statements.rows`), each made by a function.
 
         A value that cannot be read is set aside first, and spoils nothing else.
 
@@ -142,12 +86,12 @@ class Database:
         with self.writing() as db:
             return mending.mend(db, self._path)
 
-    def _rows(self, make: Callable[[Row], T], table: Table, rest: str, *values: Any) -> list[T]:
+    def _rows(self, make: Callable[[Row], T], table: StoreTable, rest: str, *values: Any) -> list[T]:
         with self.reading() as db:
             return [make(row) for row in db.rows(table, rest, *values)]
 
     @contextmanager
-    def reading(self) -> Iterator[Connection]:
+    def reading(self) -> Iterator[Statements]:
         """Open a connection for reading."""
         with translated(self._path):
             joint = self._joined()
@@ -156,10 +100,10 @@ class Database:
                 return
             with closing(connected(self._path)) as db:
                 db.execute("BEGIN")
-                yield Connection(db)
+                yield Statements(db)
 
     @contextmanager
-    def writing(self) -> Iterator[Connection]:
+    def writing(self) -> Iterator[Statements]:
         """Open a transaction; no other process writes meanwhile."""
         with translated(self._path):
             joint = self._joined()
@@ -168,7 +112,7 @@ class Database:
                 return
             # The lock is taken at the start: two writers that both began by reading could only fail.
             with closing(connected(self._path)) as db, _transaction(db):
-                yield Connection(db)
+                yield Statements(db)
 
     @contextmanager
     def together(self) -> Iterator[None]:
@@ -183,13 +127,13 @@ class Database:
             finally:
                 self._joint.connection = outer
 
-    def _joined(self) -> Connection | None:
-        found: Connection | None = getattr(self._joint, "connection", None)
+    def _joined(self) -> Statements | None:
+        found: Statements | None = getattr(self._joint, "connection", None)
         return found
 
 
 def connected(path: Path) -> sqlite3.Connection:
-    """Return a connection on which transactions begin when they are told to, not when the driver sees fit."""
+    """Return a connection on which transactions begin by a statement, not when the driver sees fit."""
     db = sqlite3.connect(path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False)
     try:
         for pragma in ("journal_mode = DELETE", "synchronous = FULL", "foreign_keys = ON"):

@@ -10,8 +10,9 @@ from typing import Any
 
 from holdfast.base.value_classes import as_table
 from holdfast.runtime.store import schema
-from holdfast.runtime.store.database import Connection, Database, Row
+from holdfast.runtime.store.database import Database
 from holdfast.runtime.store.entry import CheckedLine
+from holdfast.runtime.store.statements import Row, Statements
 from holdfast.runtime.store.timelines import Branch
 
 BATCH = 2000
@@ -220,11 +221,11 @@ class Entries:
         """Return where sessions branched off, by session."""
         return dict(self._db.rows(_branch, schema.BRANCHES))
 
-    def _last(self, db: Connection, session_id: str) -> int:
+    def _last(self, db: Statements, session_id: str) -> int:
         query = f"SELECT COALESCE(MAX(seq), 0) FROM entries WHERE {_OWN}"  # noqa: S608
         return int(db.value(query, session_id))
 
-    def _place(self, db: Connection, session_id: str) -> int:
+    def _place(self, db: Statements, session_id: str) -> int:
         """Return where a session without entries of its own begins: where it branched off."""
         begun = "SELECT position FROM branches WHERE session_id = ?"
         return self._last(db, session_id) or int(db.value(begun, session_id) or 0)

@@ -21,8 +21,9 @@ from holdfast.runtime.store.row_details import SessionDetails, SnapshotDetails
 from holdfast.runtime.store.timelines import Branch
 
 if TYPE_CHECKING:
-    from holdfast.runtime.store.database import Connection, Database
+    from holdfast.runtime.store.database import Database
     from holdfast.runtime.store.rows import SessionRow, SnapshotRow
+    from holdfast.runtime.store.statements import Statements
 
 
 class Lives:
@@ -87,7 +88,7 @@ class Lives:
             name = columns["name"]
             raise SessionExists(f"cannot name session '{name}': the name is taken") from None
 
-    def _leave(self, db: Connection, session_id: str, old: str) -> None:
+    def _leave(self, db: Statements, session_id: str, old: str) -> None:
         for table in (schema.ENTRIES, schema.BRANCHES):
             db.update(table, {"session_id": old}, "session_id = ?", session_id)
         db.update(schema.BRANCHES, {"parent_session_id": old}, "parent_session_id = ?", session_id)
@@ -97,7 +98,7 @@ class Lives:
             if kept.life is None:
                 db.update(schema.SNAPSHOTS, {"details": kept.plus(life=old)}, "id = ?", row["id"])
 
-    def _branch(self, db: Connection, snapshot: SnapshotRow, now: float) -> Branch | None:
+    def _branch(self, db: Statements, snapshot: SnapshotRow, now: float) -> Branch | None:
         """Return where the new life branches off; None if the snapshot does not say."""
         (row,) = db.rows(schema.SNAPSHOTS, "WHERE id = ?", snapshot.id, only=("details",))
         details = SnapshotDetails(row["details"])

@@ -18,9 +18,9 @@ from typing import Any
 
 from holdfast.base import ids, private_files
 from holdfast.runtime.store import schema
-from holdfast.runtime.store.database import Connection
 from holdfast.runtime.store.rows import OperationKind
-from holdfast.runtime.store.schema import Column, Table
+from holdfast.runtime.store.schema import Column, StoreTable
+from holdfast.runtime.store.statements import Statements
 
 ASIDE = "damaged-rows.jsonl"
 _EPOCH = datetime.fromtimestamp(0, UTC).isoformat(timespec="microseconds")
@@ -51,7 +51,7 @@ _HARMLESS = frozenset({"created_at", "label", "reason", "pinned", "bytes", "pare
 """Columns of a snapshot without which it is as good as before."""
 
 
-def mend(db: Connection, database: Path) -> list[str]:
+def mend(db: Statements, database: Path) -> list[str]:
     """Set all damaged values aside, in a transaction that writes; return their places, in words.
 
     Raises:
@@ -67,7 +67,7 @@ def mend(db: Connection, database: Path) -> list[str]:
     return found
 
 
-def _damaged(db: Connection, table: Table) -> Any:
+def _damaged(db: Statements, table: StoreTable) -> Any:
     """Yield rows with values that cannot be read: their number, all values as bytes, and which they are."""
     columns = ", ".join(f'CAST("{name}" AS BLOB)' for name in table.columns)
     for rowid, *raw in db.run(f'SELECT rowid, {columns} FROM "{table.name}"'):  # noqa: S608
@@ -79,7 +79,7 @@ def _damaged(db: Connection, table: Table) -> Any:
             yield rowid, values, damaged
 
 
-def _is_whole(table: Table, column: Column, value: bytes | None) -> bool:
+def _is_whole(table: StoreTable, column: Column, value: bytes | None) -> bool:
     if value is None:
         return column.nullable
     try:
@@ -116,7 +116,7 @@ _READERS: Mapping[str, Callable[[str], Any]] = {
 }
 
 
-def _name(table: Table, values: Mapping[str, bytes | None], damaged: set[str], rowid: int) -> str:
+def _name(table: StoreTable, values: Mapping[str, bytes | None], damaged: set[str], rowid: int) -> str:
     """Return a name for a row, for people."""
     for key in ("label", "name", "id", "session_id"):
         value = values.get(key)
@@ -125,7 +125,7 @@ def _name(table: Table, values: Mapping[str, bytes | None], damaged: set[str], r
     return f"number {rowid}"
 
 
-def _keep(file: Path, table: Table, values: Mapping[str, bytes | None]) -> None:
+def _keep(file: Path, table: StoreTable, values: Mapping[str, bytes | None]) -> None:
     """Write a row as it was to the end of a file."""
     kept = {key: None if value is None else value.hex() for key, value in values.items()}
     line = json.dumps({"at": time.time(), "table": table.name, "values": kept})
@@ -133,7 +133,12 @@ def _keep(file: Path, table: Table, values: Mapping[str, bytes | None]) -> None:
 
 
 def _replace(
-    db: Connection, table: Table, rowid: int, values: Mapping[str, bytes | None], damaged: set[str], name: str
+    db: Statements,
+    table: StoreTable,
+    rowid: int,
+    values: Mapping[str, bytes | None],
+    damaged: set[str],
+    name: str,
 ) -> None:
     keys = {table.key} | ({"seq"} if table.name == "entries" else set())
     if damaged & keys or (table.name in ("entries", "branches") and damaged - {"body", "actor", "kind"}):
@@ -172,7 +177,7 @@ def _details(values: Mapping[str, bytes | None], damaged: set[str]) -> dict[str,
     return {} if found is None or "details" in damaged else dict(json.loads(found))
 
 
-def _instead(table: Table, column: Column) -> Any:
+def _instead(table: StoreTable, column: Column) -> Any:
     if (table.name, column.name) in _INSTEAD:
         return _INSTEAD[table.name, column.name]
     if column.nullable:
@@ -180,7 +185,7 @@ def _instead(table: Table, column: Column) -> Any:
     return _EMPTY.get(column.form, 0)
 
 
-def _unknown_session(db: Connection) -> str:
+def _unknown_session(db: Statements) -> str:
     """Return the id of a session that was removed, for snapshots of which it is not known whose they are."""
     made = ids.new_id()
     unknown = {"id": made, "name": "unknown", "state": "removed", "image": "", "generation": 0}

@@ -16,8 +16,9 @@ from holdfast.runtime.store.row_details import OperationDetails
 from holdfast.runtime.store.rows import OperationKind, OperationRow, columns
 
 if TYPE_CHECKING:
-    from holdfast.runtime.store.database import Database, Row
+    from holdfast.runtime.store.database import Database
     from holdfast.runtime.store.rows import OperationState
+    from holdfast.runtime.store.statements import Row
 
 
 _ENDED = "state != 'intent' AND ended_at < ?"

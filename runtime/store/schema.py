@@ -28,8 +28,8 @@ _TYPES |= {"flag": "BOOLEAN", "time": "VARCHAR", "json": "JSON"}
 class Column:
     """A column: one of `text`, `long`, `integer`, `big`, `real`, `flag`, `time` and `json`.
 
-    A `time` is ISO 8601 text in UTC, so that it reads the same in any tool. `default` is what the rows got
-    that were there before the column.
+    A `time` is ISO 8601 text in UTC, so that it reads the same in any tool. `default` is the value in rows
+    that are older than the column.
     """
 
     name: str
@@ -38,13 +38,13 @@ class Column:
     default: str | None = None
 
     def definition(self) -> str:
-        """Return what makes the column."""
+        """Return the definition of the column in SQL."""
         default = "" if self.default is None else f" DEFAULT '{self.default}'"
         return f"{self.name} {_TYPES[self.form]}{default}{'' if self.nullable else ' NOT NULL'}"
 
 
-class Table:
-    """A table: its columns by name, in their order, and the name of the one that is its key."""
+class StoreTable:
+    """A table: its columns by name, in their order, and the name of its key."""
 
     def __init__(self, name: str, key: str, columns: Iterable[Column], constraint: str = "") -> None:
         self.name = name
@@ -53,7 +53,7 @@ class Table:
         self._constraint = constraint
 
     def definition(self) -> str:
-        """Return what makes the table unless it is there."""
+        """Return the statement that makes the table unless it is there."""
         parts = [*(column.definition() for column in self.columns.values()), f"PRIMARY KEY ({self.key})"]
         parts += [self._constraint] if self._constraint else []
         return f"CREATE TABLE IF NOT EXISTS {self.name} (\n\t" + ", \n\t".join(parts) + "\n)"
@@ -63,7 +63,7 @@ class Table:
         return {name: _STORED.get(self.columns[name].form, _same)(value) for name, value in values.items()}
 
     def reader(self, names: Iterable[str]) -> Callable[[Iterable[Any]], dict[str, Any]]:
-        """Return what makes values by column of a row of these columns.
+        """Return a function that makes values by column of a row of these columns.
 
         It raises ValueError or TypeError if one is damaged.
         """
@@ -90,7 +90,7 @@ def _read_time(value: str | None) -> datetime | None:
 _STORED: Mapping[str, Callable[[Any], Any]] = {"time": _stored_time, "json": json.dumps}
 _READ: Mapping[str, Callable[[Any], Any]] = {"time": _read_time, "json": json.loads, "flag": bool}
 
-SESSIONS = Table(
+SESSIONS = StoreTable(
     "sessions",
     "id",
     (
@@ -107,7 +107,7 @@ SESSIONS = Table(
     ),
 )
 
-SNAPSHOTS = Table(
+SNAPSHOTS = StoreTable(
     "snapshots",
     "id",
     (
@@ -127,7 +127,7 @@ SNAPSHOTS = Table(
     "FOREIGN KEY(session_id) REFERENCES sessions (id)",
 )
 
-OPERATIONS = Table(
+OPERATIONS = StoreTable(
     "operations",
     "id",
     (
@@ -146,7 +146,7 @@ OPERATIONS = Table(
 
 # Of journals: what sessions wrote down, numbered by themselves, and what this host did (`host`), with the
 # number of the session's entry before it.
-ENTRIES = Table(
+ENTRIES = StoreTable(
     "entries",
     "id",
     (
@@ -162,7 +162,7 @@ ENTRIES = Table(
 )
 
 # Where sessions that were restored branched off.
-BRANCHES = Table(
+BRANCHES = StoreTable(
     "branches",
     "session_id",
     (
@@ -175,7 +175,7 @@ BRANCHES = Table(
 )
 
 TABLES = (BRANCHES, ENTRIES, OPERATIONS, SESSIONS, SNAPSHOTS)
-"""All tables; those that others refer to come before them."""
+"""All tables, each after the tables that it refers to."""
 
 _INDEXES = (
     "CREATE INDEX IF NOT EXISTS entry_place ON entries (session_id, host, seq)",

@@ -16,11 +16,12 @@ from holdfast.base import ids
 from holdfast.base.resolve import resolve
 from holdfast.errors import InvalidArgument, SessionExists, SessionNotFound, SnapshotNotFound
 from holdfast.runtime.store import peek, schema
-from holdfast.runtime.store.database import Connection, Database, Leaving, Row
+from holdfast.runtime.store.database import Database, Leaving
 from holdfast.runtime.store.journal_entries import Entries
 from holdfast.runtime.store.operations import Operations
 from holdfast.runtime.store.row_details import SessionDetails, SnapshotDetails
 from holdfast.runtime.store.rows import SessionRow, SnapshotRow, columns
+from holdfast.runtime.store.statements import Row, Statements
 
 if TYPE_CHECKING:
     from holdfast.runtime.store.row_details import SessionKeys, SnapshotKeys
@@ -313,7 +314,7 @@ def _whole(table: Any) -> dict[str, Any]:
     return table
 
 
-def _close_gap(db: Connection, snapshot_id: str) -> None:
+def _close_gap(db: Statements, snapshot_id: str) -> None:
     """Give the successors of a snapshot its predecessor."""
     found = db.row(schema.SNAPSHOTS, snapshot_id, "parent_snapshot_id")
     if found is None:

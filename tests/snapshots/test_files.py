@@ -121,11 +121,15 @@ def test_what_was_added_is_waited_for_like_the_files(tmp_path: Path) -> None:
     make(tmp_path)
     done: list[str] = []
 
+    def works() -> None:
+        time.sleep(0.05)
+        done.append("engine")
+
     def fails() -> None:
         raise OSError(28, "full")
 
     with closing(files.Ahead(tmp_path, "images")) as ahead:
-        ahead.add(lambda: (time.sleep(0.05), done.append("engine"))[0])
+        ahead.add(works)
         assert ahead.finish() == {"images/empty.img", "images/pages-1.img"}
         assert done == ["engine"]
         ahead.add(fails)
