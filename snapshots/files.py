@@ -7,7 +7,7 @@ cache takes about as long as starting a container, and is checked meanwhile.
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
@@ -35,9 +35,14 @@ class Ahead:
         """Begin. No file of the part may change any more; those that only explain a dump are removed."""
         self._paths = [path for path in _kept(folder / part) if path.is_file()]
         self._folder = folder
-        self._pool = ThreadPoolExecutor(2, thread_name_prefix="ahead")
+        self._pool = ThreadPoolExecutor(3, thread_name_prefix="ahead")
         self._synced: Future[None] = self._pool.submit(sync, self._paths)
         self._digests: Future[list[str]] = self._pool.submit(lambda: [digest(path) for path in self._paths])
+        self._added: list[Future[None]] = []
+
+    def add(self, work: Callable[[], None]) -> None:
+        """Begin to write something else to the disk, for which `finish` waits as well."""
+        self._added.append(self._pool.submit(work))
 
     def digests(self) -> dict[str, str]:
         """Return the digest of each file, by its name below the folder.
@@ -53,7 +58,8 @@ class Ahead:
         Raises:
             OSError: a file cannot be written.
         """
-        self._synced.result()
+        for each in (self._synced, *self._added):
+            each.result()
         return set(self._names())
 
     def close(self) -> None:

@@ -66,7 +66,7 @@ def pack(
 def publish(engine: Engine | None, home: Home, folder: Path, snapshot: str) -> None:
     """Make a durable folder a snapshot, by its new name, once the engine's part is also on the disk.
 
-    Without an engine, its image is that of another snapshot, which is there already.
+    Without an engine, its part is there already.
 
     On return nothing of it can be lost with the power: its row may say that it is ready.
 

@@ -343,6 +343,8 @@ class Taking:
                 baseline.write(self._staging, self._baseline)
                 timing = timing.plus(base=self._baseline.base or "")
             tree, image = self._described(make, processes)
+            if ahead is not None:  # it is ready, and the rest of the snapshot takes about as long
+                ahead.add(self.context.engine.layers.make_durable)
             engine_images = self.context.engine.images
             kept_image = engine_images.described(image)
             if tree is not None:
@@ -385,7 +387,7 @@ class Taking:
             "details": details,
         }
         try:
-            storage.publish(self.context.engine, home, self._staging, self.row.id)
+            storage.publish(None if ahead else self.context.engine, home, self._staging, self.row.id)
         except OSError as error:
             raise capture_failures.unwritable(session, home.root, error) from error
         if self._ends_session:

@@ -71,7 +71,7 @@ class Context:
             StoreError: it cannot be used, or an older version has sessions running in it.
         """
         from holdfast.runtime.operations import leaving_running
-        from holdfast.runtime.store.store import Store  # 0.2 s that `exec` does not need to spend
+        from holdfast.runtime.store.store import Store  # `exec` does not need it
 
         return Store.open(
             self.home.database,

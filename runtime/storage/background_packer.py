@@ -2,10 +2,10 @@
 
     python -m holdfast.runtime.storage.background_packer HOME
 
-It reads and writes files of the home, and nothing a session can reach; it needs no engine. It may be killed
-at any moment: a snapshot has its plain images until its recipe is complete, and keeps them after that. It
-ends when there is nothing left to do, and imports neither SQLAlchemy nor pydantic, which would take longer
-than packing an ordinary session.
+It pauses while a caller waits for a start, a capture or a restore. It reads and writes files of the home, and
+nothing a session can reach; it needs no engine. It may be killed at any moment: a snapshot has its plain
+images until its recipe is complete, and keeps them after that. It ends when there is nothing left to do, and
+does not import pydantic, which would take longer than packing an ordinary session.
 """
 
 from __future__ import annotations
@@ -16,14 +16,17 @@ import os
 import platform
 import sqlite3
 import sys
+import time
+from collections.abc import Callable
 from contextlib import suppress
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from holdfast.base import locks
 from holdfast.base.home import Home
 from holdfast.errors import SnapshotDamaged, StoreError
 from holdfast.runtime.storage import packing_request, snapshot_lock
-from holdfast.runtime.store import packed_sizes
+from holdfast.runtime.store import packed_sizes, peek
 from holdfast.runtime.store.packed_sizes import Unpacked
 from holdfast.snapshots import raw_cache
 from holdfast.snapshots.chunks import pack_upkeep, packing, recipe
@@ -33,6 +36,12 @@ from holdfast.snapshots.chunks.recipe import RecipeDamaged
 TRIES = 3
 """Attempts to pack a snapshot whose pages others remove meanwhile."""
 SWEEP_SECONDS = 10.0
+AWAITED = ("new", "snapshot", "suspend", "resume", "restore", "rewind")
+"""Kinds of operations that a caller waits for: they need the processor and the disk."""
+LOOK_SECONDS = 0.01
+"""How often the packer looks for these; a look takes 0.2 ms."""
+PAUSE_SECONDS = 10.0
+"""How long it pauses at most; one that takes longer waits for something other than this machine."""
 _IOPRIO_SET = {"x86_64": 251, "aarch64": 30}
 _IDLE_CLASS = 3 << 13
 _THIS_PROCESS = 1
@@ -50,12 +59,42 @@ def run(home: Home) -> None:
             return
 
 
+class Pauses:
+    """Decides when to pause: while something is awaited, but for half of the time at most.
+
+    A home in which something always is would otherwise never be packed. Pure: looks and clock are given.
+    """
+
+    def __init__(self, awaited: Callable[[], bool], clock: Callable[[], float] = time.monotonic) -> None:
+        self._awaited = awaited
+        self._clock = clock
+        self._since: float | None = None
+        self._next = clock()
+
+    def __call__(self) -> bool:
+        """Return whether to pause now; asked all the time, also during a pause."""
+        now = self._clock()
+        if self._since is None:
+            if now < self._next:
+                return False
+            self._next = now + LOOK_SECONDS
+            if self._awaited():
+                self._since = now
+            return self._since is not None
+        paused = now - self._since
+        if paused < PAUSE_SECONDS and self._awaited():
+            return True
+        self._since, self._next = None, now + max(paused, LOOK_SECONDS)
+        return False
+
+
 class _Round:
     """One pass over what is not packed; `why` is the last reason why something could not be done."""
 
     def __init__(self, home: Home) -> None:
         self._home = home
         self._sweeps = packing_request.wants_sweep(home)
+        self._pauses = Pauses(self._awaited)
         self.why = ""
 
     def run(self) -> bool:
@@ -92,7 +131,9 @@ class _Round:
                         return
                     with suppress(packing.Overtaken):
                         names = _images(folder)
-                        done = packing.pack(chunks, folder, one.id, names, parent=guide, polite=True)
+                        done = packing.pack(
+                            chunks, folder, one.id, names, parent=guide, polite=True, pauses=self._pauses
+                        )
                         packed_sizes.record(home.database, one.id, own=done.written, shared=done.shared)
                         return
             self.why = "the stored pages change all the time"
@@ -101,6 +142,10 @@ class _Round:
                 self.why = str(getattr(error, "strerror", None) or error)
             else:
                 self._sweeps = True  # it is or was removed meanwhile: what it needed is not needed any more
+
+    def _awaited(self) -> bool:
+        since = datetime.now(UTC) - timedelta(seconds=PAUSE_SECONDS)
+        return peek.awaited(self._home.database, AWAITED, since)
 
     def _sweep(self) -> None:
         """Remove pages that nothing needs, and count again what each snapshot takes."""

@@ -5,17 +5,17 @@ Owns SQLite and its errors; knows nothing of the contents.
 
 from __future__ import annotations
 
+import sqlite3
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
-from sqlalchemy import URL, Connection, Engine, Executable, NullPool, Row, create_engine, event
-from sqlalchemy.exc import DBAPIError, IntegrityError, OperationalError, SQLAlchemyError
-
 from holdfast.errors import HoldfastError, StoreError
 from holdfast.runtime.store import schema
+from holdfast.runtime.store.schema import StoreTable
+from holdfast.runtime.store.statements import Row, Statements
 
 T = TypeVar("T")
 Leaving = Callable[[Mapping[str, str]], None]
@@ -40,8 +40,7 @@ ADVICE = (
 class Database:
     """Safe to use from several processes and threads at once."""
 
-    def __init__(self, engine: Engine, path: Path) -> None:
-        self._engine = engine
+    def __init__(self, path: Path) -> None:
         self._path = path
         self._joint = threading.local()
 
@@ -57,29 +56,24 @@ class Database:
             StoreError: it cannot be opened, is damaged, or was written by a newer version, or `leaving`
                 refused.
         """
-        engine = create_engine(
-            URL.create("sqlite", database=str(path)),  # as text, some characters of the path would mean more
-            poolclass=NullPool,
-            connect_args={"timeout": BUSY_SECONDS, "check_same_thread": False},
-        )
-        event.listen(engine, "connect", _on_connect)
-        event.listen(engine, "begin", _on_begin)
         with translated(path):
-            _prepare(engine, path, leaving)
-        return cls(engine, path)
+            _prepare(path, leaving)
+        return cls(path)
 
-    def rows(self, query: Executable, make: Callable[[Row[Any]], T]) -> list[T]:
-        """Return what a query finds. A value that cannot be read is set aside first, and spoils nothing else.
+    def rows(self, make: Callable[[Row], T], table: StoreTable, rest: str = "", *values: Any) -> list[T]:
+        """Return what a query finds (`Statements.rows`), each made by a function.
+
+        A value that cannot be read is set aside first, and spoils nothing else.
 
         Raises:
             StoreError: the database cannot be read, or has a damaged value and cannot be written.
         """
         try:
-            return self._rows(query, make)
+            return self._rows(make, table, rest, *values)
         except StoreError as error:
             if not is_damage(error) or not self.mend():
                 raise
-        return self._rows(query, make)
+        return self._rows(make, table, rest, *values)
 
     def mend(self) -> list[str]:
         """Set aside all values that cannot be read; return their places, in words.
@@ -92,23 +86,24 @@ class Database:
         with self.writing() as db:
             return mending.mend(db, self._path)
 
-    def _rows(self, query: Executable, make: Callable[[Row[Any]], T]) -> list[T]:
+    def _rows(self, make: Callable[[Row], T], table: StoreTable, rest: str, *values: Any) -> list[T]:
         with self.reading() as db:
-            return [make(row) for row in db.execute(query)]
+            return [make(row) for row in db.rows(table, rest, *values)]
 
     @contextmanager
-    def reading(self) -> Iterator[Connection]:
+    def reading(self) -> Iterator[Statements]:
         """Open a connection for reading."""
         with translated(self._path):
             joint = self._joined()
             if joint is not None:
                 yield joint
                 return
-            with self._engine.connect() as db:
-                yield db
+            with closing(connected(self._path)) as db:
+                db.execute("BEGIN")
+                yield Statements(db)
 
     @contextmanager
-    def writing(self) -> Iterator[Connection]:
+    def writing(self) -> Iterator[Statements]:
         """Open a transaction; no other process writes meanwhile."""
         with translated(self._path):
             joint = self._joined()
@@ -116,8 +111,8 @@ class Database:
                 yield joint
                 return
             # The lock is taken at the start: two writers that both began by reading could only fail.
-            with self._engine.connect() as db, db.execution_options(immediate=True).begin():
-                yield db
+            with closing(connected(self._path)) as db, _transaction(db):
+                yield Statements(db)
 
     @contextmanager
     def together(self) -> Iterator[None]:
@@ -132,66 +127,72 @@ class Database:
             finally:
                 self._joint.connection = outer
 
-    def _joined(self) -> Connection | None:
-        found: Connection | None = getattr(self._joint, "connection", None)
+    def _joined(self) -> Statements | None:
+        found: Statements | None = getattr(self._joint, "connection", None)
         return found
 
 
-def _prepare(engine: Engine, path: Path, leaving: Leaving | None) -> None:
-    with engine.connect() as db:
-        found = db.exec_driver_sql("PRAGMA user_version").scalar_one()
-    if found == schema.VERSION:
-        return
-    if found > schema.VERSION:
-        raise StoreError(
-            f"cannot use {path}: a newer version wrote it (format {found}, known {schema.VERSION})",
-            hint="upgrade holdfast, or set HOLDFAST_HOME to another folder",
-        )
-    with engine.connect() as db, db.execution_options(immediate=True).begin():
-        # Another process may have been faster.
-        version = db.exec_driver_sql("PRAGMA user_version").scalar_one()
-        if version == 0:
-            schema.metadata.create_all(db, checkfirst=True)
-        else:
-            if leaving is not None and version < schema.REACHED_FROM:
+def connected(path: Path) -> sqlite3.Connection:
+    """Return a connection on which transactions begin by a statement, not when the driver sees fit."""
+    db = sqlite3.connect(path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False)
+    try:
+        for pragma in ("journal_mode = DELETE", "synchronous = FULL", "foreign_keys = ON"):
+            db.execute(f"PRAGMA {pragma}").close()
+    except BaseException:
+        db.close()
+        raise
+    return db
+
+
+@contextmanager
+def _transaction(db: sqlite3.Connection) -> Iterator[None]:
+    db.execute("BEGIN IMMEDIATE")
+    with db:  # commits, or takes everything back
+        yield
+
+
+def _prepare(path: Path, leaving: Leaving | None) -> None:
+    with closing(connected(path)) as db:
+        found = int(db.execute("PRAGMA user_version").fetchone()[0])
+        if found == schema.VERSION:
+            return
+        if found > schema.VERSION:
+            raise StoreError(
+                f"cannot use {path}: a newer version wrote it (format {found}, known {schema.VERSION})",
+                hint="upgrade holdfast, or set HOLDFAST_HOME to another folder",
+            )
+        with _transaction(db):
+            # Another process may have been faster.
+            (version,) = db.execute("PRAGMA user_version").fetchone()
+            if version and leaving is not None and version < schema.REACHED_FROM:
                 leaving(_running(db))
-            for step in range(version, schema.VERSION):
-                for statement in schema.MIGRATIONS[step]:
-                    db.exec_driver_sql(statement)
-        db.exec_driver_sql(f"PRAGMA user_version = {schema.VERSION:d}")
+            steps = (schema.MIGRATIONS[step] for step in range(version, schema.VERSION))
+            for statements in steps if version else (schema.making(),):
+                for statement in statements:
+                    db.execute(statement)
+            db.execute(f"PRAGMA user_version = {schema.VERSION:d}")
     path.chmod(0o600)
 
 
-def _running(db: Connection) -> dict[str, str]:
-    found = db.exec_driver_sql(
+def _running(db: sqlite3.Connection) -> dict[str, str]:
+    found = db.execute(
         "SELECT container_id, name FROM sessions WHERE state = 'running' AND container_id IS NOT NULL "
         "ORDER BY created_at, id"
     )
     return {str(container): str(name) for container, name in found}
 
 
-def _on_connect(connection: Any, _record: Any) -> None:
-    # SQLAlchemy decides when a transaction begins, not the driver.
-    connection.isolation_level = None
-    for pragma in ("journal_mode = DELETE", "synchronous = FULL", "foreign_keys = ON"):
-        connection.execute(f"PRAGMA {pragma}").close()
-
-
-def _on_begin(db: Connection) -> None:
-    db.exec_driver_sql("BEGIN IMMEDIATE" if db.get_execution_options().get("immediate") else "BEGIN")
-
-
 @contextmanager
 def translated(path: Path) -> Iterator[None]:
-    """Turn what SQLAlchemy raises into StoreError. Violations of uniqueness pass."""
+    """Turn what SQLite raises into StoreError. Violations of uniqueness pass."""
     try:
         yield
-    except (IntegrityError, HoldfastError):
+    except (sqlite3.IntegrityError, HoldfastError):
         raise
-    except SQLAlchemyError as error:
-        if isinstance(error, OperationalError) and "decode to utf-8" in str(error.orig).lower():
+    except sqlite3.Error as error:
+        why = str(error)
+        if "decode to utf-8" in why.lower():
             raise _damaged(path) from error
-        why = str(error.orig) if isinstance(error, DBAPIError) else type(error).__name__
         hint = next((advice for sign, advice in ADVICE if sign in why.lower()), "")
         raise StoreError(f"cannot use {path}: {why}", hint=hint) from error
     except OSError as error:

@@ -8,20 +8,19 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
-from sqlalchemy import Column, ColumnElement, Connection, and_, delete, func, insert, or_, select, update
-
 from holdfast.base.value_classes import as_table
 from holdfast.runtime.store import schema
 from holdfast.runtime.store.database import Database
 from holdfast.runtime.store.entry import CheckedLine
+from holdfast.runtime.store.statements import Row, Statements
 from holdfast.runtime.store.timelines import Branch
 
 BATCH = 2000
 """Entries written in one transaction, about 20 ms."""
-PAGE = 500
-"""Entries held in memory while reading."""
 ROW = 64
 """Bytes of an entry in addition to its body, in the table and its index."""
+_OWN = "session_id = ? AND NOT host"
+"""The condition for a session's own entries."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,23 +52,27 @@ class EntryFilter:
     since: float | None = None
     host: bool | None = None
 
-    def conditions(self) -> list[ColumnElement[bool]]:
-        """Return the filter as conditions for the database."""
-        table = schema.entries
-        found: list[ColumnElement[bool]] = []
+    def conditions(self) -> tuple[str, list[Any]]:
+        """Return the filter as a condition for the database, and the values in it."""
+        found: list[str] = []
+        values: list[Any] = []
         if self.after is not None:
-            found.append(or_(table.c.seq > self.after, and_(table.c.seq == self.after, table.c.host)))
+            found.append("(seq > ? OR (seq = ? AND host))")
+            values += [self.after, self.after]
         if self.kinds is not None:
-            found.append(table.c.kind.in_(list(self.kinds)))
+            kinds = list(self.kinds)
+            found.append(f"kind IN ({_marks(kinds)})")
+            values += kinds
         if self.actor is not None:
-            of_kind = table.c.actor.startswith(f"{self.actor}:", autoescape=True)
-            of_run = table.c.actor.startswith(f"{self.actor}/", autoescape=True)
-            found.append(or_(table.c.actor == self.actor, of_kind, of_run))
+            found.append("(actor = ? OR SUBSTR(actor, 1, ?) IN (?, ?))")
+            values += [self.actor, len(self.actor) + 1, f"{self.actor}:", f"{self.actor}/"]
         if self.since is not None:
-            found.append(table.c.at >= self.since)
+            found.append("at >= ?")
+            values.append(self.since)
         if self.host is not None:
-            found.append(table.c.host.is_(self.host))
-        return found
+            found.append("host = ?")
+            values.append(self.host)
+        return " AND ".join(found) or "TRUE", values
 
 
 class Entries:
@@ -96,7 +99,6 @@ class Entries:
         return count
 
     def _take(self, session_id: str, found: list[CheckedLine]) -> int:
-        table = schema.entries
         with self._writing() as db:
             last = self._last(db, session_id)
             rows = []
@@ -104,8 +106,7 @@ class Entries:
                 if entry.seq > last:
                     last = entry.seq
                     rows.append({"session_id": session_id, "host": False, **as_table(entry)})
-            if rows:
-                db.execute(insert(table), rows)
+            db.insert(schema.ENTRIES, *rows)
             return len(rows)
 
     def note(
@@ -123,7 +124,7 @@ class Entries:
             seq = self._place(db, session_id) if position is None else position
             values = {"session_id": session_id, "seq": seq, "host": True, "at": at, "kind": kind}
             text = json.dumps(dict(body), separators=(",", ":"))
-            db.execute(insert(schema.entries).values(**values, actor=actor, body=text))
+            db.insert(schema.ENTRIES, {**values, "actor": actor, "body": text})
 
     def note_many(
         self,
@@ -138,9 +139,8 @@ class Entries:
 
         Of the host's entries of that kind, only the newest `most` are kept.
         """
-        table = schema.entries
-        mine = (table.c.session_id == session_id) & table.c.host & (table.c.kind == kind)
-        kept = select(table.c.id).where(mine).order_by(table.c.id.desc()).limit(most)
+        mine = "session_id = ? AND host AND kind = ?"
+        kept = f"SELECT id FROM entries WHERE {mine} ORDER BY id DESC LIMIT ?"  # noqa: S608 - of this module
         with self._writing() as db:
             values = {"session_id": session_id, "seq": self._place(db, session_id), "host": True}
             values |= {"kind": kind, "actor": actor}
@@ -148,8 +148,9 @@ class Entries:
                 {**values, "at": at, "body": json.dumps(dict(body), separators=(",", ":"))}
                 for at, body in found
             ]
-            db.execute(insert(table), rows)
-            db.execute(delete(table).where(mine & table.c.id.not_in(kept)))
+            db.insert(schema.ENTRIES, *rows)
+            of_kind = (session_id, kind)
+            db.delete(schema.ENTRIES, f"{mine} AND id NOT IN ({kept})", *of_kind, *of_kind, most)
 
     def of(self, session_ids: Iterable[str], kinds: Iterable[str] | None = None) -> list[EntryRow]:
         """Return the entries of some sessions, of some kinds or all, each session's in order."""
@@ -167,89 +168,81 @@ class Entries:
 
         The database is read meanwhile, and cannot be written: close an iteration that is left early.
         """
-        table = schema.entries
-        order: list[Column[Any]] = [table.c.seq, table.c.host, table.c.id]
-        if by_time:
-            order.insert(0, table.c.at)
-        ordered = [column.desc() for column in order] if newest_first else order
-        query = select(table).where(table.c.session_id.in_(list(session_ids)), *wanted.conditions())
+        wanted_ids = list(session_ids)
+        order = ["at", "seq", "host", "id"] if by_time else ["seq", "host", "id"]
+        ordered = ", ".join(f"{name} DESC" if newest_first else name for name in order)
+        condition, values = wanted.conditions()
+        rest = f"WHERE session_id IN ({_marks(wanted_ids)}) AND {condition} ORDER BY {ordered}"
         with self._reading() as db:
-            for row in db.execution_options(yield_per=PAGE).execute(query.order_by(*ordered)):
-                yield EntryRow(**{**row._mapping, "body": _body(row.body)})
+            for row in db.rows(schema.ENTRIES, rest, *wanted_ids, *values):
+                yield EntryRow(**{**row, "body": _body(row["body"])})
 
     def weight(self, session_id: str) -> tuple[int, int]:
         """Return how many entries of a session's own are stored, and the bytes they take."""
-        table = schema.entries
-        mine = (table.c.session_id == session_id) & table.c.host.is_(False)
-        total = func.coalesce(func.sum(func.length(table.c.body) + ROW), 0)
+        query = f"SELECT COUNT(*), COALESCE(SUM(LENGTH(body) + {ROW}), 0) FROM entries WHERE {_OWN}"  # noqa: S608
         with self._reading() as db:
-            count, weight = db.execute(select(func.count(), total).where(mine)).one()
+            count, weight = db.run(query, (session_id,)).fetchone()
             return int(count), int(weight)
 
     def number_of(self, session_id: str, place: int) -> int:
         """Return the number of the entry at a position, from 0, among a session's own; 0 if there is none."""
-        table = schema.entries
-        mine = (table.c.session_id == session_id) & table.c.host.is_(False)
-        query = select(table.c.seq).where(mine).order_by(table.c.seq).offset(place).limit(1)
+        query = f"SELECT seq FROM entries WHERE {_OWN} ORDER BY seq LIMIT 1 OFFSET ?"  # noqa: S608
         with self._reading() as db:
-            return int(db.execute(query).scalar() or 0)
+            return int(db.value(query, session_id, place) or 0)
 
     def drop(self, session_id: str, before: int) -> int:
         """Delete a session's entries before a number. Return how many."""
-        table = schema.entries
-        old = (table.c.session_id == session_id) & table.c.host.is_(False) & (table.c.seq < before)
         with self._writing() as db:
-            return db.execute(delete(table).where(old)).rowcount
+            return db.delete(schema.ENTRIES, f"{_OWN} AND seq < ?", session_id, before)
 
     def bytes(self) -> int:
         """Return the bytes that the whole database uses."""
         with self._reading() as db:
             pages, free, size = (
-                int(db.exec_driver_sql(f"PRAGMA {name}").scalar_one())
-                for name in ("page_count", "freelist_count", "page_size")
+                int(db.value(f"PRAGMA {name}")) for name in ("page_count", "freelist_count", "page_size")
             )
         return (pages - free) * size
 
     def forget(self, session_id: str) -> None:
         """Delete all entries of a session, including the host's."""
         with self._writing() as db:
-            db.execute(delete(schema.entries).where(schema.entries.c.session_id == session_id))
+            db.delete(schema.ENTRIES, "session_id = ?", session_id)
 
     # Branches.
 
     def branch(self, session_id: str, snapshot_id: str, branch: Branch) -> None:
         """Record where a new session continues from."""
+        values = {"parent_session_id": branch.parent, "position": branch.position, "at": branch.at}
         with self._writing() as db:
-            db.execute(delete(schema.branches).where(schema.branches.c.session_id == session_id))
-            values = {"parent_session_id": branch.parent, "position": branch.position, "at": branch.at}
-            db.execute(
-                insert(schema.branches).values(session_id=session_id, snapshot_id=snapshot_id, **values)
-            )
+            db.delete(schema.BRANCHES, "session_id = ?", session_id)
+            db.insert(schema.BRANCHES, {"session_id": session_id, "snapshot_id": snapshot_id, **values})
 
     def moved(self, session_id: str, position: int) -> None:
         """Correct where a session branched off: its own first entry is exact."""
-        table = schema.branches
         with self._writing() as db:
-            db.execute(update(table).where(table.c.session_id == session_id).values(position=position))
+            db.update(schema.BRANCHES, {"position": position}, "session_id = ?", session_id)
 
     def branches(self) -> dict[str, Branch]:
         """Return where sessions branched off, by session."""
-        found = self._db.rows(
-            select(schema.branches),
-            lambda row: (row.session_id, Branch(row.parent_session_id, int(row.position), float(row.at))),
-        )
-        return dict(found)
+        return dict(self._db.rows(_branch, schema.BRANCHES))
 
-    def _last(self, db: Connection, session_id: str) -> int:
-        table = schema.entries
-        mine = (table.c.session_id == session_id) & table.c.host.is_(False)
-        return int(db.execute(select(func.coalesce(func.max(table.c.seq), 0)).where(mine)).scalar_one())
+    def _last(self, db: Statements, session_id: str) -> int:
+        query = f"SELECT COALESCE(MAX(seq), 0) FROM entries WHERE {_OWN}"  # noqa: S608
+        return int(db.value(query, session_id))
 
-    def _place(self, db: Connection, session_id: str) -> int:
+    def _place(self, db: Statements, session_id: str) -> int:
         """Return where a session without entries of its own begins: where it branched off."""
-        table = schema.branches
-        begun = select(table.c.position).where(table.c.session_id == session_id)
-        return self._last(db, session_id) or int(db.execute(begun).scalar() or 0)
+        begun = "SELECT position FROM branches WHERE session_id = ?"
+        return self._last(db, session_id) or int(db.value(begun, session_id) or 0)
+
+
+def _branch(row: Row) -> tuple[str, Branch]:
+    position, at = int(row["position"]), float(row["at"])
+    return row["session_id"], Branch(row["parent_session_id"], position, at)
+
+
+def _marks(values: list[str]) -> str:
+    return ", ".join("?" * len(values))
 
 
 def _body(text: str) -> dict[str, Any]:

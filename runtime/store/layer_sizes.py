@@ -1,6 +1,6 @@
 """Which snapshot is charged for a layer of files that several images have: the oldest one that is left.
 
-Written without SQLAlchemy, like `packed_sizes`.
+Written without the store, like `packed_sizes`.
 """
 
 from __future__ import annotations

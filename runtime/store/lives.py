@@ -9,12 +9,10 @@ in, if not the present one.
 
 from __future__ import annotations
 
+import sqlite3
 import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
-
-from sqlalchemy import Connection, insert, select, update
-from sqlalchemy.exc import IntegrityError
 
 from holdfast.base import ids
 from holdfast.errors import SessionExists
@@ -25,6 +23,7 @@ from holdfast.runtime.store.timelines import Branch
 if TYPE_CHECKING:
     from holdfast.runtime.store.database import Database
     from holdfast.runtime.store.rows import SessionRow, SnapshotRow
+    from holdfast.runtime.store.statements import Statements
 
 
 class Lives:
@@ -52,16 +51,15 @@ class Lives:
                     "at": branch.at,
                     "snapshot_id": snapshot.id,
                 }
-                db.execute(insert(schema.branches).values(session_id=session.id, **values))
-            table = schema.sessions
-            found = db.execute(select(table.c.details).where(table.c.id == session.id)).scalar_one()
-            before = SessionDetails(found).lives
+                db.insert(schema.BRANCHES, {"session_id": session.id, **values})
+            (found,) = db.rows(schema.SESSIONS, "WHERE id = ?", session.id, only=("details",))
+            kept = SessionDetails(found["details"])
             position = branch.position if branch else 0
-            details = SessionDetails(found).plus(
-                lives=[*before, {"id": old, "generation": session.generation, "left_at": now}],
+            details = kept.plus(
+                lives=[*kept.lives, {"id": old, "generation": session.generation, "left_at": now}],
                 rewound={"at": now, "snapshot": snapshot.id, "position": position},
             )
-            db.execute(update(table).where(table.c.id == session.id).values(**columns, details=details))
+            db.update(schema.SESSIONS, {**columns, "details": details}, "id = ?", session.id)
         return old
 
     def come_back(self, session_id: str, columns: Mapping[str, Any], details: SessionDetails) -> None:
@@ -75,40 +73,35 @@ class Lives:
         Raises:
             SessionExists: it is here already, or its name is taken.
         """
-        old, table = ids.new_id(), schema.sessions
+        old = ids.new_id()
         try:
             with self._writing() as db:
-                row = db.execute(select(table).where(table.c.id == session_id)).one()
-                if row.state != "removed":
+                (row,) = db.rows(schema.SESSIONS, "WHERE id = ?", session_id)
+                if row["state"] != "removed":
                     raise SessionExists(f"cannot take in session {session_id}: it is here already")
                 self._leave(db, session_id, old)
-                before = SessionDetails(row.details)
-                left = {"id": old, "generation": row.generation, "left_at": time.time()}
+                before = SessionDetails(row["details"])
+                left = {"id": old, "generation": row["generation"], "left_at": time.time()}
                 kept = details.plus(lives=[*before.lives, left], moved=before.get("moved"))
-                db.execute(update(table).where(table.c.id == session_id).values(**columns, details=kept))
-        except IntegrityError:
+                db.update(schema.SESSIONS, {**columns, "details": kept}, "id = ?", session_id)
+        except sqlite3.IntegrityError:
             name = columns["name"]
             raise SessionExists(f"cannot name session '{name}': the name is taken") from None
 
-    def _leave(self, db: Connection, session_id: str, old: str) -> None:
-        entries, branches, snapshots = schema.entries, schema.branches, schema.snapshots
-        db.execute(update(entries).where(entries.c.session_id == session_id).values(session_id=old))
-        db.execute(update(branches).where(branches.c.session_id == session_id).values(session_id=old))
-        below = update(branches).where(branches.c.parent_session_id == session_id)
-        db.execute(below.values(parent_session_id=old))
-        mine = select(snapshots.c.id, snapshots.c.details).where(snapshots.c.session_id == session_id)
-        for row in db.execute(mine).all():
-            kept = SnapshotDetails(row.details)
+    def _leave(self, db: Statements, session_id: str, old: str) -> None:
+        for table in (schema.ENTRIES, schema.BRANCHES):
+            db.update(table, {"session_id": old}, "session_id = ?", session_id)
+        db.update(schema.BRANCHES, {"parent_session_id": old}, "parent_session_id = ?", session_id)
+        mine = ("id", "details")
+        for row in list(db.rows(schema.SNAPSHOTS, "WHERE session_id = ?", session_id, only=mine)):
+            kept = SnapshotDetails(row["details"])
             if kept.life is None:
-                changed = kept.plus(life=old)
-                db.execute(update(snapshots).where(snapshots.c.id == row.id).values(details=changed))
+                db.update(schema.SNAPSHOTS, {"details": kept.plus(life=old)}, "id = ?", row["id"])
 
-    def _branch(self, db: Connection, snapshot: SnapshotRow, now: float) -> Branch | None:
+    def _branch(self, db: Statements, snapshot: SnapshotRow, now: float) -> Branch | None:
         """Return where the new life branches off; None if the snapshot does not say."""
-        table = schema.snapshots
-        details = SnapshotDetails(
-            db.execute(select(table.c.details).where(table.c.id == snapshot.id)).scalar_one()
-        )
+        (row,) = db.rows(schema.SNAPSHOTS, "WHERE id = ?", snapshot.id, only=("details",))
+        details = SnapshotDetails(row["details"])
         seq, at = details.moment.journal_seq, details.moment.at
         parent = details.life or snapshot.session_id
         return None if seq is None else Branch(parent, seq, now if at is None else at)

@@ -8,6 +8,7 @@ damaged, a session cannot be reached, and both can be removed by name; an operat
 from __future__ import annotations
 
 import json
+import sqlite3
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -15,12 +16,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import JSON, Boolean, Column, Connection, Float, Integer, Table
-from sqlalchemy.exc import IntegrityError
-
 from holdfast.base import ids, private_files
 from holdfast.runtime.store import schema
 from holdfast.runtime.store.rows import OperationKind
+from holdfast.runtime.store.schema import Column, StoreTable
+from holdfast.runtime.store.statements import Statements
 
 ASIDE = "damaged-rows.jsonl"
 _EPOCH = datetime.fromtimestamp(0, UTC).isoformat(timespec="microseconds")
@@ -44,19 +44,21 @@ _INSTEAD: Mapping[tuple[str, str], Any] = {
     ("entries", "kind"): "damaged",
     ("entries", "body"): '{"damaged":true}',
 }
-"""What a column gets that cannot be empty; others by their type."""
+"""What a column gets that cannot be empty; others by their form."""
+_EMPTY = {"json": "{}", "time": _EPOCH, "text": "", "long": ""}
+"""The same by form; a number or a flag is 0."""
 _HARMLESS = frozenset({"created_at", "label", "reason", "pinned", "bytes", "parent_snapshot_id"})
 """Columns of a snapshot without which it is as good as before."""
 
 
-def mend(db: Connection, database: Path) -> list[str]:
+def mend(db: Statements, database: Path) -> list[str]:
     """Set all damaged values aside, in a transaction that writes; return their places, in words.
 
     Raises:
         OSError: the file next to the database cannot be written; nothing is changed.
     """
     found: list[str] = []
-    for table in schema.metadata.sorted_tables:
+    for table in schema.TABLES:
         for rowid, values, damaged in list(_damaged(db, table)):
             _keep(database.with_name(ASIDE), table, values)
             name = _name(table, values, damaged, rowid)
@@ -65,24 +67,26 @@ def mend(db: Connection, database: Path) -> list[str]:
     return found
 
 
-def _damaged(db: Connection, table: Table) -> Any:
+def _damaged(db: Statements, table: StoreTable) -> Any:
     """Yield rows with values that cannot be read: their number, all values as bytes, and which they are."""
-    columns = ", ".join(f'CAST("{column.name}" AS BLOB)' for column in table.columns)
-    for rowid, *raw in db.exec_driver_sql(f'SELECT rowid, {columns} FROM "{table.name}"'):  # noqa: S608
-        values = dict(zip((column.name for column in table.columns), raw, strict=True))
-        damaged = {each.name for each in table.columns if not _is_whole(table, each, values[each.name])}
+    columns = ", ".join(f'CAST("{name}" AS BLOB)' for name in table.columns)
+    for rowid, *raw in db.run(f'SELECT rowid, {columns} FROM "{table.name}"'):  # noqa: S608
+        values = dict(zip(table.columns, raw, strict=True))
+        damaged = {
+            each.name for each in table.columns.values() if not _is_whole(table, each, values[each.name])
+        }
         if damaged:
             yield rowid, values, damaged
 
 
-def _is_whole(table: Table, column: Column[Any], value: bytes | None) -> bool:
+def _is_whole(table: StoreTable, column: Column, value: bytes | None) -> bool:
     if value is None:
-        return bool(column.nullable)
+        return column.nullable
     try:
         text = value.decode()
         if (known := KNOWN.get((table.name, column.name))) is not None:
             return text in known
-        reader = next((each for kind, each in _READERS if isinstance(column.type, kind)), None)
+        reader = _READERS.get(column.form)
         if reader is not None:
             reader(text)
         elif (table.name, column.name) == ("entries", "body"):
@@ -102,25 +106,26 @@ def _flag(text: str) -> None:
         raise ValueError("it is neither true nor false")
 
 
-_READERS: tuple[tuple[type, Callable[[str], Any]], ...] = (
-    (JSON, _table),
-    (schema.UtcTime, datetime.fromisoformat),
-    (Boolean, _flag),
-    (Integer, int),
-    (Float, float),
-)
+_READERS: Mapping[str, Callable[[str], Any]] = {
+    "json": _table,
+    "time": datetime.fromisoformat,
+    "flag": _flag,
+    "integer": int,
+    "big": int,
+    "real": float,
+}
 
 
-def _name(table: Table, values: Mapping[str, bytes | None], damaged: set[str], rowid: int) -> str:
+def _name(table: StoreTable, values: Mapping[str, bytes | None], damaged: set[str], rowid: int) -> str:
     """Return a name for a row, for people."""
     for key in ("label", "name", "id", "session_id"):
         value = values.get(key)
-        if value is not None and key in table.columns and key not in damaged:
+        if value is not None and key not in damaged:
             return value.decode("utf-8", "replace")
     return f"number {rowid}"
 
 
-def _keep(file: Path, table: Table, values: Mapping[str, bytes | None]) -> None:
+def _keep(file: Path, table: StoreTable, values: Mapping[str, bytes | None]) -> None:
     """Write a row as it was to the end of a file."""
     kept = {key: None if value is None else value.hex() for key, value in values.items()}
     line = json.dumps({"at": time.time(), "table": table.name, "values": kept})
@@ -128,13 +133,18 @@ def _keep(file: Path, table: Table, values: Mapping[str, bytes | None]) -> None:
 
 
 def _replace(
-    db: Connection, table: Table, rowid: int, values: Mapping[str, bytes | None], damaged: set[str], name: str
+    db: Statements,
+    table: StoreTable,
+    rowid: int,
+    values: Mapping[str, bytes | None],
+    damaged: set[str],
+    name: str,
 ) -> None:
-    keys = {column.name for column in table.primary_key} | ({"seq"} if table.name == "entries" else set())
+    keys = {table.key} | ({"seq"} if table.name == "entries" else set())
     if damaged & keys or (table.name in ("entries", "branches") and damaged - {"body", "actor", "kind"}):
         # Nothing finds it any more: it is in the file only, unless other rows need it.
-        with suppress(IntegrityError), db.begin_nested():
-            db.exec_driver_sql(f'DELETE FROM "{table.name}" WHERE rowid = ?', (rowid,))  # noqa: S608
+        with suppress(sqlite3.IntegrityError):
+            db.run(f'DELETE FROM "{table.name}" WHERE rowid = ?', (rowid,))  # noqa: S608
         return
     changed = {key: _instead(table, table.columns[key]) for key in damaged}
     why = f"its record in the store was damaged ({', '.join(sorted(damaged))})"
@@ -156,7 +166,7 @@ def _replace(
         changed["state"] = "failed"
         changed["ended_at"] = datetime.now(UTC).isoformat(timespec="microseconds")
     sets = ", ".join(f'"{key}" = ?' for key in changed)
-    db.exec_driver_sql(
+    db.run(
         f'UPDATE "{table.name}" SET {sets} WHERE rowid = ?',  # noqa: S608
         (*changed.values(), rowid),
     )
@@ -167,31 +177,17 @@ def _details(values: Mapping[str, bytes | None], damaged: set[str]) -> dict[str,
     return {} if found is None or "details" in damaged else dict(json.loads(found))
 
 
-def _instead(table: Table, column: Column[Any]) -> Any:
+def _instead(table: StoreTable, column: Column) -> Any:
     if (table.name, column.name) in _INSTEAD:
         return _INSTEAD[table.name, column.name]
     if column.nullable:
         return None
-    if isinstance(column.type, JSON):
-        return "{}"
-    if isinstance(column.type, schema.UtcTime):
-        return _EPOCH
-    return 0 if isinstance(column.type, Integer | Float | Boolean) else ""
+    return _EMPTY.get(column.form, 0)
 
 
-def _unknown_session(db: Connection) -> str:
+def _unknown_session(db: Statements) -> str:
     """Return the id of a session that was removed, for snapshots of which it is not known whose they are."""
     made = ids.new_id()
-    db.execute(
-        schema.sessions.insert().values(
-            id=made,
-            name="unknown",
-            state="removed",
-            image="",
-            generation=0,
-            options={},
-            created_at=datetime.now(UTC),
-            details={},
-        )
-    )
+    unknown = {"id": made, "name": "unknown", "state": "removed", "image": "", "generation": 0}
+    db.insert(schema.SESSIONS, {**unknown, "options": {}, "created_at": datetime.now(UTC), "details": {}})
     return made

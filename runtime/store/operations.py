@@ -10,8 +10,6 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import ColumnElement, Row, delete, func, insert, select, update
-
 from holdfast.base import ids
 from holdfast.runtime.store import owner, schema
 from holdfast.runtime.store.row_details import OperationDetails
@@ -20,6 +18,10 @@ from holdfast.runtime.store.rows import OperationKind, OperationRow, columns
 if TYPE_CHECKING:
     from holdfast.runtime.store.database import Database
     from holdfast.runtime.store.rows import OperationState
+    from holdfast.runtime.store.statements import Row
+
+
+_ENDED = "state != 'intent' AND ended_at < ?"
 
 
 class Operations:
@@ -49,15 +51,15 @@ class Operations:
             details=details or OperationDetails(),
         )
         with self._db.writing() as db:
-            db.execute(insert(schema.operations).values(**columns(row)))
+            db.insert(schema.OPERATIONS, columns(row))
         return row
 
     def update(self, operation_id: str, **changes: Any) -> OperationRow:
         """Change session_id, snapshot_id or details of an operation in progress."""
-        table = schema.operations
         with self._db.writing() as db:
-            db.execute(update(table).where(table.c.id == operation_id).values(**changes))
-            return _operation(db.execute(select(table).where(table.c.id == operation_id)).one())
+            db.update(schema.OPERATIONS, changes, "id = ?", operation_id)
+            (row,) = db.rows(schema.OPERATIONS, "WHERE id = ?", operation_id)
+            return _operation(row)
 
     def complete(
         self,
@@ -73,44 +75,35 @@ class Operations:
             sessions: columns to change, by the session's id.
             snapshots: columns to change, by the snapshot's id.
         """
-        table = schema.operations
         with self._db.writing() as db:
-            for rows, changed in ((schema.sessions, sessions), (schema.snapshots, snapshots)):
+            for table, changed in ((schema.SESSIONS, sessions), (schema.SNAPSHOTS, snapshots)):
                 for row_id, columns in (changed or {}).items():
-                    db.execute(update(rows).where(rows.c.id == row_id).values(**columns))
-            ended = update(table).where(table.c.id == operation_id)
-            db.execute(ended.values(state="done", ended_at=datetime.now(UTC)))
+                    db.update(table, columns, "id = ?", row_id)
+            ended = {"state": "done", "ended_at": datetime.now(UTC)}
+            db.update(schema.OPERATIONS, ended, "id = ?", operation_id)
 
     def end(self, operation_id: str, state: OperationState) -> None:
         """Record that an operation is done, or failed and was undone; an ended one stays unchanged."""
-        table = schema.operations
+        ended = {"state": state, "ended_at": datetime.now(UTC)}
         with self._db.writing() as db:
-            ended = update(table).where((table.c.id == operation_id) & (table.c.state == "intent"))
-            db.execute(ended.values(state=state, ended_at=datetime.now(UTC)))
+            db.update(schema.OPERATIONS, ended, "id = ? AND state = 'intent'", operation_id)
 
     def count_ended(self, before: datetime) -> int:
         """Count the operations that ended before a time: they are kept for a while, for people."""
         with self._db.reading() as db:
-            found = db.execute(select(func.count()).select_from(schema.operations).where(_ended(before)))
-            return int(found.scalar_one())
+            query = f"SELECT COUNT(*) FROM operations WHERE {_ENDED}"  # noqa: S608 - of this module
+            return int(db.value(query, *schema.OPERATIONS.stored({"ended_at": before}).values()))
 
     def forget_ended(self, before: datetime) -> None:
         """Delete operations that ended before a time."""
         with self._db.writing() as db:
-            db.execute(delete(schema.operations).where(_ended(before)))
+            db.delete(schema.OPERATIONS, _ENDED, *schema.OPERATIONS.stored({"ended_at": before}).values())
 
     def open(self) -> list[OperationRow]:
         """Return operations that have neither ended nor been undone, oldest first."""
-        table = schema.operations
-        query = select(table).where(table.c.state == "intent").order_by(table.c.started_at)
-        return self._db.rows(query, _operation)
+        return self._db.rows(_operation, schema.OPERATIONS, "WHERE state = 'intent' ORDER BY started_at")
 
 
-def _ended(before: datetime) -> ColumnElement[bool]:
-    table = schema.operations
-    return (table.c.state != "intent") & (table.c.ended_at < before)
-
-
-def _operation(row: Row[Any]) -> OperationRow:
-    typed = {"kind": OperationKind(row.kind), "details": OperationDetails(row.details)}
-    return OperationRow(**{**row._mapping, **typed})
+def _operation(row: Row) -> OperationRow:
+    typed = {"kind": OperationKind(row["kind"]), "details": OperationDetails(row["details"])}
+    return OperationRow(**{**row, **typed})

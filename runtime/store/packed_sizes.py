@@ -1,6 +1,6 @@
-"""Which snapshots are not packed yet, and what packed ones take: read and written without SQLAlchemy.
+"""Which snapshots are not packed yet, and what packed ones take: read and written without the store.
 
-The background packer starts often and has little to do; importing SQLAlchemy would take longer than packing.
+The background packer starts often and has little to do; it loads little.
 """
 
 from __future__ import annotations

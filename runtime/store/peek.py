@@ -1,8 +1,8 @@
-"""The queries of frequent commands, answered without SQLAlchemy.
+"""The queries of frequent commands, answered without the rest of the store.
 
-Importing SQLAlchemy takes longer than running a command in a session (0.2 s against 10 ms). Which session is
-meant, and whether anything awaits recovery, is therefore read directly from SQLite. `None` always means "ask
-the store": it makes the file, checks its version and explains errors.
+They write nothing, and load little: running a command in a session takes 10 ms. Which session is meant, and
+whether anything awaits recovery, is therefore read here. `None` always means "ask the store": it makes the
+file, checks its version and explains errors.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import json
 import os
 import sqlite3
 from contextlib import closing
-from datetime import datetime
+from datetime import UTC, datetime
 
 from holdfast.base.resolve import resolve
 from holdfast.errors import SessionNotFound
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     Place = str | PathLike[str]
 
 _LITERAL = frozenset(b"/-._0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ")
-VERSION = 4  # kept equal to schema.VERSION, which costs the import
+VERSION = 4  # kept equal to schema.VERSION, which loads all tables
 BUSY_SECONDS = {"ro": 10.0, "rw": 60.0}
 """Seconds to wait for a process that writes: a question of a frequent command, and a change."""
 _STATES = ("running", "suspended", "dead", "creating")
@@ -62,6 +62,28 @@ def abandoned(database: Place) -> bool | None:
     from holdfast.runtime.store import owner
 
     return any(not owner.alive(pid, start) for pid, start in found)
+
+
+def awaited(database: Place, kinds: Iterable[str], since: datetime) -> bool:
+    """Check whether a live process carries out an operation of some kinds that began after a time.
+
+    False if that cannot be read.
+    """
+    asked = list(kinds)
+    marks = ", ".join("?" * len(asked))
+    which = f"state = 'intent' AND kind IN ({marks}) AND started_at > ?"
+    query = f"SELECT owner_pid, owner_start FROM operations WHERE {which}"  # noqa: S608
+    begun = since.astimezone(UTC).isoformat(timespec="microseconds")
+    try:
+        with closing(opened(database)) as db:
+            found = db.execute(query, (*asked, begun)).fetchall()
+    except sqlite3.Error:
+        return False
+    if not found:
+        return False
+    from holdfast.runtime.store import owner
+
+    return any(owner.alive(pid, start) for pid, start in found)
 
 
 def ended(database: Place, operations: Iterable[str]) -> list[str]:

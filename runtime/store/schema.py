@@ -1,136 +1,196 @@
-"""The tables, and the version of their schema.
+"""The tables, the forms of their values, and the version of their schema.
 
 The version is stored in SQLite's user_version. A change adds a step to `MIGRATIONS`, and never edits one.
+Pure: `database` reads and writes.
 """
 
 from __future__ import annotations
 
+import json
 from datetime import UTC, datetime
-from typing import Any
 
-from sqlalchemy import (
-    JSON,
-    BigInteger,
-    Boolean,
-    Column,
-    Float,
-    ForeignKey,
-    Index,
-    Integer,
-    MetaData,
-    String,
-    Table,
-    Text,
-    TypeDecorator,
-)
+from holdfast.base.value_classes import dataclass
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+    from typing import Any
 
 VERSION = 4
 REACHED_FROM = 4
 """Sessions that run when an older database is opened cannot be reached; the version that made them can."""
 
-metadata = MetaData()
+_TYPES = {"text": "VARCHAR", "long": "TEXT", "integer": "INTEGER", "big": "BIGINT", "real": "FLOAT"}
+_TYPES |= {"flag": "BOOLEAN", "time": "VARCHAR", "json": "JSON"}
 
 
-class UtcTime(TypeDecorator[datetime]):
-    """A time, stored as ISO 8601 text in UTC, so that it reads the same in any tool."""
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column: one of `text`, `long`, `integer`, `big`, `real`, `flag`, `time` and `json`.
 
-    impl = String
-    cache_ok = True
+    A `time` is ISO 8601 text in UTC, so that it reads the same in any tool. `default` is the value in rows
+    that are older than the column.
+    """
 
-    def process_bind_param(self, value: datetime | None, dialect: Any) -> str | None:
-        """Convert for the database."""
-        return None if value is None else value.astimezone(UTC).isoformat(timespec="microseconds")
+    name: str
+    form: str
+    nullable: bool = False
+    default: str | None = None
 
-    def process_result_value(self, value: str | None, dialect: Any) -> datetime | None:
-        """Convert from the database."""
-        return None if value is None else datetime.fromisoformat(value)
+    def definition(self) -> str:
+        """Return the definition of the column in SQL."""
+        default = "" if self.default is None else f" DEFAULT '{self.default}'"
+        return f"{self.name} {_TYPES[self.form]}{default}{'' if self.nullable else ' NOT NULL'}"
 
 
-sessions = Table(
+class StoreTable:
+    """A table: its columns by name, in their order, and the name of its key."""
+
+    def __init__(self, name: str, key: str, columns: Iterable[Column], constraint: str = "") -> None:
+        self.name = name
+        self.key = key
+        self.columns = {column.name: column for column in columns}
+        self._constraint = constraint
+
+    def definition(self) -> str:
+        """Return the statement that makes the table unless it is there."""
+        parts = [*(column.definition() for column in self.columns.values()), f"PRIMARY KEY ({self.key})"]
+        parts += [self._constraint] if self._constraint else []
+        return f"CREATE TABLE IF NOT EXISTS {self.name} (\n\t" + ", \n\t".join(parts) + "\n)"
+
+    def stored(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        """Return values by column as the database has them."""
+        return {name: _STORED.get(self.columns[name].form, _same)(value) for name, value in values.items()}
+
+    def reader(self, names: Iterable[str]) -> Callable[[Iterable[Any]], dict[str, Any]]:
+        """Return a function that makes values by column of a row of these columns.
+
+        It raises ValueError or TypeError if one is damaged.
+        """
+        readers = [(name, _READ.get(self.columns[name].form, _same)) for name in names]
+
+        def read(row: Iterable[Any]) -> dict[str, Any]:
+            return {name: how(value) for (name, how), value in zip(readers, row, strict=True)}
+
+        return read
+
+
+def _same(value: Any) -> Any:
+    return value
+
+
+def _stored_time(value: datetime | None) -> str | None:
+    return None if value is None else value.astimezone(UTC).isoformat(timespec="microseconds")
+
+
+def _read_time(value: str | None) -> datetime | None:
+    return None if value is None else datetime.fromisoformat(value)
+
+
+_STORED: Mapping[str, Callable[[Any], Any]] = {"time": _stored_time, "json": json.dumps}
+_READ: Mapping[str, Callable[[Any], Any]] = {"time": _read_time, "json": json.loads, "flag": bool}
+
+SESSIONS = StoreTable(
     "sessions",
-    metadata,
-    Column("id", String, primary_key=True),
-    Column("name", String, nullable=False),
-    Column("state", String, nullable=False),
-    Column("image", String, nullable=False),
-    Column("container_id", String),
-    Column("parent_snapshot_id", String),
-    Column("generation", Integer, nullable=False, default=0),
-    Column("options", JSON, nullable=False, default=dict),
-    Column("created_at", UtcTime, nullable=False),
-    Column("details", JSON, nullable=False, default=dict, server_default="{}"),
+    "id",
+    (
+        Column("id", "text"),
+        Column("name", "text"),
+        Column("state", "text"),
+        Column("image", "text"),
+        Column("container_id", "text", nullable=True),
+        Column("parent_snapshot_id", "text", nullable=True),
+        Column("generation", "integer"),
+        Column("options", "json"),
+        Column("created_at", "time"),
+        Column("details", "json", default="{}"),
+    ),
 )
 
-snapshots = Table(
+SNAPSHOTS = StoreTable(
     "snapshots",
-    metadata,
-    Column("id", String, primary_key=True),
-    Column("label", String),
-    Column("kind", String, nullable=False),
-    Column("state", String, nullable=False),
-    Column("session_id", String, ForeignKey("sessions.id"), nullable=False),
-    Column("parent_snapshot_id", String),
-    Column("image_id", String),
-    Column("bytes", BigInteger, nullable=False, default=0),
-    Column("created_at", UtcTime, nullable=False),
-    Column("details", JSON, nullable=False, default=dict),
-    Column("pinned", Boolean, nullable=False, default=False, server_default="0"),
-    Column("reason", Text),
+    "id",
+    (
+        Column("id", "text"),
+        Column("label", "text", nullable=True),
+        Column("kind", "text"),
+        Column("state", "text"),
+        Column("session_id", "text"),
+        Column("parent_snapshot_id", "text", nullable=True),
+        Column("image_id", "text", nullable=True),
+        Column("bytes", "big"),
+        Column("created_at", "time"),
+        Column("details", "json"),
+        Column("pinned", "flag", default="0"),
+        Column("reason", "long", nullable=True),
+    ),
+    "FOREIGN KEY(session_id) REFERENCES sessions (id)",
 )
 
-operations = Table(
+OPERATIONS = StoreTable(
     "operations",
-    metadata,
-    Column("id", String, primary_key=True),
-    Column("kind", String, nullable=False),
-    Column("session_id", String),
-    Column("snapshot_id", String),
-    Column("state", String, nullable=False),
-    Column("owner_pid", Integer, nullable=False),
-    Column("owner_start", String, nullable=False),
-    Column("started_at", UtcTime, nullable=False),
-    Column("ended_at", UtcTime),
-    Column("details", JSON, nullable=False, default=dict),
+    "id",
+    (
+        Column("id", "text"),
+        Column("kind", "text"),
+        Column("session_id", "text", nullable=True),
+        Column("snapshot_id", "text", nullable=True),
+        Column("state", "text"),
+        Column("owner_pid", "integer"),
+        Column("owner_start", "text"),
+        Column("started_at", "time"),
+        Column("ended_at", "time", nullable=True),
+        Column("details", "json"),
+    ),
 )
 
 # Of journals: what sessions wrote down, numbered by themselves, and what this host did (`host`), with the
 # number of the session's entry before it.
-entries = Table(
+ENTRIES = StoreTable(
     "entries",
-    metadata,
-    Column("id", Integer, primary_key=True),
-    Column("session_id", String, nullable=False),
-    Column("seq", BigInteger, nullable=False),
-    Column("host", Boolean, nullable=False),
-    Column("at", Float, nullable=False),
-    Column("kind", String, nullable=False),
-    Column("actor", String),
-    Column("body", Text, nullable=False),
+    "id",
+    (
+        Column("id", "integer"),
+        Column("session_id", "text"),
+        Column("seq", "big"),
+        Column("host", "flag"),
+        Column("at", "real"),
+        Column("kind", "text"),
+        Column("actor", "text", nullable=True),
+        Column("body", "long"),
+    ),
 )
 
 # Where sessions that were restored branched off.
-branches = Table(
+BRANCHES = StoreTable(
     "branches",
-    metadata,
-    Column("session_id", String, primary_key=True),
-    Column("parent_session_id", String, nullable=False),
-    Column("snapshot_id", String, nullable=False),
-    Column("position", BigInteger, nullable=False),
-    Column("at", Float, nullable=False),
+    "session_id",
+    (
+        Column("session_id", "text"),
+        Column("parent_session_id", "text"),
+        Column("snapshot_id", "text"),
+        Column("position", "big"),
+        Column("at", "real"),
+    ),
 )
 
-Index("entry_place", entries.c.session_id, entries.c.host, entries.c.seq)
+TABLES = (BRANCHES, ENTRIES, OPERATIONS, SESSIONS, SNAPSHOTS)
+"""All tables, each after the tables that it refers to."""
 
-# A name belongs to one session at a time; removed sessions keep theirs for the lineage.
-Index(
-    "session_name",
-    sessions.c.name,
-    unique=True,
-    sqlite_where=sessions.c.state != "removed",
+_INDEXES = (
+    "CREATE INDEX IF NOT EXISTS entry_place ON entries (session_id, host, seq)",
+    # A name belongs to one session at a time; removed sessions keep theirs for the lineage.
+    "CREATE UNIQUE INDEX IF NOT EXISTS session_name ON sessions (name) WHERE state != 'removed'",
+    "CREATE INDEX IF NOT EXISTS snapshot_session ON snapshots (session_id)",
+    "CREATE UNIQUE INDEX IF NOT EXISTS snapshot_label ON snapshots (label)",
+    "CREATE INDEX IF NOT EXISTS operation_state ON operations (state)",
 )
-Index("snapshot_session", snapshots.c.session_id)
-Index("snapshot_label", snapshots.c.label, unique=True)
-Index("operation_state", operations.c.state)
+
+
+def making() -> tuple[str, ...]:
+    """Return the statements that make an empty database of the present version."""
+    return (*(table.definition() for table in TABLES), *_INDEXES)
+
 
 MIGRATIONS: dict[int, tuple[str, ...]] = {
     1: (

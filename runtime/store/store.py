@@ -5,14 +5,12 @@ Methods are named after what happens to a session or a snapshot; nothing here kn
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
-
-from sqlalchemy import Connection, Row, delete, insert, select, text, update
-from sqlalchemy.exc import IntegrityError
 
 from holdfast.base import ids
 from holdfast.base.resolve import resolve
@@ -23,6 +21,7 @@ from holdfast.runtime.store.journal_entries import Entries
 from holdfast.runtime.store.operations import Operations
 from holdfast.runtime.store.row_details import SessionDetails, SnapshotDetails
 from holdfast.runtime.store.rows import SessionRow, SnapshotRow, columns
+from holdfast.runtime.store.statements import Row, Statements
 
 if TYPE_CHECKING:
     from holdfast.runtime.store.row_details import SessionKeys, SnapshotKeys
@@ -31,7 +30,9 @@ if TYPE_CHECKING:
 
 _STATES_OF_SESSIONS = frozenset({"creating", "running", "suspended", "dead", "removed"})
 _STATES = frozenset({"pending", "ready", "damaged"})
-_VALID = schema.snapshots.c.state != "pending"
+_VALID = "state != 'pending'"
+_PRESENT = "state != 'removed'"
+_IN_ORDER = "ORDER BY created_at, id"
 
 
 class Store:
@@ -77,8 +78,8 @@ class Store:
         )
         try:
             with self._db.writing() as db:
-                db.execute(insert(schema.sessions).values(**columns(row)))
-        except IntegrityError:
+                db.insert(schema.SESSIONS, columns(row))
+        except sqlite3.IntegrityError:
             raise SessionExists(
                 f"cannot name session '{name}': the name is taken",
                 hint=f"choose a different name, or `holdfast rm {name}`",
@@ -92,35 +93,29 @@ class Store:
             SessionNotFound, InvalidArgument: none or several match.
         """
         with self._db.reading() as db:
-            pairs = [(each.id, each.name) for each in db.exec_driver_sql(peek.MATCHES, peek.bounds(ref))]
+            pairs = db.run(peek.MATCHES, peek.bounds(ref)).fetchall()
             try:
                 found = resolve(ref, pairs)
             except SessionNotFound as error:
                 asked = {"ref": peek.bounds(ref)["ref"]}
-                raise peek.elsewhere(db.exec_driver_sql(peek.MOVED, asked).first()) or error from None
-        query = select(schema.sessions).where(schema.sessions.c.id == found)
-        return next(iter(self._db.rows(query, _session)))
+                raise peek.elsewhere(db.run(peek.MOVED, asked).fetchone()) or error from None
+        return self._db.rows(_session, schema.SESSIONS, "WHERE id = ?", found)[0]
 
     def session_named(self, name: str) -> SessionRow | None:
         """Return the session with exactly this name, or None."""
-        table = schema.sessions
-        query = select(table).where(table.c.name == name).where(text("state != 'removed'"))
-        return next(iter(self._db.rows(query, _session)), None)
+        found = self._db.rows(_session, schema.SESSIONS, f"WHERE name = ? AND {_PRESENT}", name)
+        return next(iter(found), None)
 
     def find_session(self, session_id: str | None, *, removed: bool = False) -> SessionRow | None:
         """Return the session with exactly this id, or None; a removed one only if requested."""
-        table = schema.sessions
-        query = select(table).where(table.c.id == session_id)
-        if not removed:
-            query = query.where(table.c.state != "removed")
-        return next(iter(self._db.rows(query, _session)), None)
+        present = "" if removed else f"AND {_PRESENT}"
+        found = self._db.rows(_session, schema.SESSIONS, f"WHERE id = ? {present}", session_id)
+        return next(iter(found), None)
 
     def sessions(self, *, removed: bool = False) -> list[SessionRow]:
         """Return all sessions, oldest first; removed ones only if requested."""
-        query = select(schema.sessions).order_by(schema.sessions.c.created_at, schema.sessions.c.id)
-        if not removed:
-            query = query.where(schema.sessions.c.state != "removed")
-        return self._db.rows(query, _session)
+        present = "" if removed else f"WHERE {_PRESENT}"
+        return self._db.rows(_session, schema.SESSIONS, f"{present} {_IN_ORDER}")
 
     def update_session(self, session_id: str, **changes: Any) -> SessionRow:
         """Change columns of a session (state, container_id, generation, parent_snapshot_id, options, image).
@@ -129,13 +124,11 @@ class Store:
             SessionNotFound: there is no such id, or the session was removed meanwhile.
             SessionExists: it comes back to life under a name that is taken.
         """
-        table = schema.sessions
         try:
             with self._db.writing() as db:
-                there = (table.c.id == session_id) & (table.c.state != "removed")
-                changed = db.execute(update(table).where(there).values(**changes)).rowcount
-                row = db.execute(select(table).where(table.c.id == session_id)).one_or_none()
-        except IntegrityError:
+                changed = db.update(schema.SESSIONS, changes, f"id = ? AND {_PRESENT}", session_id)
+                row = db.row(schema.SESSIONS, session_id)
+        except sqlite3.IntegrityError:
             raise SessionExists("cannot rename session: the name is taken") from None
         if row is None or not changed:
             raise SessionNotFound(f"cannot change session {session_id}: it was removed")
@@ -151,12 +144,11 @@ class Store:
 
     def _change_details(self, session_id: str, how: Callable[[SessionDetails], SessionDetails]) -> None:
         """Change details in one step, so that no change is lost. A session that is gone is skipped."""
-        table = schema.sessions
         with self._db.writing() as db:
-            row = db.execute(select(table.c.details).where(table.c.id == session_id)).first()
+            row = db.row(schema.SESSIONS, session_id, "details")
             if row is not None:
-                kept = how(SessionDetails(row.details))
-                db.execute(update(table).where(table.c.id == session_id).values(details=kept))
+                kept = how(SessionDetails(row["details"]))
+                db.update(schema.SESSIONS, {"details": kept}, "id = ?", session_id)
 
     # Snapshots.
 
@@ -191,8 +183,8 @@ class Store:
         )
         try:
             with self._db.writing() as db:
-                db.execute(insert(schema.snapshots).values(**columns(row)))
-        except IntegrityError:
+                db.insert(schema.SNAPSHOTS, columns(row))
+        except sqlite3.IntegrityError:
             raise InvalidArgument(
                 f"cannot label snapshot '{label}': the label is taken",
                 hint=f"choose another label, or `holdfast rmi {label}`",
@@ -213,25 +205,21 @@ class Store:
 
     def find_snapshot(self, snapshot_id: str | None) -> SnapshotRow | None:
         """Return the snapshot with exactly this id, unfinished ones left out; None if there is none."""
-        table = schema.snapshots
-        query = select(table).where((table.c.id == snapshot_id) & _VALID)
-        return next(iter(self._db.rows(query, _snapshot)), None)
+        found = self._db.rows(_snapshot, schema.SNAPSHOTS, f"WHERE id = ? AND {_VALID}", snapshot_id)
+        return next(iter(found), None)
 
     def latest_snapshot(self, session_id: str) -> SnapshotRow | None:
         """Return the newest snapshot of a session, unfinished ones left out; None if it has none."""
-        table = schema.snapshots
-        query = select(table).where((table.c.session_id == session_id) & _VALID)
-        newest = query.order_by(table.c.created_at.desc(), table.c.id.desc()).limit(1)
-        return next(iter(self._db.rows(newest, _snapshot)), None)
+        newest = f"WHERE session_id = ? AND {_VALID} ORDER BY created_at DESC, id DESC LIMIT 1"
+        return next(iter(self._db.rows(_snapshot, schema.SNAPSHOTS, newest, session_id)), None)
 
     def snapshots(self, session_id: str | None = None, *, pending: bool = False) -> list[SnapshotRow]:
         """Return all snapshots, or those of one session, oldest first; unfinished ones only if requested."""
-        query = select(schema.snapshots).order_by(schema.snapshots.c.created_at, schema.snapshots.c.id)
-        if session_id is not None:
-            query = query.where(schema.snapshots.c.session_id == session_id)
-        if not pending:
-            query = query.where(_VALID)
-        return self._db.rows(query, _snapshot)
+        valid = "TRUE" if pending else _VALID
+        if session_id is None:
+            return self._db.rows(_snapshot, schema.SNAPSHOTS, f"WHERE {valid} {_IN_ORDER}")
+        mine = f"WHERE session_id = ? AND {valid} {_IN_ORDER}"
+        return self._db.rows(_snapshot, schema.SNAPSHOTS, mine, session_id)
 
     def update_snapshot(self, snapshot_id: str, **changes: Any) -> SnapshotRow:
         """Change columns of a snapshot (state, image_id, bytes, details, parent_snapshot_id, pinned).
@@ -239,22 +227,20 @@ class Store:
         Raises:
             SnapshotNotFound: there is no such id.
         """
-        table = schema.snapshots
         with self._db.writing() as db:
-            db.execute(update(table).where(table.c.id == snapshot_id).values(**changes))
-            row = db.execute(select(table).where(table.c.id == snapshot_id)).one_or_none()
+            db.update(schema.SNAPSHOTS, changes, "id = ?", snapshot_id)
+            row = db.row(schema.SNAPSHOTS, snapshot_id)
         if row is None:
             raise SnapshotNotFound(f"cannot change snapshot {snapshot_id}: it was removed")
         return _snapshot(row)
 
     def keep_snapshot_details(self, snapshot_id: str, **changes: Unpack[SnapshotKeys]) -> None:
         """Change some details of a snapshot in one step; one that is gone is skipped."""
-        table = schema.snapshots
         with self._db.writing() as db:
-            row = db.execute(select(table.c.details).where(table.c.id == snapshot_id)).first()
+            row = db.row(schema.SNAPSHOTS, snapshot_id, "details")
             if row is not None:
-                kept = SnapshotDetails(row.details).plus(**changes)
-                db.execute(update(table).where(table.c.id == snapshot_id).values(details=kept))
+                kept = SnapshotDetails(row["details"]).plus(**changes)
+                db.update(schema.SNAPSHOTS, {"details": kept}, "id = ?", snapshot_id)
 
     def mark_template(self, snapshot_id: str, *, instead_of: str | None = None) -> SnapshotRow:
         """Make a snapshot a template, in one step.
@@ -264,21 +250,21 @@ class Store:
         Raises:
             SnapshotNotFound: there is no such id.
         """
-        table = schema.snapshots
+        table = schema.SNAPSHOTS
         with self._db.writing() as db:
-            before = db.execute(select(table).where(table.c.id == instead_of)).one_or_none()
+            before = db.row(table, instead_of)
             if before is not None:
-                kept = SnapshotDetails(before.details).plus(template=None)
+                kept = SnapshotDetails(before["details"]).plus(template=None)
                 plain = {"label": None, "pinned": False, "details": kept}
-                db.execute(update(table).where(table.c.id == before.id).values(**plain))
-            row = db.execute(select(table).where(table.c.id == snapshot_id)).one_or_none()
+                db.update(table, plain, "id = ?", before["id"])
+            row = db.row(table, snapshot_id)
             if row is None:
                 raise SnapshotNotFound(f"cannot make a template of snapshot {snapshot_id}: it was removed")
-            changes = {"pinned": True, "details": SnapshotDetails(row.details).plus(template=True)}
-            changes |= {} if before is None else {"label": before.label}
-            db.execute(update(table).where(table.c.id == snapshot_id).values(**changes))
-            row = db.execute(select(table).where(table.c.id == snapshot_id)).one()
-        return _snapshot(row)
+            details = SnapshotDetails(row["details"]).plus(template=True)
+            changes = {"pinned": True, "details": details}
+            changes |= {} if before is None else {"label": before["label"]}
+            db.update(table, changes, "id = ?", snapshot_id)
+            return _snapshot({**row, **changes})
 
     def forget_snapshot(self, snapshot_id: str) -> None:
         """Delete the row of a snapshot that is gone or was never completed; its successors get its parent.
@@ -287,7 +273,7 @@ class Store:
         """
         with self._db.writing() as db:
             _close_gap(db, snapshot_id)
-            db.execute(delete(schema.snapshots).where(schema.snapshots.c.id == snapshot_id))
+            db.delete(schema.SNAPSHOTS, "id = ?", snapshot_id)
 
     def together(self) -> AbstractContextManager[None]:
         """Make what this thread reads and writes in the block one transaction; see `Database.together`."""
@@ -309,17 +295,17 @@ class Store:
         return self._db
 
 
-def _session(row: Row[Any]) -> SessionRow:
-    _whole(row.options)
-    if row.state not in _STATES_OF_SESSIONS or not isinstance(row.generation, int):
+def _session(row: Row) -> SessionRow:
+    _whole(row["options"])
+    if row["state"] not in _STATES_OF_SESSIONS or not isinstance(row["generation"], int):
         raise ValueError("it has no such value")
-    return SessionRow(**{**row._mapping, "details": SessionDetails(_whole(row.details))})
+    return SessionRow(**{**row, "details": SessionDetails(_whole(row["details"]))})
 
 
-def _snapshot(row: Row[Any]) -> SnapshotRow:
-    if row.state not in _STATES or not isinstance(row.bytes, int):
+def _snapshot(row: Row) -> SnapshotRow:
+    if row["state"] not in _STATES or not isinstance(row["bytes"], int):
         raise ValueError("it has no such value")
-    return SnapshotRow(**{**row._mapping, "details": SnapshotDetails(_whole(row.details))})
+    return SnapshotRow(**{**row, "details": SnapshotDetails(_whole(row["details"]))})
 
 
 def _whole(table: Any) -> dict[str, Any]:
@@ -328,18 +314,16 @@ def _whole(table: Any) -> dict[str, Any]:
     return table
 
 
-def _close_gap(db: Connection, snapshot_id: str) -> None:
+def _close_gap(db: Statements, snapshot_id: str) -> None:
     """Give the successors of a snapshot its predecessor."""
-    sessions, snapshots = schema.sessions, schema.snapshots
-    found = db.execute(select(snapshots.c.parent_snapshot_id).where(snapshots.c.id == snapshot_id)).first()
+    found = db.row(schema.SNAPSHOTS, snapshot_id, "parent_snapshot_id")
     if found is None:
         return
-    above = found.parent_snapshot_id
-    children = update(snapshots).where(snapshots.c.parent_snapshot_id == snapshot_id)
-    db.execute(children.values(parent_snapshot_id=above))
-    columns = select(sessions.c.id, sessions.c.parent_snapshot_id, sessions.c.details)
-    for row in db.execute(columns.where(sessions.c.parent_snapshot_id.is_not(None))).all():
-        details = SessionDetails(row.details or {})
-        if snapshot_id in (row.parent_snapshot_id, details.ancestor):
-            changed = details.plus(ancestor=above)
-            db.execute(update(sessions).where(sessions.c.id == row.id).values(details=changed))
+    above = {"parent_snapshot_id": found["parent_snapshot_id"]}
+    db.update(schema.SNAPSHOTS, above, "parent_snapshot_id = ?", snapshot_id)
+    wanted = ("id", "parent_snapshot_id", "details")
+    for row in list(db.rows(schema.SESSIONS, "WHERE parent_snapshot_id IS NOT NULL", only=wanted)):
+        details = SessionDetails(row["details"] or {})
+        if snapshot_id in (row["parent_snapshot_id"], details.ancestor):
+            changed = details.plus(ancestor=found["parent_snapshot_id"])
+            db.update(schema.SESSIONS, {"details": changed}, "id = ?", row["id"])

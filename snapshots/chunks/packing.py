@@ -8,7 +8,8 @@ its turn to others in between; at the end it makes sure that every page it found
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+import time
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -41,6 +42,8 @@ ZEROS_GROUP = bytes(GROUP_BYTES)
 REACH = 4 * GROUP
 """Pages in which those of one group are looked for if there are zeros between them."""
 THREADS = 2
+LOOK_AGAIN = 0.01
+"""Seconds between two questions of a job that pauses."""
 
 
 class Overtaken(Exception):
@@ -68,11 +71,13 @@ def pack(
     parent: Recipe | None = None,
     *,
     polite: bool = False,
+    pauses: Callable[[], bool] = lambda: False,
 ) -> Packed:
     """Pack files of a snapshot's folder and leave a recipe in it. The files stay.
 
     What is as `parent` has it is found fastest; another parent, or none, costs time and nothing else. With
-    `polite`, others that want to change the packs need not wait for the end.
+    `polite`, others that want to change the packs need not wait for the end, and nothing is done while
+    `pauses` returns true.
 
     Raises:
         Busy: another process changes the packs for all of `patience` seconds.
@@ -86,7 +91,7 @@ def pack(
     ):
         for part in folder.glob(recipe.PARTS):
             part.unlink(missing_ok=True)
-        packing = _Packing(chunks, pool, Course(parent), folder, mine if polite else None)
+        packing = _Packing(chunks, pool, Course(parent), folder, mine if polite else None, pauses)
         try:
             made = Recipe(snapshot, {name: packing.file(name, folder / name) for name in names})
             written = packing.finish()
@@ -128,11 +133,13 @@ class _Packing:
         course: Course,
         folder: Path,
         turn: PackTurn | None,
+        pauses: Callable[[], bool],
     ) -> None:
         self._chunks = chunks
         self._pool = pool
         self._folder = folder
         self._turn = turn
+        self._pauses = pauses
         self._claims: list[int] = []
         self._writer: PackWriter | None = None
         self._written = 0
@@ -152,9 +159,10 @@ class _Packing:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
         with os.fdopen(descriptor, "rb", buffering=0) as file:
             for data in _windows(file.fileno()):
-                if self._turn is not None and self._turn.asked:
+                if self._turn is not None and (self._turn.asked or self._pauses()):
                     with self._aside(self._turn):
-                        pass
+                        while self._pauses():
+                            time.sleep(LOOK_AGAIN)
                 size += len(data)
                 if short := -len(data) % PAGE:
                     data += bytes(short)

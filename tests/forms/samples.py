@@ -13,8 +13,6 @@ from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
 
-from sqlalchemy import insert
-
 from holdfast.base.home import Home
 from holdfast.runtime.history.drift import baseline
 from holdfast.runtime.history.drift.baseline import Baseline
@@ -288,13 +286,13 @@ def _database() -> str:
         home = Home(Path(folder) / "home").create()
         with Database.open(home.database).writing() as db:
             for table, rows in (
-                (schema.sessions, [columns(row) for row in SESSIONS]),
-                (schema.snapshots, [columns(row) for row in SNAPSHOTS]),
-                (schema.operations, [columns(row) for row in OPERATIONS]),
-                (schema.entries, [HOST_ENTRY]),
-                (schema.branches, [BRANCH]),
+                (schema.SESSIONS, [columns(row) for row in SESSIONS]),
+                (schema.SNAPSHOTS, [columns(row) for row in SNAPSHOTS]),
+                (schema.OPERATIONS, [columns(row) for row in OPERATIONS]),
+                (schema.ENTRIES, [HOST_ENTRY]),
+                (schema.BRANCHES, [BRANCH]),
             ):
-                db.execute(insert(table), rows)
+                db.insert(table, *rows)
         with closing(sqlite3.connect(home.database)) as db:
             statements = sorted(db.iterdump(), key=_is_index)  # indexes are made in any order
             return "\n".join([*statements, f"PRAGMA user_version = {schema.VERSION};", ""])

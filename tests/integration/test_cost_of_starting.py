@@ -2,35 +2,43 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Callable
+from pathlib import Path
 
-from sqlalchemy import event
+import pytest
 
 from holdfast import Holdfast, Session
+from holdfast.runtime.store import database
 
 
-def _transactions(controller: Holdfast, do: Callable[[], object]) -> int:
+def _transactions(do: Callable[[], object]) -> int:
     """Count the transactions of the store, each of which waits for the disk."""
     counted = 0
+    connected = database.connected
 
-    def count(_connection: object) -> None:
+    def count(statement: str) -> None:
         nonlocal counted
-        counted += 1
+        counted += statement == "COMMIT"
 
-    connected = controller.store.database._engine
-    event.listen(connected, "commit", count)
-    do()
-    event.remove(connected, "commit", count)
+    def watched(path: Path) -> sqlite3.Connection:
+        db = connected(path)
+        db.set_trace_callback(count)
+        return db
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(database, "connected", watched)
+        do()
     return counted
 
 
 def test_a_start_waits_for_the_disk_a_few_times(hf: Holdfast) -> None:
     """Intent and plan, result, end, entries of journals; a restore also notes the fork in its parent's."""
-    assert _transactions(hf, lambda: hf.new("work", policy={"keep": 1})) <= 4
+    assert _transactions(lambda: hf.new("work", policy={"keep": 1})) <= 4
     taken = hf.session("work").snapshot()
 
-    assert _transactions(hf, lambda: taken.restore("copy")) <= 6
-    assert _transactions(hf, lambda: taken.fork(2, name="twin")) <= 6
+    assert _transactions(lambda: taken.restore("copy")) <= 6
+    assert _transactions(lambda: taken.fork(2, name="twin")) <= 6
     assert [row.kind for row in hf.store.entries.of([hf.session("copy").id])][-2:] == ["verified", "restored"]
     assert hf.session("work").row.details.policy == {"keep": 1}
 
@@ -40,8 +48,8 @@ def test_a_capture_waits_for_the_disk_a_few_times(hf: Holdfast) -> None:
     session = hf.new("work")
     session.exec("true")
 
-    assert _transactions(hf, session.snapshot) <= 4
-    again = _transactions(hf, session.snapshot)
+    assert _transactions(session.snapshot) <= 4
+    again = _transactions(session.snapshot)
     # On a busy machine a session may not be seen still in time: then everything is captured again.
     assert again <= (3 if hf.store.snapshots(session.id)[-1].details.get("same_as") else 4)
     taken = [row.body["snapshot"] for row in hf.store.entries.of([session.id], ["snapshot"])]

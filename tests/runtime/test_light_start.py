@@ -17,7 +17,6 @@ from holdfast.runtime.store.store import Store
 HEAVY = {
     *(
         "docker",
-        "sqlalchemy",
         "argparse",
         "rich",
         "pydantic",
@@ -80,9 +79,7 @@ def test_other_verbs_load_no_engine(home: Any, words: tuple[str, ...], most: int
     Store.open(home.database)
     names = loaded(home.root, *words)
 
-    assert (
-        names & {"docker", "sqlalchemy", "rich", "pydantic", "pyte", "requests", "httpx", "asyncio"} == set()
-    )
+    assert names & {"docker", "rich", "pydantic", "pyte", "requests", "httpx", "asyncio"} == set()
     assert len(names) <= most
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -112,3 +114,24 @@ def test_a_newer_format_is_refused(tmp_path: Path) -> None:
 
     with pytest.raises(SnapshotNewer, match="form 3; this one reads 2"):
         manifest.read(tmp_path)
+
+
+def test_what_was_added_is_waited_for_like_the_files(tmp_path: Path) -> None:
+    """A snapshot is not on the disk before the engine's part is; an error there is one of the snapshot."""
+    make(tmp_path)
+    done: list[str] = []
+
+    def works() -> None:
+        time.sleep(0.05)
+        done.append("engine")
+
+    def fails() -> None:
+        raise OSError(28, "full")
+
+    with closing(files.Ahead(tmp_path, "images")) as ahead:
+        ahead.add(works)
+        assert ahead.finish() == {"images/empty.img", "images/pages-1.img"}
+        assert done == ["engine"]
+        ahead.add(fails)
+        with pytest.raises(OSError, match="full"):
+            ahead.finish()

@@ -7,6 +7,7 @@ import shutil
 import signal
 import subprocess
 import sys
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,8 @@ from tests.runtime.storage.packing_home import PackingHome, changed
 
 from holdfast.base import locks
 from holdfast.runtime.storage import background_packer, packing_request
+from holdfast.runtime.store import peek
+from holdfast.runtime.store.rows import OperationKind
 from holdfast.snapshots.chunks import pack_turn, pack_upkeep, packing
 from holdfast.snapshots.chunks.chunks import Chunks
 from holdfast.snapshots.chunks.pack_writer import PackWriter
@@ -144,6 +147,67 @@ def test_others_have_their_turn_in_between(made: PackingHome) -> None:
         assert not (made.home.snapshots / big / "recipe").exists()
     assert settled(made.home)
     assert made.whole()
+
+
+def test_it_pauses_while_a_caller_waits(made: PackingHome) -> None:
+    """For an operation of a live process that began just now; others can change the packs meanwhile."""
+    first = made.add(os.urandom(600 * PAGE))
+    row = made.store.operations.begin(OperationKind.RESTORE)
+    looks, turns = 0, 0
+
+    def awaited() -> bool:
+        nonlocal looks, turns
+        looks += 1
+        if looks == 3:
+            with Chunks(made.home.root) as others, others.changing(1.0):
+                turns += 1
+            made.store.operations.end(row.id, "done")
+        since = datetime.now(UTC) - timedelta(seconds=60)
+        return peek.awaited(made.home.database, background_packer.AWAITED, since)
+
+    pauses = background_packer.Pauses(awaited)
+    folder = made.home.snapshots / first
+    with Chunks(made.home.root) as chunks:
+        packing.pack(chunks, folder, first, ["images/pages-1.img"], polite=True, pauses=pauses)
+
+    assert (looks > 3, turns) == (True, 1)
+    assert (folder / "recipe").exists()
+
+
+def test_it_pauses_for_half_of_the_time_at_most() -> None:
+    """So that a home in which something is always awaited is packed too; each pause has its limit."""
+    now, paused, longest, begun = 0.0, 0.0, 0.0, 0.0
+    pauses = background_packer.Pauses(lambda: True, lambda: now)
+    while now < 100.0:
+        was = pauses()
+        now += 0.01
+        paused += 0.01 if was else 0.0
+        begun = begun if was else now
+        longest = max(longest, now - begun)
+
+    assert 40.0 < paused < 56.0
+    assert longest < background_packer.PAUSE_SECONDS + 0.1
+
+
+@pytest.mark.parametrize(
+    ("kind", "begun", "is_alive", "expected"),
+    [
+        (OperationKind.RESTORE, 1, True, True),
+        (OperationKind.RESTORE, 1, False, False),
+        (OperationKind.RESTORE, 60, True, False),
+        (OperationKind.CI, 1, True, False),
+    ],
+)
+def test_only_a_new_operation_of_a_live_process_is_awaited(
+    made: PackingHome, kind: OperationKind, begun: int, *, is_alive: bool, expected: bool
+) -> None:
+    """What was left behind, or takes minutes in any case, does not hold up the packer."""
+    row = made.store.operations.begin(kind)
+    started = datetime.now(UTC) - timedelta(seconds=begun)
+    made.store.operations.update(row.id, started_at=started, **({} if is_alive else {"owner_start": "x"}))
+
+    since = datetime.now(UTC) - timedelta(seconds=background_packer.PAUSE_SECONDS)
+    assert peek.awaited(made.home.database, background_packer.AWAITED, since) is expected
 
 
 def test_one_packer_works_in_a_home(made: PackingHome) -> None:

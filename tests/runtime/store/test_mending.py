@@ -19,27 +19,22 @@ from holdfast.runtime.store.store import Store
 from holdfast.runtime.store.timelines import Branch
 
 BYTES = b"\xff\xfe{"
+NUMBER = ["x", BYTES]
 DAMAGE: dict[str, list[Any]] = {
-    "JSON": ["{", "5", "[]", "null", BYTES, b"x", 5],
-    "VARCHAR": [BYTES],
-    "TEXT": [BYTES],
-    "TIME": ["2026-13-45", "", BYTES, 7],
-    "NUMBER": ["x", BYTES],
+    "json": ["{", "5", "[]", "null", BYTES, b"x", 5],
+    "text": [BYTES],
+    "long": [BYTES],
+    "flag": [BYTES],
+    "time": ["2026-13-45", "", BYTES, 7],
+    "integer": NUMBER,
+    "big": NUMBER,
 }
-
-
-def kind(column: Any) -> str:
-    name = type(column.type).__name__
-    texts = {"Boolean": "VARCHAR", "Text": "TEXT", "String": "VARCHAR"}
-    return ({"JSON": "JSON", "UtcTime": "TIME"} | texts).get(name, "NUMBER")
-
-
 CASES = [
     pytest.param(table.name, column.name, value, id=f"{table.name}-{column.name}-{number}")
-    for table in (schema.sessions, schema.snapshots)
-    for column in table.columns
+    for table in (schema.SESSIONS, schema.SNAPSHOTS)
+    for column in table.columns.values()
     if column.name != "id"
-    for number, value in enumerate(DAMAGE[kind(column)])
+    for number, value in enumerate(DAMAGE[column.form])
 ]
 
 

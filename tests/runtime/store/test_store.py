@@ -11,11 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import select
 
 from holdfast.base.home import Home
 from holdfast.errors import InvalidArgument, SessionExists, SessionNotFound, SnapshotNotFound, StoreError
-from holdfast.runtime.store import owner, peek, schema, timelines
+from holdfast.runtime.store import database, owner, peek, schema, timelines
 from holdfast.runtime.store.row_details import OperationDetails
 from holdfast.runtime.store.rows import OperationKind
 from holdfast.runtime.store.store import Store
@@ -107,7 +106,7 @@ def test_an_operation_ends_once(store: Store) -> None:
     store.operations.complete(operation.id)
     store.operations.end(operation.id, "failed")
     with store.database.reading() as db:
-        states = db.execute(select(schema.operations.c.state)).scalars().all()
+        states = [row["state"] for row in db.rows(schema.OPERATIONS)]
 
     assert states == ["done"]
 
@@ -198,17 +197,17 @@ def test_a_damaged_file_is_one_line(home: Home, content: Any) -> None:
         Store.open(home.database)
 
 
-def test_a_full_disk_is_one_line_and_changes_nothing(store: Store, home: Home) -> None:
+def test_a_full_disk_is_one_line_and_changes_nothing(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     """When the database cannot grow, the error says so and its content stays."""
     row = store.add_session("work", "image", {})
-    engine = store._db._engine
+    connected = database.connected
 
-    from sqlalchemy import event
+    def limited(path: Path) -> sqlite3.Connection:
+        db = connected(path)
+        db.execute("PRAGMA max_page_count = 1").close()
+        return db
 
-    @event.listens_for(engine, "connect")
-    def _limit(connection: Any, _record: Any) -> None:
-        connection.execute("PRAGMA max_page_count = 1").close()
-
+    monkeypatch.setattr(database, "connected", limited)
     with pytest.raises(StoreError, match="full") as refused:
         store.add_session("big", "image", {"env": {"A": "x" * 1_000_000}})
 
@@ -226,7 +225,7 @@ def test_an_unusable_home_is_one_line(tmp_path: Path) -> None:
 
 
 def test_peeking_agrees_with_the_store(store: Store, home: Home) -> None:
-    """The quick read without SQLAlchemy yields the same rows as the store."""
+    """The quick read yields the same rows as the store."""
     assert peek.VERSION == schema.VERSION
     row = store.add_session("work", "image", {"memory": 1, "env": {"A": "ü"}}, parent_snapshot_id="p")
     row = store.update_session(row.id, state="running", container_id="c")
