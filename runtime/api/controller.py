@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from holdfast.runtime.api.image_sources import ImageSources
     from holdfast.runtime.api.keeping import Keeping
     from holdfast.runtime.api.option_types import NewOptions, PolicyOptions
+    from holdfast.runtime.api.session_pool import SessionPool
     from holdfast.runtime.api.snapshot import Snapshot
     from holdfast.runtime.api.thawing import Thawing
     from holdfast.runtime.guest_rpc.results import Check
@@ -158,6 +159,13 @@ class Holdfast:
         from holdfast.runtime.api.keeping import Keeping
 
         return Keeping(self.context)
+
+    @cached_property
+    def pool(self) -> SessionPool:
+        """Sessions of this home that wait until `new` asks for one."""
+        from holdfast.runtime.api.session_pool import SessionPool
+
+        return SessionPool(self.context)
 
     @cached_property
     def images(self) -> ImageSources:

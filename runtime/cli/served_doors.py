@@ -20,6 +20,7 @@ from holdfast.runtime.serve import server_app
 from holdfast.runtime.serve.api_server import Beside
 from holdfast.runtime.serve.callers import Callers
 from holdfast.runtime.serve.lifetime_task import LifetimeTask
+from holdfast.runtime.serve.pool_task import PoolTask
 from holdfast.runtime.serve.preview_visits import PreviewVisits
 from holdfast.runtime.serve.request_gate import RequestGate, ServedDoor
 from holdfast.runtime.swerex import swerex_app
@@ -71,7 +72,8 @@ class ServedDoors:
             SandboxDoor(rules, e2b_app.wire(callers, tokens, lives, ids), tokens, ids),
             server_app.api_door(callers, rules),
         ]
-        self.beside: Beside = [lives.running]
+        beside = [lives.running, PoolTask(callers).running]
+        self.beside: Beside = beside
         """What lives as long as the server."""
         if door_setup.installed("mcp"):
             from holdfast.runtime.serve.agents_door import AgentsDoor
@@ -83,5 +85,5 @@ class ServedDoors:
 
             agents = AgentsDoor(made, callers, rules)
             doors.insert(1, agents)
-            self.beside = [lives.running, agents.running]
+            self.beside = [*beside, agents.running]
         self.app: App = RequestGate(doors, limit, callers.metrics, said_by_name(rules))

@@ -165,7 +165,8 @@ def _folders(context: Context) -> Iterator[Garbage]:
 
 
 def _running(context: Context) -> set[str]:
-    return {row.id for row in context.store.sessions()}
+    waiting = {row.id for row in context.store.waiting.all()}
+    return waiting | {row.id for row in context.store.sessions()}
 
 
 def _scratch(context: Context) -> Iterator[Garbage]:

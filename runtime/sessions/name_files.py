@@ -39,6 +39,27 @@ def make(shared: Path, hostname: str) -> dict[str, Path]:
     return {place: path for place, (path, _) in files.items()}
 
 
+def rename(shared: Path, former: str, hostname: str) -> None:
+    """Give a container, which is running, another name in these files.
+
+    They are rewritten in place: what is mounted in it is the file. Nothing but ours has run there.
+
+    Raises:
+        StoreError: they cannot be read or written.
+    """
+    hosts = shared.with_name("hosts")
+    try:
+        lines = hosts.read_text().splitlines()
+    except (OSError, ValueError) as error:
+        raise StoreError(f"cannot read {hosts}: {error}") from error
+    renamed = [
+        line.removesuffix(f"\t{former}") + f"\t{hostname}" for line in lines if line.endswith(f"\t{former}")
+    ]
+    kept = [line for line in lines if not line.endswith(f"\t{former}")]
+    _write(hosts, "".join(f"{line}\n" for line in (*kept, *renamed)), os.O_TRUNC)
+    _write(shared.with_name("hostname"), f"{hostname}\n", os.O_TRUNC)
+
+
 def add(path: Path, hostname: str, addresses: Iterable[str]) -> None:
     """Write addresses of the container, which it has since it was started, into its /etc/hosts.
 

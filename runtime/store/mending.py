@@ -131,7 +131,12 @@ def _replace(
     db: Connection, table: Table, rowid: int, values: Mapping[str, bytes | None], damaged: set[str], name: str
 ) -> None:
     keys = {column.name for column in table.primary_key} | ({"seq"} if table.name == "entries" else set())
-    if damaged & keys or (table.name in ("entries", "branches") and damaged - {"body", "actor", "kind"}):
+    forgotten = table.name == "waiting"  # its container is garbage then
+    if (
+        forgotten
+        or damaged & keys
+        or (table.name in ("entries", "branches") and damaged - {"body", "actor", "kind"})
+    ):
         # Nothing finds it any more: it is in the file only, unless other rows need it.
         with suppress(IntegrityError), db.begin_nested():
             db.exec_driver_sql(f'DELETE FROM "{table.name}" WHERE rowid = ?', (rowid,))  # noqa: S608

@@ -24,7 +24,7 @@ from sqlalchemy import (
     TypeDecorator,
 )
 
-VERSION = 4
+VERSION = 5
 REACHED_FROM = 4
 """Sessions that run when an older database is opened cannot be reached; the version that made them can."""
 
@@ -121,6 +121,21 @@ branches = Table(
 
 Index("entry_place", entries.c.session_id, entries.c.host, entries.c.seq)
 
+# Containers that are ready for sessions of future callers. `digest` names what they were made with.
+waiting = Table(
+    "waiting",
+    metadata,
+    Column("id", String, primary_key=True),
+    Column("digest", String, nullable=False),
+    Column("image", String, nullable=False),
+    Column("options", JSON, nullable=False),
+    Column("kernel", Boolean, nullable=False),
+    Column("container_id", String, nullable=False),
+    Column("init_pid", Integer, nullable=False),
+    Column("init_start", String, nullable=False),
+    Column("made_at", UtcTime, nullable=False),
+)
+
 # A name belongs to one session at a time; removed sessions keep theirs for the lineage.
 Index(
     "session_name",
@@ -153,6 +168,12 @@ MIGRATIONS: dict[int, tuple[str, ...]] = {
         "CREATE INDEX snapshot_session ON snapshots (session_id)",
         "UPDATE sessions SET details = json_set(details, '$.of_older', container_id) "
         "WHERE state = 'running' AND container_id IS NOT NULL",
+    ),
+    4: (
+        "CREATE TABLE waiting (id VARCHAR NOT NULL, digest VARCHAR NOT NULL, image VARCHAR NOT NULL, "
+        "options JSON NOT NULL, kernel BOOLEAN NOT NULL, container_id VARCHAR NOT NULL, "
+        "init_pid INTEGER NOT NULL, init_start VARCHAR NOT NULL, made_at VARCHAR NOT NULL, "
+        "PRIMARY KEY (id))",
     ),
 }
 """What makes a database of one version one of the next."""

@@ -23,6 +23,7 @@ from holdfast.runtime.store.journal_entries import Entries
 from holdfast.runtime.store.operations import Operations
 from holdfast.runtime.store.row_details import SessionDetails, SnapshotDetails
 from holdfast.runtime.store.rows import SessionRow, SnapshotRow, columns
+from holdfast.runtime.store.waiting import Waiting
 
 if TYPE_CHECKING:
     from holdfast.runtime.store.row_details import SessionKeys, SnapshotKeys
@@ -121,6 +122,12 @@ class Store:
         if not removed:
             query = query.where(schema.sessions.c.state != "removed")
         return self._db.rows(query, _session)
+
+    def fresh_sessions(self, most: int) -> list[SessionRow]:
+        """Return sessions that were not started from a snapshot, latest first; removed ones as well."""
+        table = schema.sessions
+        query = select(table).where((table.c.generation == 0) & table.c.parent_snapshot_id.is_(None))
+        return self._db.rows(query.order_by(table.c.created_at.desc()).limit(most), _session)
 
     def update_session(self, session_id: str, **changes: Any) -> SessionRow:
         """Change columns of a session (state, container_id, generation, parent_snapshot_id, options, image).
@@ -297,6 +304,11 @@ class Store:
     def operations(self) -> Operations:
         """Operations in progress, and ended ones."""
         return Operations(self._db)
+
+    @property
+    def waiting(self) -> Waiting:
+        """Sessions that wait in the pool; nothing else here counts them."""
+        return Waiting(self._db)
 
     @property
     def entries(self) -> Entries:

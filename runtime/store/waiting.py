@@ -1,0 +1,73 @@
+"""Sessions that wait in the pool of a home: containers that are ready, and belong to nobody yet.
+
+A row is here from the moment its container can be handed over until a session has it, or it is given up. Who
+deletes the row has the container: nobody else gets it. Knows nothing of engines.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from sqlalchemy import delete, insert, select
+
+from holdfast.base.value_classes import dataclass, field
+from holdfast.runtime.store import schema
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from sqlalchemy import Row
+
+    from holdfast.runtime.store.database import Database
+
+
+@dataclass(frozen=True, slots=True)
+class WaitingRow:
+    """A session to be, under the id it will have.
+
+    Attributes:
+        digest: of all that it was made with and that cannot be changed any more (`pool_plan.digest`).
+        image: the image of its container.
+        options: those of the session.
+        kernel: its kernel is ready.
+        init_pid, init_start: its first process, and when that began (`owner.start_of`).
+    """
+
+    id: str
+    digest: str
+    image: str
+    container_id: str
+    init_pid: int
+    init_start: str
+    kernel: bool = False
+    options: dict[str, Any] = field(default_factory=dict)
+    made_at: datetime = field(default_factory=lambda: datetime.now(UTC))
+
+
+class Waiting:
+    """The waiting sessions of one home."""
+
+    def __init__(self, database: Database) -> None:
+        self._db = database
+
+    def add(self, row: WaitingRow) -> None:
+        """Record one that can be handed over from now on."""
+        values = {name: getattr(row, name) for name in row.__slots__}
+        with self._db.writing() as db:
+            db.execute(insert(schema.waiting).values(**values))
+
+    def all(self) -> list[WaitingRow]:
+        """Return all, in the order in which they are handed over: those that wait longest come first."""
+        table = schema.waiting
+        return self._db.rows(select(table).order_by(table.c.made_at, table.c.id), _row)
+
+    def claim(self, waiting_id: str) -> bool:
+        """Take one away; return whether it was still there: the caller has it then, and nobody else."""
+        table = schema.waiting
+        with self._db.writing() as db:
+            return db.execute(delete(table).where(table.c.id == waiting_id)).rowcount == 1
+
+
+def _row(row: Row[Any]) -> WaitingRow:
+    return WaitingRow(**row._mapping)

@@ -1,0 +1,41 @@
+"""The host name of a container that runs already: that of a session which was made ready before it had one.
+
+The name belongs to the container's own UTS namespace (uts_namespaces(7)), in which no process of a session
+may set it.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import sys
+
+from holdfast.snapshots.checkpointer.ground import tree
+from holdfast.snapshots.checkpointer.wire.channel import HostChannel
+from holdfast.snapshots.checkpointer.wire.requests import HostName
+
+
+def run(request: HostName, channel: HostChannel) -> None:
+    """Set the name. Raises TargetMismatch, OSError."""
+    tree.check_container(request.init_pid, request.container)
+    give(request.init_pid, request.name)
+    channel.send("done")
+
+
+def give(init_pid: int, name: str) -> None:
+    """Move this thread into the UTS namespace of a container, for good, and name its host.
+
+    Raises:
+        OSError: it cannot be entered, or is that of this process.
+    """
+    if sys.version_info < (3, 12):
+        raise OSError("os.setns came with Python 3.12")
+    namespace = os.open(f"/proc/{init_pid}/ns/uts", os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        ours = os.stat("/proc/thread-self/ns/uts")  # noqa: PTH116 - a magic link, not a path
+        if os.path.samestat(ours, os.fstat(namespace)):
+            raise OSError("the container has the host name of this process")
+        os.setns(namespace, os.CLONE_NEWUTS)
+        socket.sethostname(name)
+    finally:
+        os.close(namespace)
