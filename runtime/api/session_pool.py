@@ -57,7 +57,7 @@ class SessionPool:
         return pool_plan.read(self._context.home)
 
     def set(self, size: int, image: str | None = None, *, kernel: bool = False) -> None:
-        """Have so many sessions wait; a process of its own makes them. With 0, remove those that wait.
+        """Have this many sessions wait; a process of its own makes them. With 0, remove them all.
 
         Args:
             size: 0 to 100.
@@ -67,7 +67,7 @@ class SessionPool:
         Raises:
             InvalidArgument: the pool would be too large.
             StoreError: the setting cannot be written.
-            EngineError: those that wait cannot be removed.
+            EngineError: waiting sessions cannot be removed.
         """
         settings = PoolSettings(size, image, kernel)
         pool_plan.write(self._context.home, settings)
@@ -78,7 +78,7 @@ class SessionPool:
 
     @contextmanager
     def kept(self, size: int | None) -> Iterator[None]:
-        """Have so many sessions wait while the block runs, and as many as before afterwards; None: no change.
+        """Have this many sessions wait while the block runs, then as many as before; None: no change.
 
         Raises:
             HoldfastError: as for `set`.

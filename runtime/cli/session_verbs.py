@@ -138,8 +138,8 @@ def ls(
     found = controller().sessions(labels=label)
     waiting = controller().pool.waiting() if everything else []
     if wants_json(json):
-        unnamed = [{"name": None, "state": "waiting", **one.as_dict()} for one in waiting]
-        printing.emit([session.as_dict() for session in found] + unnamed)
+        listed = [{"name": None, "state": "waiting", **one.as_dict()} for one in waiting]
+        printing.emit([session.as_dict() for session in found] + listed)
         return 0
     from datetime import UTC, datetime
 

@@ -106,7 +106,7 @@ class Guest:
         self.arriving = False
         """True in a copy that may not run all of its processes yet."""
         self.unbegun = ""
-        """Of a session that waits in a pool: what is ready in it (`identity.WAITS`); else empty."""
+        """The parts that are ready while it waits in a pool (`identity.WAITS`); empty once it has begun."""
 
     def arrive(self) -> None:
         """Complete the arrival of a copy, once all of its processes run."""
@@ -146,7 +146,8 @@ class Guest:
     async def begin(self, fields: Mapping[str, Any]) -> None:
         """Begin the session that was made ready in a pool, with the identity the host gives.
 
-        From here on it is as one that has just been started: its journal begins, programs are told its name.
+        From here on it is like one that has just been started: its journal begins, and programs that listen
+        get its name.
         """
         ready, self.unbegun = self.unbegun, ""
         self.identity = self.identity.updated(dict(fields))

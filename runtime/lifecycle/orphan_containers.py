@@ -30,7 +30,7 @@ def unowned(context: Context) -> list[str]:
         found |= context.engine.containers(holdfast_home=context.home.digest, holdfast_role=role)
     # In this order, so that operations that start after the first listing are left alone.
     busy = {row.id for row in context.store.operations.open()}
-    known = {row.container_id for row in context.store.waiting.all()}
+    known: set[str | None] = {row.container_id for row in context.store.waiting.all()}
     known |= {row.container_id for row in context.store.sessions()}  # later: some of the former are these now
     return [
         container
@@ -56,7 +56,7 @@ def clear(context: Context, operation: OperationRow, session_id: str) -> bool:
 
 
 def clear_unrecorded(context: Context, operation: OperationRow, row: SessionRow) -> bool:
-    """Do the same for a session that was to wait in the pool, of which the store has no row.
+    """Do the same for a session that was to wait in the pool and is not recorded in the store.
 
     Raises:
         EngineError: the engine does not answer.

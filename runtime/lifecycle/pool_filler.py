@@ -3,7 +3,7 @@
     python -m holdfast.runtime.lifecycle.pool_filler HOME
 
     pool.json       how many are to wait (`pool_plan`)
-    pool.todo       something has changed since it looked; made by whoever took one
+    pool.todo       something has changed since it looked
     pool.lock       locked by the process that fills
     pool.trouble    why the last attempt failed
 
@@ -35,7 +35,7 @@ from holdfast.runtime.store.rows import OperationKind
 from holdfast.snapshots.chunks import pack_turn
 
 STANDS_BACK = 20.0
-"""Seconds it lets others make sessions before it makes one beside them."""
+"""Seconds for which it waits while others make sessions."""
 _LOOK_SECONDS = 0.1
 _MOST = 500
 _WORKER = "holdfast.runtime.lifecycle.pool_filler"
@@ -138,7 +138,7 @@ def _fill(context: Context) -> None:
 
 
 def _in_use(context: Context, settings: PoolSettings) -> list[tuple[str, ChosenImage]]:
-    """Return what sessions are likely to be asked for: of those made lately, and what the pool is for."""
+    """Return the digests and images of sessions that callers are likely to ask for, latest use first."""
     if not settings.size:
         return []
     lately = [dict(row.options) for row in context.store.fresh_sessions(pool_plan.RECENT)]
@@ -156,7 +156,7 @@ def _in_use(context: Context, settings: PoolSettings) -> list[tuple[str, ChosenI
 
 
 def _prepared(context: Context, options: dict[str, object]) -> tuple[str, ChosenImage] | None:
-    with suppress(HoldfastError):  # what cannot be made any more, such as with an image that is gone
+    with suppress(HoldfastError):  # its image was removed, for example
         if options.get("secrets"):
             return None
         chosen = SessionOptions.parse(**options)

@@ -43,7 +43,7 @@ class PoolSettings:
     """The wish of a person.
 
     Attributes:
-        size: how many sessions wait; 0 is no pool.
+        size: how many sessions wait; 0: there is not a pool.
         image: for sessions with this image, as callers name it; None for the usual one.
         kernel: their kernel is to be ready as well.
     """
@@ -54,7 +54,7 @@ class PoolSettings:
 
 
 def read(home: Home) -> PoolSettings:
-    """Return the settings of a home; without any, or if they cannot be read, there is no pool."""
+    """Return the settings of a home. A pool needs some that can be read."""
     with suppress(OSError, ValueError, TypeError, KeyError):
         found = json.loads(Path(home.below(FILE)).read_bytes())
         size, image = found["size"], found["image"]
@@ -92,17 +92,17 @@ def unsuited(options: SessionOptions) -> str:
     if options.mounts:
         return "folders of the host are mounted in it"
     if any(Allowed.parse(text).is_name for text in options.allow):
-        return "addresses of the names it may reach are looked up for each"
+        return "addresses of the names that it can reach are looked up for each session"
     return ""
 
 
 def digest(options: Mapping[str, Any], image: str, *grounds: object) -> str:
-    """Return the digest of what cannot be changed once a session waits: two of one digest are the same.
+    """Return the digest of all that cannot be changed while a session waits.
 
     Args:
         options: all of the session's.
         image: the name of its container's image.
-        grounds: what else it was made on: the image's id, our version, the network around it.
+        grounds: the image's id, our version, the network around it.
     """
     parts = (dict(options), image, [str(each) for each in grounds])
     return blake3(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:24]
@@ -131,7 +131,7 @@ def shares(used: Sequence[str], size: int) -> dict[str, int]:
 def spare(
     rows: Sequence[WaitingRow], wanted: Mapping[str, int], *, kernel: bool, now: datetime
 ) -> list[WaitingRow]:
-    """Return those that are to be given up: they are too old, too many, or made with other options.
+    """Return the sessions to give up: they are too old, too many, or were made with different options.
 
     Args:
         rows: all that wait, oldest first.

@@ -121,7 +121,7 @@ def create_container(
     Args:
         init: the program of its first process (`init_program`).
         kept: the snapshot that it is made from, if any.
-        waits: of a session that waits in a pool, what is to be ready then.
+        waits: the parts that are to be ready if it is to wait in a pool (`identity.WAITS`).
 
     Raises:
         InvalidArgument: something that the options name does not exist on the host.

@@ -1,8 +1,8 @@
 """Sessions that wait in the pool: made ahead, handed over to a caller, or given up.
 
-One is made as any other session, with an id of its own, and ends where that would run its first command. Who
-deletes its row in the store has it: a caller in the transaction that makes it a session, or who gives it up.
-Of a process that dies in between, the operation says what to remove.
+One is made as any other session, with an id of its own, and ends where that would run its first command. The
+process that deletes its row in the store has it: in the transaction that makes it a session, or to remove it.
+If that process dies, the operation leads to everything that it leaves.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 
 class _TakenMeanwhile(Exception):
-    """Another process has it."""
+    """A different process has it."""
 
 
 class _Unusable(SessionError):
@@ -100,7 +100,7 @@ def make(context: Context, image: ChosenImage, digest: str, *, kernel: bool) -> 
 def hand_over(
     context: Context, name: str | None, image: ChosenImage, details: SessionDetails
 ) -> tuple[SessionRow | None, str]:
-    """Make a waiting session the one that a caller asks for; None, and why, if there is none for it.
+    """Turn a waiting session into the session of a caller; return None, and why, if that is not possible.
 
     Raises:
         SessionExists: the name is taken.
@@ -117,7 +117,7 @@ def hand_over(
         try:
             return _handed_over(context, waiting, name, details.plus(pool={"used": True})), ""
         except _TakenMeanwhile:
-            why = "others took what waited"
+            why = "other callers took all waiting sessions"
         except _Unusable as error:
             why = str(error)
     return None, why
@@ -141,7 +141,7 @@ def _handed_over(
         try:
             _begin(context, waiting, row)
         except (HoldfastError, CheckpointerFailed, OSError) as error:
-            raise _Unusable(f"what waited does not answer ({error})") from error
+            raise _Unusable(f"the waiting session does not answer ({error})") from error
         made = {"state": "running", "container_id": waiting.container_id}
         store.operations.complete(operation.id, sessions={row.id: made})
     with host_events.at_once(context):
@@ -174,7 +174,7 @@ def give_host_name(context: Context, container_id: str, init_pid: int, name: str
 
 
 def _given_here(init_pid: int, name: str) -> bool:
-    """Name the host from a thread of this process, where it may; that is quicker than by the checkpointer."""
+    """Name the host from a thread of this process, where that is allowed: it is quicker."""
     from holdfast.snapshots.checkpointer.container import host_name
 
     given: list[bool] = []
@@ -183,7 +183,7 @@ def _given_here(init_pid: int, name: str) -> bool:
         try:
             host_name.give(init_pid, name)
             given.append(True)
-        except OSError:  # this user may not, or does not see the process
+        except OSError:  # this user is not allowed to, or does not see the process
             pass
 
     thread = threading.Thread(target=work, name="host-name")  # it cannot leave the namespace again
@@ -193,7 +193,7 @@ def _given_here(init_pid: int, name: str) -> bool:
 
 
 def give_up(context: Context, waiting: WaitingRow) -> None:
-    """Remove one that waits, unless somebody has it by now.
+    """Remove a waiting session, unless another process has it by now.
 
     Raises:
         HoldfastError: it cannot be removed yet; the next process tries again.

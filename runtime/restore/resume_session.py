@@ -149,7 +149,7 @@ def _start_again(context: Context, session: SessionRow) -> SessionRow:
 
 
 def _name_again(context: Context, session: SessionRow, before: ContainerState) -> None:
-    """Name the host as the session: the engine gives one from the pool the name it was made with."""
+    """Name the host as the session: the engine starts a container from the pool under its first name."""
     if before.hostname == session.name:
         return
     started = context.engine.inspect(before.id)

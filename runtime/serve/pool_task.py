@@ -1,6 +1,6 @@
 """The task of a server that keeps the pool of its home filled, and empties it when memory is short.
 
-Without a server, whoever takes a session from the pool looks after it.
+Without a server, each `new` has it filled again.
 """
 
 from __future__ import annotations

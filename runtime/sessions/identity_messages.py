@@ -59,7 +59,7 @@ def say_who(
     folder: Path, row: SessionRow, kept: Manifest | None = None, again: str = "", waits: str = ""
 ) -> None:
     """Write the identity, and the snapshot of the files, for a supervisor that starts; `again`: why on files
-    on which another one has worked; `waits`: what is to be ready when the session begins, which is later.
+    on which another one has worked; `waits`: the parts that are to be ready before it begins.
 
     Raises:
         StoreError: they cannot be written.
@@ -80,12 +80,12 @@ def begin(folder: Path, row: SessionRow) -> None:
 
     Raises:
         StoreError: its identity cannot be written.
-        GuestError: its supervisor does not answer, or is that of another session.
+        GuestError: its supervisor does not answer, or belongs to a different session.
     """
     say_who(folder, row)
     reply = GuestClient(folder).request("begin", name=row.name, generation=row.generation)
     if reply.head.get("session") != row.id:
-        raise GuestError("cannot begin the session: another one answers")
+        raise GuestError("cannot begin the session: a different session answers")
 
 
 def wake(folder: Path, row: SessionRow, token: str, event: str, snapshot: str = "") -> None:

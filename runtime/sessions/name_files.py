@@ -40,9 +40,9 @@ def make(shared: Path, hostname: str) -> dict[str, Path]:
 
 
 def rename(shared: Path, former: str, hostname: str) -> None:
-    """Give a container, which is running, another name in these files.
+    """Rename a running container in these files.
 
-    They are rewritten in place: what is mounted in it is the file. Nothing but ours has run there.
+    They are rewritten in place, because the files themselves are mounted. Nothing but our own has run there.
 
     Raises:
         StoreError: they cannot be read or written.

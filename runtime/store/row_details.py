@@ -288,7 +288,7 @@ class SessionDetails(_Details):
 
     @property
     def pool(self) -> dict[str, Any] | None:
-        """Whether it was taken from a pool, or why not; None if its home had no pool."""
+        """Whether it was taken from a pool, or why not; None without a pool."""
         return self._table("pool")
 
     @property

@@ -1,7 +1,7 @@
-"""Sessions that wait in the pool of a home: containers that are ready, and belong to nobody yet.
+"""Sessions that wait in the pool of a home: containers that are ready, and do not belong to a session yet.
 
-A row is here from the moment its container can be handed over until a session has it, or it is given up. Who
-deletes the row has the container: nobody else gets it. Knows nothing of engines.
+A row is here from the moment its container can be handed over until a session has it, or it is given up. The
+process that deletes the row has the container, and no other does. It does not know engines.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class WaitingRow:
     Attributes:
         digest: of all that it was made with and that cannot be changed any more (`pool_plan.digest`).
         image: the image of its container.
-        options: those of the session.
+        options: of the session.
         kernel: its kernel is ready.
         init_pid, init_start: its first process, and when that began (`owner.start_of`).
     """
@@ -58,12 +58,12 @@ class Waiting:
             db.execute(insert(schema.waiting).values(**values))
 
     def all(self) -> list[WaitingRow]:
-        """Return all, in the order in which they are handed over: those that wait longest come first."""
+        """Return all, in the order in which they are handed over, oldest first."""
         table = schema.waiting
         return self._db.rows(select(table).order_by(table.c.made_at, table.c.id), _row)
 
     def claim(self, waiting_id: str) -> bool:
-        """Take one away; return whether it was still there: the caller has it then, and nobody else."""
+        """Take one away; return whether it was still there: the caller has it then, and no other process."""
         table = schema.waiting
         with self._db.writing() as db:
             return db.execute(delete(table).where(table.c.id == waiting_id)).rowcount == 1

@@ -74,7 +74,7 @@ class Hooks:
         self._running = asyncio.get_running_loop().create_task(self._run(awakening, identity))
 
     async def tell(self, awakening: Awakening, identity: Identity) -> None:
-        """Tell programs that listen, such as the kernel, and wait for them; run no hooks."""
+        """Notify programs that listen, such as the kernel, and wait for them; run no hooks."""
         await self._listeners.notify(facts_of(awakening, identity), EACH)
 
     async def settled(self) -> list[HookRun]:

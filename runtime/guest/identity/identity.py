@@ -25,7 +25,7 @@ CHOSEN = ("user", "workdir", "shell", "kernel", "python")
 NAMES = ("HOLDFAST_SESSION", "HOLDFAST_NAME", "HOLDFAST_GENERATION", "HOLDFAST_IDENTITY")
 """Variables that belong to the session; `bash_state.h` does not count them as changes of the user."""
 WAITS = ("shell", "kernel")
-"""What is made ready in a session that waits in a pool: its shell alone, or its kernel as well."""
+"""The parts that are ready in a session that waits in a pool: its shell alone, or its kernel as well."""
 UNBEGUN = -1
 """The generation of a session that waits in a pool: shells see a change when it begins."""
 _SIOCGIFADDR = 0x8915

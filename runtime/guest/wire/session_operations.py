@@ -26,7 +26,7 @@ async def hello(guest: Guest, call: ClientCall) -> None:
 
 
 async def begin(guest: Guest, call: ClientCall) -> None:
-    """Begin a session that waits in a pool, as the one the host names; only once."""
+    """Begin a session that waits in a pool, under the name from the host; only once."""
     if not guest.unbegun:
         raise RequestRefused("invalid", "cannot begin the session: it has begun")
     await guest.begin({"name": call.text("name"), "generation": call.integer("generation", low=0)})

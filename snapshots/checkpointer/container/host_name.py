@@ -1,7 +1,7 @@
-"""The host name of a container that runs already: that of a session which was made ready before it had one.
+"""The host name of a running container, whose session was made ready before it had a name.
 
-The name belongs to the container's own UTS namespace (uts_namespaces(7)), in which no process of a session
-may set it.
+The name belongs to the container's own UTS namespace (uts_namespaces(7)), where processes of the session
+are not allowed to set it.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ def run(request: HostName, channel: HostChannel) -> None:
 
 
 def give(init_pid: int, name: str) -> None:
-    """Move this thread into the UTS namespace of a container, for good, and name its host.
+    """Move this thread into the UTS namespace of a container, and name its host.
 
     Raises:
-        OSError: it cannot be entered, or is that of this process.
+        OSError: it cannot be entered, or this process is in it.
     """
     if sys.version_info < (3, 12):
         raise OSError("os.setns came with Python 3.12")

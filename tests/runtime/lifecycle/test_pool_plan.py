@@ -108,7 +108,7 @@ def test_old_surplus_and_different_sessions_are_given_up() -> None:
 
 
 def test_a_session_without_a_kernel_is_replaced_once_kernels_are_asked_for() -> None:
-    """`pool set N --kernel` holds for those that wait already, too; the reverse does no harm."""
+    """`pool set N --kernel` also holds for waiting sessions; the reverse does no harm."""
     assert pool_plan.spare([row("a")], {"a": 1}, kernel=True, now=NOW) == [row("a")]
     assert pool_plan.spare([row("a", kernel=True)], {"a": 1}, kernel=False, now=NOW) == []
 
