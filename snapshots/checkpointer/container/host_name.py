@@ -6,13 +6,16 @@ are not allowed to set it.
 
 from __future__ import annotations
 
+import ctypes
 import os
 import socket
-import sys
 
 from holdfast.snapshots.checkpointer.ground import tree
 from holdfast.snapshots.checkpointer.wire.channel import HostChannel
 from holdfast.snapshots.checkpointer.wire.requests import HostName
+
+_NEW_UTS = 0x04000000
+"""CLONE_NEWUTS of setns(2)."""
 
 
 def run(request: HostName, channel: HostChannel) -> None:
@@ -28,14 +31,14 @@ def give(init_pid: int, name: str) -> None:
     Raises:
         OSError: it cannot be entered, or this process is in it.
     """
-    if sys.version_info < (3, 12):
-        raise OSError("os.setns came with Python 3.12")
     namespace = os.open(f"/proc/{init_pid}/ns/uts", os.O_RDONLY | os.O_CLOEXEC)
     try:
         ours = os.stat("/proc/thread-self/ns/uts")  # noqa: PTH116 - a magic link, not a path
         if os.path.samestat(ours, os.fstat(namespace)):
             raise OSError("the container has the host name of this process")
-        os.setns(namespace, os.CLONE_NEWUTS)
+        libc = ctypes.CDLL(None, use_errno=True)  # os.setns came with Python 3.12
+        if libc.setns(namespace, _NEW_UTS) != 0:
+            raise OSError(ctypes.get_errno(), "setns")
         socket.sethostname(name)
     finally:
         os.close(namespace)
