@@ -38,7 +38,7 @@ class _TakenMeanwhile(Exception):
     """A different process has it."""
 
 
-class _Unusable(SessionError):
+class _Unusable(Exception):
     """It does not answer any more."""
 
 

@@ -23,7 +23,7 @@ from holdfast.runtime.store.journal_entries import Entries
 from holdfast.runtime.store.operations import Operations
 from holdfast.runtime.store.row_details import SessionDetails, SnapshotDetails
 from holdfast.runtime.store.rows import SessionRow, SnapshotRow, columns
-from holdfast.runtime.store.waiting import Waiting
+from holdfast.runtime.store.waiting import WaitingSessions
 
 if TYPE_CHECKING:
     from holdfast.runtime.store.row_details import SessionKeys, SnapshotKeys
@@ -306,9 +306,9 @@ class Store:
         return Operations(self._db)
 
     @property
-    def waiting(self) -> Waiting:
+    def waiting(self) -> WaitingSessions:
         """Sessions that wait in the pool; nothing else here counts them."""
-        return Waiting(self._db)
+        return WaitingSessions(self._db)
 
     @property
     def entries(self) -> Entries:

@@ -45,7 +45,7 @@ class WaitingRow:
     made_at: datetime = field(default_factory=lambda: datetime.now(UTC))
 
 
-class Waiting:
+class WaitingSessions:
     """The waiting sessions of one home."""
 
     def __init__(self, database: Database) -> None:

@@ -16,11 +16,20 @@ from tests.integration.conftest import Cli
 from holdfast.base import polling
 from holdfast.errors import SessionExists
 from holdfast.runtime.api.controller import Holdfast
-from holdfast.runtime.lifecycle import create, orphan_containers, pool_filler, pool_plan, waiting_session
+from holdfast.runtime.lifecycle import (
+    chosen_image,
+    create,
+    orphan_containers,
+    pool_filler,
+    pool_plan,
+    waiting_session,
+)
 from holdfast.runtime.lifecycle.pool_plan import PoolSettings
 from holdfast.runtime.operations.context import Context
 from holdfast.runtime.sessions import identity_messages
-from holdfast.runtime.store.waiting import Waiting
+from holdfast.runtime.sessions.session_options import SessionOptions
+from holdfast.runtime.store.row_details import SessionDetails
+from holdfast.runtime.store.waiting import WaitingSessions
 
 _SECONDS = 120.0
 _DRAW = "import random, os; print(random.random(), os.environ['HOLDFAST_NAME'], os.environ['HOSTNAME'])"
@@ -95,8 +104,8 @@ def test_each_is_handed_over_once_and_follows_the_options_in_use(pool: Holdfast)
         waiting_session.hand_over(
             pool.context,
             "taken",
-            create.chosen_image.choose(pool.context, create.SessionOptions.parse()),
-            create.SessionDetails(),
+            chosen_image.choose(pool.context, SessionOptions.parse()),
+            SessionDetails(),
         )
     assert len(pool.pool.waiting()) == 2
     with ThreadPoolExecutor(4) as threads:
@@ -147,7 +156,7 @@ def test_what_is_killed_leaves_nothing_and_is_not_handed_over(
     child = os.fork()
     if child == 0:  # dies while it makes one
         own = Context(pool.home)
-        monkeypatch.setattr(Waiting, "add", lambda *_: os.kill(os.getpid(), signal.SIGKILL))
+        monkeypatch.setattr(WaitingSessions, "add", lambda *_: os.kill(os.getpid(), signal.SIGKILL))
         pool_plan.write(own.home, PoolSettings(1))
         (own.home.root / "pool.todo").touch()
         pool_filler.run(own)
