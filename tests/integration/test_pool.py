@@ -168,7 +168,7 @@ def test_what_is_killed_leaves_nothing_and_is_not_handed_over(
         }
 
     filled(pool, 1)
-    monkeypatch.setattr(pool_filler, "_meminfo", lambda: "MemAvailable: 1 kB\nMemTotal: 9 kB\n")
+    monkeypatch.setattr(pool_filler, "_meminfo", lambda: "MemAvailable: 1000 kB\nMemTotal: 4194304 kB\n")
     (pool.home.root / "pool.todo").touch()
     pool_filler.run(pool.context)
     assert pool.pool.waiting() == []
