@@ -111,6 +111,8 @@ def digest(options: Mapping[str, Any], image: str, *grounds: object) -> str:
 def shares(used: Sequence[str], size: int) -> dict[str, int]:
     """Return how many of `size` sessions are to wait for each set of options, in proportion to its uses.
 
+    If there are two or more, one of them is for the last set: a client that has just begun asks again.
+
     Args:
         used: a set for each session that was started lately, latest first.
         size: of the pool.
@@ -125,6 +127,9 @@ def shares(used: Sequence[str], size: int) -> dict[str, int]:
     order = sorted(counts, key=lambda each: (exact[each] - found[each], latest[each]), reverse=True)
     for each in order[: size - sum(found.values())]:
         found[each] += 1
+    if size > 1 and not found[used[0]]:
+        found[max(found, key=lambda each: (found[each], -latest[each]))] -= 1
+        found[used[0]] = 1
     return {each: count for each, count in found.items() if count}
 
 
