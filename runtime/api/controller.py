@@ -55,7 +55,7 @@ def _fill_undo_table() -> None:
     from holdfast.runtime.egress import network_changes  # noqa: F401
     from holdfast.runtime.flaky import repeat  # noqa: F401
     from holdfast.runtime.lifecycle import create as creating  # noqa: F401
-    from holdfast.runtime.lifecycle import image_build  # noqa: F401
+    from holdfast.runtime.lifecycle import image_build, waiting_session  # noqa: F401
     from holdfast.runtime.moving import move_session  # noqa: F401
     from holdfast.runtime.restore import restore_service, resume_session, rewind  # noqa: F401
     from holdfast.runtime.transfer import receive, send  # noqa: F401

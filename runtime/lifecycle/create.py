@@ -10,7 +10,7 @@ from holdfast.errors import SessionExists
 from holdfast.runtime.egress import vault
 from holdfast.runtime.egress.close_network import Closing
 from holdfast.runtime.journal import host_events
-from holdfast.runtime.lifecycle import bring_up, chosen_image, pool_filler, provision, waiting_session
+from holdfast.runtime.lifecycle import bring_up, chosen_image, pool_plan, provision
 from holdfast.runtime.lifecycle.chosen_image import ChosenImage
 from holdfast.runtime.lifecycle.take_back import take_back_containers
 from holdfast.runtime.operations.context import Context
@@ -58,13 +58,17 @@ def create(
         chosen = _with_secrets(context, chosen, given)
     image = chosen_image.choose(context, chosen)
     details = (details or SessionDetails()).plus(policy=kept.as_dict() or None)
-    with pool_filler.refilled(context.home) as pool:
-        if pool.size:
-            handed, why = waiting_session.hand_over(context, name, image, details)
-            if handed is not None:
-                return handed
-            details = details.plus(pool={"used": False, "why": why})
+    if not pool_plan.read(context.home).size:
         return _made(context, name, image, details, network)
+    from holdfast.runtime.lifecycle import pool_filler, waiting_session  # most homes do not have a pool
+
+    try:
+        handed, why = waiting_session.hand_over(context, name, image, details)
+        if handed is not None:
+            return handed
+        return _made(context, name, image, details.plus(pool={"used": False, "why": why}), network)
+    finally:
+        pool_filler.start(context.home)
 
 
 def _made(

@@ -16,8 +16,7 @@ from __future__ import annotations
 import sys
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -40,17 +39,6 @@ _LOOK_SECONDS = 0.1
 _MOST = 500
 _WORKER = "holdfast.runtime.lifecycle.pool_filler"
 _MAKERS = frozenset({OperationKind.NEW, OperationKind.RESTORE, OperationKind.RESUME, OperationKind.REWIND})
-
-
-@contextmanager
-def refilled(home: Home) -> Iterator[PoolSettings]:
-    """Yield the settings of the pool, and have it filled again after the block, if there is one."""
-    settings = pool_plan.read(home)
-    try:
-        yield settings
-    finally:
-        if settings.size:
-            start(home)
 
 
 def start(home: Home) -> None:

@@ -27,7 +27,7 @@ from holdfast.runtime.egress.close_network import Closing
 from holdfast.runtime.guest import layout
 from holdfast.runtime.journal import host_events
 from holdfast.runtime.journal.mirror import mirror
-from holdfast.runtime.lifecycle import provision, waiting_session
+from holdfast.runtime.lifecycle import provision
 from holdfast.runtime.lifecycle.take_back import take_back_containers
 from holdfast.runtime.operations.operation import carry_out, undoes
 from holdfast.runtime.restore.restore_session import Restoring
@@ -152,6 +152,8 @@ def _name_again(context: Context, session: SessionRow, before: ContainerState) -
     """Name the host as the session: the engine starts a container from the pool under its first name."""
     if before.hostname == session.name:
         return
+    from holdfast.runtime.lifecycle import waiting_session  # few sessions have waited
+
     started = context.engine.inspect(before.id)
     if started is not None and started.running:
         waiting_session.give_host_name(context, started.id, started.pid, session.name)

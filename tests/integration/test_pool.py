@@ -128,6 +128,7 @@ def test_each_is_handed_over_once_and_follows_the_options_in_use(pool: Holdfast)
     assert "mounted" in pool.new("mounts", mounts=["/usr/share:/data:ro"]).as_dict()["pool"]["why"]
 
 
+@pytest.mark.thorough
 def test_what_is_killed_leaves_nothing_and_is_not_handed_over(
     pool: Holdfast, monkeypatch: pytest.MonkeyPatch
 ) -> None:
