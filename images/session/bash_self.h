@@ -3,6 +3,7 @@
  * The supervisor writes the folder `identity` (runtime/guest/layout.py): `generation`, a number that differs in
  * every copy, and `variables`, records NAME=value ended by NUL. Before the shell runs the next command it reads the
  * number; if it has changed, the shell takes the variables it still exports, the name of the host, and a new seed.
+ * While a session waits in a pool, the number is -1.
  *
  * $RANDOM comes from a seed in the memory of the shell, so copies would draw the same. The seed is renewed in a copy
  * at the next draw, also in subshells, which have no prompt. A user who has set the seed (RANDOM=42) wants its
@@ -30,10 +31,11 @@ static struct timespec self_looked;
 
 static char *slurp(const char *, size_t *);
 
+/* 0 is for one that cannot be read. */
 static unsigned long self_generation(void)
 {
     char *text = slurp(SELF_GENERATION, NULL);
-    unsigned long number = text ? strtoul(text, NULL, 10) : 0;
+    unsigned long number = text ? (unsigned long)strtol(text, NULL, 10) + 2 : 0;
     free(text);
     return number;
 }

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from holdfast.runtime.api.image_sources import ImageSources
     from holdfast.runtime.api.keeping import Keeping
     from holdfast.runtime.api.option_types import NewOptions, PolicyOptions
+    from holdfast.runtime.api.session_pool import SessionPool
     from holdfast.runtime.api.snapshot import Snapshot
     from holdfast.runtime.api.thawing import Thawing
     from holdfast.runtime.guest_rpc.results import Check
@@ -54,7 +55,7 @@ def _fill_undo_table() -> None:
     from holdfast.runtime.egress import network_changes  # noqa: F401
     from holdfast.runtime.flaky import repeat  # noqa: F401
     from holdfast.runtime.lifecycle import create as creating  # noqa: F401
-    from holdfast.runtime.lifecycle import image_build  # noqa: F401
+    from holdfast.runtime.lifecycle import image_build, waiting_session  # noqa: F401
     from holdfast.runtime.moving import move_session  # noqa: F401
     from holdfast.runtime.restore import restore_service, resume_session, rewind  # noqa: F401
     from holdfast.runtime.transfer import receive, send  # noqa: F401
@@ -158,6 +159,13 @@ class Holdfast:
         from holdfast.runtime.api.keeping import Keeping
 
         return Keeping(self.context)
+
+    @cached_property
+    def pool(self) -> SessionPool:
+        """Sessions of this home that wait until `new` asks for one."""
+        from holdfast.runtime.api.session_pool import SessionPool
+
+        return SessionPool(self.context)
 
     @cached_property
     def images(self) -> ImageSources:

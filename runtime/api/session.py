@@ -332,6 +332,7 @@ class Session:
             "verification": self._row.details.verification,
             "hooks": self._row.details.hooks,
             "labels": self.labels,
+            "pool": self._row.details.pool,
             "lifetime": self._shown_lifetime(),
         }
 

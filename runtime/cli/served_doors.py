@@ -21,6 +21,7 @@ from holdfast.runtime.serve.api_server import Beside
 from holdfast.runtime.serve.callers import Callers
 from holdfast.runtime.serve.lifetime_task import LifetimeTask
 from holdfast.runtime.serve.metrics_task import MetricsTask
+from holdfast.runtime.serve.pool_task import PoolTask
 from holdfast.runtime.serve.preview_visits import PreviewVisits
 from holdfast.runtime.serve.request_gate import RequestGate, ServedDoor
 from holdfast.runtime.swerex import swerex_app
@@ -72,7 +73,7 @@ class ServedDoors:
             SandboxDoor(rules, e2b_app.wire(callers, tokens, lives, ids), tokens, ids),
             server_app.api_door(callers, rules),
         ]
-        self.beside: Beside = [lives.running, MetricsTask(callers).running]
+        self.beside: Beside = [lives.running, MetricsTask(callers).running, PoolTask(callers).running]
         """What lives as long as the server."""
         if door_setup.installed("mcp"):
             from holdfast.runtime.serve.agents_door import AgentsDoor

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 
 from holdfast.base import ids
@@ -17,6 +18,7 @@ from holdfast.runtime.http_doors import door_setup
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
     from typing import Any
 
 PORT = "8420"
@@ -41,6 +43,7 @@ def serve(
     preview_url: str | None = option(
         "--preview-url", metavar="URL", help="Where browsers reach names below one that lead here."
     ),
+    pool: int | None = option("--pool", metavar="N", help="Have N sessions wait, ready, while it serves."),
     new_token: bool = option("--new-token", help="Make a new token; the old one is no longer accepted."),
 ) -> None:
     """Serve sessions over HTTP and WebSockets, to holders of the token."""
@@ -87,11 +90,19 @@ def serve(
         printing.note(f"the token {where}; clients send it as `Authorization: Bearer TOKEN`")
 
     try:
-        with serving_record.announced(home, record):
+        with serving_record.announced(home, record), _pool(home, pool):
             api_server.serve(doors.app, doors.callers, opened, ready, doors.beside)
     finally:
         if unix is not None:
             unix.unlink(missing_ok=True)
+
+
+def _pool(home: Home, size: int | None) -> AbstractContextManager[None]:
+    if size is None:
+        return nullcontext()
+    from holdfast.runtime.api.controller import Holdfast
+
+    return Holdfast(home).pool.kept(size)
 
 
 @examples("mcp", "mcp --image data --warm")

@@ -126,17 +126,20 @@ def new(
         printing.say(made.name)
 
 
-@examples("ls", "ls --label team=web", "ls --json")
+@examples("ls", "ls --label team=web", "ls --all", "ls --json")
 def ls(
     label: list[str] | None = option(
         "--label", metavar="KEY[=VALUE]", help="Only sessions with this label. Repeatable."
     ),
+    everything: bool = option("--all", help="Those as well that wait in the pool."),
     json: bool = JSON,
 ) -> int:
     """List sessions."""
     found = controller().sessions(labels=label)
+    waiting = controller().pool.waiting() if everything else []
     if wants_json(json):
-        printing.emit([session.as_dict() for session in found])
+        listed = [{"name": None, "state": "waiting", **one.as_dict()} for one in waiting]
+        printing.emit([session.as_dict() for session in found] + listed)
         return 0
     from datetime import UTC, datetime
 
@@ -152,6 +155,9 @@ def ls(
         ]
         for s, one in zip(found, shown, strict=True)
     ]
+    unnamed = [
+        ["-", one.id, "waiting", printing.ago(one.made_at, now), printing.image(one.image)] for one in waiting
+    ]
     columns = ["NAME", "ID", "STATE", "CREATED", "IMAGE"]
     if any(session.labels for session in found):
         columns.append("LABELS")
@@ -161,7 +167,8 @@ def ls(
         columns.append("ENDS")
         for row, one in zip(rows, shown, strict=True):
             row.append(_ends(one, now.timestamp()))
-    printing.table(columns, rows)
+    blank = [""] * (len(columns) - 5)
+    printing.table(columns, rows + [[*each, *blank] for each in unnamed])
     return 0
 
 

@@ -162,6 +162,7 @@ FAMILIES: Mapping[str, Mapping[str, tuple[str, _Place]]] = {
     },
     "Machine": {
         "doctor": ("Try out what this machine supports.", "machine_verbs:doctor"),
+        "pool": ("Show or set how many sessions wait, ready to be handed over.", "pool_verbs:pool"),
         "image": (
             "Build and list the images of sessions.",
             {

@@ -59,7 +59,7 @@ ONLY_IN_PROCESS = frozenset(
             "move",
             "next",
         ),
-        *("pack", "pull", "push", "row", "serve_captures", "store", "thaw", "tried", "verify"),
+        *("pack", "pool", "pull", "push", "row", "serve_captures", "store", "thaw", "tried", "verify"),
     )
 )
 """What handles in process have and those over a URL do not: it is of the server's machine."""

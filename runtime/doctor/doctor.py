@@ -22,6 +22,7 @@ from holdfast.engine.image_store import ImageStore
 from holdfast.engine.machine_facts import security_options
 from holdfast.errors import HoldfastError
 from holdfast.runtime.guest_rpc.results import Check
+from holdfast.runtime.lifecycle import pool_filler, pool_plan
 
 if TYPE_CHECKING:
     from holdfast.runtime.operations.context import Context
@@ -67,6 +68,8 @@ def each(context: Context) -> Iterator[Check]:
     yield tried("proxies", lambda: _proxies(context))
     if context.home.has_gateway:
         yield tried("gateway", lambda: _gateway(context))
+    if pool_plan.read(context.home).size:
+        yield tried("pool", lambda: _pool(context))
     yield tried("leftovers", lambda: _leftovers(context))
     context.doing("trying a session, a snapshot and a restore")
     found = _snapshots(context, all(check.ok for check in images))
@@ -239,6 +242,18 @@ def _gateway(context: Context) -> Check:
         f"{count} sessions cannot reach the internet: no valid answer from {where}",
         "the next session that needs it starts it; `docker logs holdfast-gateway-…` says why it ended",
     )
+
+
+def _pool(context: Context) -> Check:
+    """Report what waits in the pool, and why not more."""
+    settings, rows = pool_plan.read(context.home), context.store.waiting.all()
+    running = context.running_containers()
+    alive = sum(row.container_id in running for row in rows)
+    memory = f", {sum(row.kernel for row in rows)} with a kernel" if settings.kernel else ""
+    detail = f"{alive} of {settings.size} sessions wait{memory}"
+    if trouble := pool_filler.trouble(context.home):
+        return Check("pool", False, f"{detail}: {trouble}", "`holdfast pool set 0` ends the attempts")
+    return Check("pool", True, detail)
 
 
 def _leftovers(context: Context) -> Check:

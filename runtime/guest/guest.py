@@ -20,7 +20,7 @@ from holdfast.runtime.guest.files.uploads import FileCalls, Uploads
 from holdfast.runtime.guest.identity.account import UserAccount
 from holdfast.runtime.guest.identity.engine_files import EngineFiles
 from holdfast.runtime.guest.identity.hooks import Hooks
-from holdfast.runtime.guest.identity.identity import Awakening, Identity, publish
+from holdfast.runtime.guest.identity.identity import WAITS, Awakening, Identity, publish
 from holdfast.runtime.guest.jobs.jobs import Jobs
 from holdfast.runtime.guest.jobs.reaper import Reaper
 from holdfast.runtime.guest.layout import DEFAULT_SPEC, MAIN, Layout
@@ -105,6 +105,8 @@ class Guest:
         """The number of requests that did more than read."""
         self.arriving = False
         """True in a copy that may not run all of its processes yet."""
+        self.unbegun = ""
+        """The parts that are ready while it waits in a pool (`identity.WAITS`); empty once it has begun."""
 
     def arrive(self) -> None:
         """Complete the arrival of a copy, once all of its processes run."""
@@ -127,13 +129,35 @@ class Guest:
         self.watch.count_kills()
         if awakening.event == "restarted":
             self._restarted(awakening, before)
+        elif awakening.event == "waiting":
+            self.unbegun = awakening.why
         else:
             self.woke(awakening, begins=True)
         self.lineage.look()
         for shell in self.shells.values():
             shell.start()
+        if self.unbegun != WAITS[0]:
+            self._begin_kernels()
+
+    def _begin_kernels(self) -> None:
         for kernel in self.kernels.values():
             kernel.begin()
+
+    async def begin(self, fields: Mapping[str, Any]) -> None:
+        """Begin the session that was made ready in a pool, with the identity the host gives.
+
+        From here on it is like one that has just been started: its journal begins, and programs that listen
+        get its name.
+        """
+        ready, self.unbegun = self.unbegun, ""
+        self.identity = self.identity.updated(dict(fields))
+        awakening = Awakening("started")
+        holdfast_session.reseed(everything=True)
+        publish(self.layout.identity, self.identity, awakening)
+        self.woke(awakening, begins=True)
+        if ready == WAITS[0]:
+            self._begin_kernels()
+        await self.hooks.tell(Awakening("begun"), self.identity)
 
     def become(self, fields: Mapping[str, Any], event: str) -> None:
         """Continue after a pause, with the identity the host gave."""

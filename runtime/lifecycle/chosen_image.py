@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from holdfast.base.text import plain
@@ -49,6 +49,15 @@ def choose(context: Context, options: SessionOptions) -> ChosenImage:
         EngineUnfit: no image would do: sessions cannot run on this engine.
         ImageError: the image does not exist, cannot be built, or is not suitable for sessions.
     """
+    found = _choose(context, options)
+    if not found.options.read_only or not found.folders:
+        return found
+    fields = found.options.model_dump(mode="json")
+    writable = [*found.options.writable, *found.folders]
+    return replace(found, options=SessionOptions.parse(**fields | {"writable": writable}))
+
+
+def _choose(context: Context, options: SessionOptions) -> ChosenImage:
     provision.require_fit(context.engine)
     name = options.image
     if name is None:

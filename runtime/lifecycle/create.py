@@ -6,24 +6,19 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from holdfast.base import ids
-from holdfast.base.text import plain
 from holdfast.errors import SessionExists
 from holdfast.runtime.egress import vault
 from holdfast.runtime.egress.close_network import Closing
-from holdfast.runtime.files.session_file import asked
-from holdfast.runtime.guest import layout
-from holdfast.runtime.guest.defaults import MAIN
-from holdfast.runtime.guest_rpc.guest_client import GuestClient
 from holdfast.runtime.journal import host_events
-from holdfast.runtime.lifecycle import chosen_image, provision
+from holdfast.runtime.lifecycle import bring_up, chosen_image, pool_plan, provision
+from holdfast.runtime.lifecycle.chosen_image import ChosenImage
 from holdfast.runtime.lifecycle.take_back import take_back_containers
 from holdfast.runtime.operations.context import Context
 from holdfast.runtime.operations.operation import carry_out, undoes
-from holdfast.runtime.sessions import init_program
 from holdfast.runtime.sessions.session_options import SessionOptions
 from holdfast.runtime.store import policy as policies
 from holdfast.runtime.store.row_details import SessionDetails
-from holdfast.runtime.store.rows import FITTED, OperationKind, SessionRow
+from holdfast.runtime.store.rows import OperationKind, SessionRow
 
 undoes(OperationKind.NEW)(take_back_containers)
 
@@ -62,37 +57,31 @@ def create(
     if given:
         chosen = _with_secrets(context, chosen, given)
     image = chosen_image.choose(context, chosen)
-    chosen = image.options
-    if chosen.read_only and image.folders:
-        chosen = SessionOptions.parse(
-            **chosen.model_dump(mode="json") | {"writable": [*chosen.writable, *image.folders]}
-        )
-    session_id, fields = ids.new_id(), chosen.model_dump(mode="json")
     details = (details or SessionDetails()).plus(policy=kept.as_dict() or None)
+    if not pool_plan.read(context.home).size:
+        return _made(context, name, image, details, network)
+    from holdfast.runtime.lifecycle import pool_filler, waiting_session  # most homes do not have a pool
+
+    try:
+        handed, why = waiting_session.hand_over(context, name, image, details)
+        if handed is not None:
+            return handed
+        return _made(context, name, image, details.plus(pool={"used": False, "why": why}), network)
+    finally:
+        pool_filler.start(context.home)
+
+
+def _made(
+    context: Context, name: str | None, image: ChosenImage, details: SessionDetails, network: Closing
+) -> SessionRow:
+    session_id, fields = ids.new_id(), image.options.model_dump(mode="json")
 
     def plan() -> None:
         provision.register(context.store, name, image.name, fields, session_id=session_id, details=details)
 
     with carry_out(context, OperationKind.NEW, session_id=session_id, plan=plan) as operation:
         row = context.store.session(session_id)
-        folder = provision.prepare_run_dir(context, row)
-        init = init_program.obtain(context.engine, context.home, context.progress)
-        context.doing(f"creating the container of {row.name}")
-        with network.ahead(chosen):
-            container = provision.create_container(context.engine, context.home, row, operation.id, init)
-            if chosen.workdir is not None or image.name.startswith(FITTED):  # ours have the usual one
-                context.engine.files.make_folder(container, chosen.workdir or str(layout.WORKSPACE))
-            provision.start(context.engine, container)
-        network.close(chosen, container)
-        context.doing(f"waiting for the shell of {row.name}")
-        greeting = provision.await_guest(context.engine, container, folder)
-        if remark := plain(str(greeting.get("shell_remark") or ""), 400):
-            context.progress(remark)
-        for path in image.folders:
-            GuestClient(folder).request("file_folder", payload=asked(path=path), parents=True, user="0")
-        if chosen.kernel is not None or chosen.python is not None:  # it may not be there, or not work
-            context.doing(f"starting the kernel of {row.name}")
-            GuestClient(folder).request("kernel_open", kernel=MAIN, spec=chosen.kernel or layout.DEFAULT_SPEC)
+        container = bring_up.bring_up(context, row, operation.id, image, network)
         made = {"state": "running", "container_id": container}
         context.store.operations.complete(operation.id, sessions={row.id: made})
     with host_events.at_once(context):

@@ -30,7 +30,8 @@ def unowned(context: Context) -> list[str]:
         found |= context.engine.containers(holdfast_home=context.home.digest, holdfast_role=role)
     # In this order, so that operations that start after the first listing are left alone.
     busy = {row.id for row in context.store.operations.open()}
-    known = {row.container_id for row in context.store.sessions()}
+    known: set[str | None] = {row.container_id for row in context.store.waiting.all()}
+    known |= {row.container_id for row in context.store.sessions()}  # later: some of the former are these now
     return [
         container
         for container, labels in found.items()
@@ -54,13 +55,25 @@ def clear(context: Context, operation: OperationRow, session_id: str) -> bool:
     return False
 
 
+def clear_unrecorded(context: Context, operation: OperationRow, row: SessionRow) -> bool:
+    """Do the same for a session that was to wait in the pool and is not recorded in the store.
+
+    Raises:
+        EngineError: the engine does not answer.
+    """
+    return _cleared(context, operation, row)
+
+
 def _cleared(context: Context, operation: OperationRow, row: SessionRow) -> bool:
     engine = context.engine
     name = provision.container_name(row.id) + operation.details.aside
     labels = provision.labels(context.home, row, operation.id)
+    asked = {"holdfast_session": row.id, "holdfast_operation": operation.id}
+    if row.state == "creating":  # all there is of it, also what another operation had made for the pool
+        asked = {"holdfast_session": row.id, "holdfast_home": context.home.digest}
 
     def cleared() -> bool:
-        made = list(engine.containers(holdfast_session=row.id, holdfast_operation=operation.id))
+        made = list(engine.containers(**asked))
         if not made:
             try:
                 placeholder = engine.reserve(name, row.image, labels)

@@ -114,12 +114,14 @@ def create_container(
     command: Iterable[str] = ("start",),
     kept: Manifest | None = None,
     place: TemporaryPlace = HERE,
+    waits: str = "",
 ) -> str:
     """Create, but do not start, the container of a session, leave its identity for it, and return its id.
 
     Args:
         init: the program of its first process (`init_program`).
         kept: the snapshot that it is made from, if any.
+        waits: the parts that are to be ready if it is to wait in a pool (`identity.WAITS`).
 
     Raises:
         InvalidArgument: something that the options name does not exist on the host.
@@ -167,7 +169,9 @@ def create_container(
         from holdfast.runtime.egress import gateway
 
         gateway.install_roots(engine, home, row.id, container)
-    identity_messages.say_who(place.run_dir(home, row.id), replace(row, container_id=container), kept)
+    identity_messages.say_who(
+        place.run_dir(home, row.id), replace(row, container_id=container), kept, waits=waits
+    )
     return container
 
 

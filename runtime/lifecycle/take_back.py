@@ -94,6 +94,11 @@ def _take_back_sessions(context: Context, operation: OperationRow, cut: bool) ->
         if row.id not in made:
             continue
         if row.state == "creating":
+            # What was taken from the pool has the label of the operation that made it.
+            for container_id in context.engine.containers(
+                holdfast_session=row.id, holdfast_home=context.home.digest
+            ):
+                context.engine.kill_remove(container_id)
             _remove_shared(context, row.id)
             try:
                 context.store.update_session(row.id, state="removed", container_id=None)

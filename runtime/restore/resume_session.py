@@ -31,7 +31,13 @@ from holdfast.runtime.lifecycle import provision
 from holdfast.runtime.lifecycle.take_back import take_back_containers
 from holdfast.runtime.operations.operation import carry_out, undoes
 from holdfast.runtime.restore.restore_session import Restoring
-from holdfast.runtime.sessions import health, identity_messages, session_identity, shared_folder
+from holdfast.runtime.sessions import (
+    health,
+    identity_messages,
+    name_files,
+    session_identity,
+    shared_folder,
+)
 from holdfast.runtime.sessions.session_lock import turn
 from holdfast.runtime.sessions.session_options import SessionOptions
 from holdfast.runtime.storage import snapshot_lock
@@ -40,6 +46,7 @@ from holdfast.runtime.store.rows import OperationKind
 from holdfast.snapshots import manifest
 
 if TYPE_CHECKING:
+    from holdfast.engine.container_state import ContainerState
     from holdfast.runtime.operations.context import Context
     from holdfast.runtime.store.rows import SessionRow
     from holdfast.snapshots.manifest import Manifest
@@ -126,6 +133,7 @@ def _start_again(context: Context, session: SessionRow) -> SessionRow:
             with network.ahead(options), shared_folder.also_known(context.home, session.id, mounted):
                 _start_container(context, state.id)
             rules = network.close(options, state.id)
+            _name_again(context, session, state)
             provision.await_guest(engine, state.id, folder, _Nudge(context, state.id))
             network.check(state.id, rules)
         except BaseException:
@@ -138,6 +146,18 @@ def _start_again(context: Context, session: SessionRow) -> SessionRow:
         host_events.note(context, session.id, "resumed", why=why)
     context.progress(f"session {session.name} was started again on its files: {why}; its processes are new")
     return context.store.session(session.id)
+
+
+def _name_again(context: Context, session: SessionRow, before: ContainerState) -> None:
+    """Name the host as the session: the engine starts a container from the pool under its first name."""
+    if before.hostname == session.name:
+        return
+    from holdfast.runtime.lifecycle import waiting_session  # few sessions have waited
+
+    started = context.engine.inspect(before.id)
+    if started is not None and started.running:
+        waiting_session.give_host_name(context, started.id, started.pid, session.name)
+        name_files.rename(context.home.run_dir(session.id), before.hostname, session.name)
 
 
 def _start_container(context: Context, container: str) -> None:

@@ -166,7 +166,10 @@ def _folders(context: Context) -> Iterator[Garbage]:
 
 
 def _running(context: Context) -> set[str]:
-    return {row.id for row in context.store.sessions()}
+    # In this order: what is made for the pool waits next, and is a session later.
+    made = {row.session_id for row in context.store.operations.open() if row.session_id is not None}
+    waiting = {row.id for row in context.store.waiting.all()}
+    return made | waiting | {row.id for row in context.store.sessions()}
 
 
 def _scratch(context: Context) -> Iterator[Garbage]:

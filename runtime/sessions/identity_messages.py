@@ -15,7 +15,7 @@ from holdfast.base import run_dir
 from holdfast.base.text import plain
 from holdfast.errors import GuestError
 from holdfast.runtime.guest import layout
-from holdfast.runtime.guest.identity.identity import CHOSEN
+from holdfast.runtime.guest.identity.identity import CHOSEN, UNBEGUN
 from holdfast.runtime.guest_rpc import wire_fields
 from holdfast.runtime.guest_rpc.guest_client import GuestClient
 from holdfast.runtime.guest_rpc.guest_value import GuestValue, Seconds, listed, shown
@@ -55,9 +55,11 @@ def who(row: SessionRow) -> dict[str, Any]:
     return {**fields, "container": row.container_id} if row.container_id else fields
 
 
-def say_who(folder: Path, row: SessionRow, kept: Manifest | None = None, again: str = "") -> None:
+def say_who(
+    folder: Path, row: SessionRow, kept: Manifest | None = None, again: str = "", waits: str = ""
+) -> None:
     """Write the identity, and the snapshot of the files, for a supervisor that starts; `again`: why on files
-    on which another one has worked.
+    on which another one has worked; `waits`: the parts that are to be ready before it begins.
 
     Raises:
         StoreError: they cannot be written.
@@ -68,7 +70,22 @@ def say_who(folder: Path, row: SessionRow, kept: Manifest | None = None, again: 
         chosen |= {"snapshot": kept.id, "before": before}
     if again:
         chosen["again"] = again
+    if waits:
+        chosen |= {"waiting": waits, "generation": UNBEGUN}
     run_dir.write_json(folder, layout.SESSION_NAME, who(row) | chosen)
+
+
+def begin(folder: Path, row: SessionRow) -> None:
+    """Begin a session that has waited in a pool.
+
+    Raises:
+        StoreError: its identity cannot be written.
+        GuestError: its supervisor does not answer, or belongs to a different session.
+    """
+    say_who(folder, row)
+    reply = GuestClient(folder).request("begin", name=row.name, generation=row.generation)
+    if reply.head.get("session") != row.id:
+        raise GuestError("cannot begin the session: a different session answers")
 
 
 def wake(folder: Path, row: SessionRow, token: str, event: str, snapshot: str = "") -> None:

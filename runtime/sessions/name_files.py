@@ -39,6 +39,28 @@ def make(shared: Path, hostname: str) -> dict[str, Path]:
     return {place: path for place, (path, _) in files.items()}
 
 
+def rename(shared: Path, former: str, hostname: str) -> None:
+    """Rename a running container in these files.
+
+    They are rewritten in place, because the files themselves are mounted. Other lines stay as they are.
+
+    Raises:
+        StoreError: they cannot be read or written.
+    """
+    hosts, own = shared.with_name("hosts"), shared.with_name("hostname")
+    try:
+        lines = hosts.read_bytes().decode("utf-8", "surrogateescape").splitlines(keepends=True)
+        known = own.read_bytes()
+    except OSError as error:
+        raise StoreError(f"cannot read {hosts.parent}: {error.strerror or error}") from error
+    end = f"\t{former}\n"
+    renamed = [line.removesuffix(end) + f"\t{hostname}\n" for line in lines if line.endswith(end)]
+    kept = [line for line in lines if not line.endswith(end)]
+    _write(hosts, "".join([*kept, *(line for line in renamed if line not in kept)]), os.O_TRUNC)
+    if known == f"{former}\n".encode():
+        _write(own, f"{hostname}\n", os.O_TRUNC)
+
+
 def add(path: Path, hostname: str, addresses: Iterable[str]) -> None:
     """Write addresses of the container, which it has since it was started, into its /etc/hosts.
 
@@ -52,7 +74,7 @@ def _write(path: Path, text: str, how: int) -> None:
     try:
         descriptor = os.open(path, os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC | how, 0o644)
         with os.fdopen(descriptor, "wb") as file:
-            file.write(text.encode())
+            file.write(text.encode("utf-8", "surrogateescape"))
             os.fchmod(descriptor, 0o644)  # programs of any user in the session read it
     except OSError as error:
         raise StoreError(f"cannot write {path}: {error.strerror or error}") from error

@@ -141,7 +141,12 @@ def _replace(
     name: str,
 ) -> None:
     keys = {table.key} | ({"seq"} if table.name == "entries" else set())
-    if damaged & keys or (table.name in ("entries", "branches") and damaged - {"body", "actor", "kind"}):
+    forgotten = table.name == "waiting"  # its container is garbage then
+    if (
+        forgotten
+        or damaged & keys
+        or (table.name in ("entries", "branches") and damaged - {"body", "actor", "kind"})
+    ):
         # Nothing finds it any more: it is in the file only, unless other rows need it.
         with suppress(sqlite3.IntegrityError):
             db.run(f'DELETE FROM "{table.name}" WHERE rowid = ?', (rowid,))  # noqa: S608

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     Place = str | PathLike[str]
 
 _LITERAL = frozenset(b"/-._0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ")
-VERSION = 4  # kept equal to schema.VERSION, which loads all tables
+VERSION = 5  # kept equal to schema.VERSION, which loads all tables
 BUSY_SECONDS = {"ro": 10.0, "rw": 60.0}
 """Seconds to wait for a process that writes: a question of a frequent command, and a change."""
 _STATES = ("running", "suspended", "dead", "creating")

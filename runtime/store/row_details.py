@@ -57,7 +57,8 @@ if TYPE_CHECKING:
         an older version left running, which this one does not reach; `sandbox` what a client of the E2B wire
         said of it; `task` its task record; `agent` whose default session it is, and what was asked for then;
         `labels` what its caller calls it by; `previews` the grants of its ports; `tenures` the machines it
-        has belonged to, and `moved` the one that has it now (`runtime/sessions/tenures.py`).
+        has belonged to, and `moved` the one that has it now (`runtime/sessions/tenures.py`); `pool` whether
+        it was taken from the home's pool (`used`), or why not (`why`).
         """
 
         policy: Table | None
@@ -80,6 +81,7 @@ if TYPE_CHECKING:
         previews: Table
         tenures: Sequence[Table]
         moved: Table | None
+        pool: Table | None
 
     class OperationKeys(TypedDict, total=False):
         """The keys of an operation's details: what it takes to finish or undo it, even in another process."""
@@ -283,6 +285,11 @@ class SessionDetails(_Details):
     def verification(self) -> dict[str, Any] | None:
         """The verification of its last restore."""
         return self._table("verification")
+
+    @property
+    def pool(self) -> dict[str, Any] | None:
+        """Whether it was taken from a pool, or why not; None without a pool."""
+        return self._table("pool")
 
     @property
     def hooks(self) -> list[str]:

@@ -43,6 +43,7 @@ class OperationKind(StrEnum):
     RETRY = "retry"
     MOVE = "move"
     BUILD = "build"
+    POOL = "pool"
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
     from typing import Any
 
-VERSION = 4
+VERSION = 5
 REACHED_FROM = 4
 """Sessions that run when an older database is opened cannot be reached; the version that made them can."""
 
@@ -174,7 +174,24 @@ BRANCHES = StoreTable(
     ),
 )
 
-TABLES = (BRANCHES, ENTRIES, OPERATIONS, SESSIONS, SNAPSHOTS)
+# Containers that are ready for sessions of future callers. `digest` names what they were made with.
+WAITING = StoreTable(
+    "waiting",
+    "id",
+    (
+        Column("id", "text"),
+        Column("digest", "text"),
+        Column("image", "text"),
+        Column("options", "json"),
+        Column("kernel", "flag"),
+        Column("container_id", "text"),
+        Column("init_pid", "integer"),
+        Column("init_start", "text"),
+        Column("made_at", "time"),
+    ),
+)
+
+TABLES = (BRANCHES, ENTRIES, OPERATIONS, SESSIONS, SNAPSHOTS, WAITING)
 """All tables, each after the tables that it refers to."""
 
 _INDEXES = (
@@ -213,6 +230,12 @@ MIGRATIONS: dict[int, tuple[str, ...]] = {
         "CREATE INDEX snapshot_session ON snapshots (session_id)",
         "UPDATE sessions SET details = json_set(details, '$.of_older', container_id) "
         "WHERE state = 'running' AND container_id IS NOT NULL",
+    ),
+    4: (
+        "CREATE TABLE waiting (id VARCHAR NOT NULL, digest VARCHAR NOT NULL, image VARCHAR NOT NULL, "
+        "options JSON NOT NULL, kernel BOOLEAN NOT NULL, container_id VARCHAR NOT NULL, "
+        "init_pid INTEGER NOT NULL, init_start VARCHAR NOT NULL, made_at VARCHAR NOT NULL, "
+        "PRIMARY KEY (id))",
     ),
 }
 """What makes a database of one version one of the next."""

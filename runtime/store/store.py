@@ -22,6 +22,7 @@ from holdfast.runtime.store.operations import Operations
 from holdfast.runtime.store.row_details import SessionDetails, SnapshotDetails
 from holdfast.runtime.store.rows import SessionRow, SnapshotRow, columns
 from holdfast.runtime.store.statements import Row, Statements
+from holdfast.runtime.store.waiting import WaitingSessions
 
 if TYPE_CHECKING:
     from holdfast.runtime.store.row_details import SessionKeys, SnapshotKeys
@@ -116,6 +117,11 @@ class Store:
         """Return all sessions, oldest first; removed ones only if requested."""
         present = "" if removed else f"WHERE {_PRESENT}"
         return self._db.rows(_session, schema.SESSIONS, f"{present} {_IN_ORDER}")
+
+    def fresh_sessions(self, most: int) -> list[SessionRow]:
+        """Return sessions that were not started from a snapshot, latest first; removed ones as well."""
+        latest = "WHERE generation = 0 AND parent_snapshot_id IS NULL ORDER BY created_at DESC LIMIT ?"
+        return self._db.rows(_session, schema.SESSIONS, latest, most)
 
     def update_session(self, session_id: str, **changes: Any) -> SessionRow:
         """Change columns of a session (state, container_id, generation, parent_snapshot_id, options, image).
@@ -283,6 +289,11 @@ class Store:
     def operations(self) -> Operations:
         """Operations in progress, and ended ones."""
         return Operations(self._db)
+
+    @property
+    def waiting(self) -> WaitingSessions:
+        """Sessions that wait in the pool; nothing else here counts them."""
+        return WaitingSessions(self._db)
 
     @property
     def entries(self) -> Entries:

@@ -21,6 +21,7 @@ from holdfast.snapshots.checkpointer.container import (
     confine,
     container_turn,
     first_process,
+    host_name,
     read_only_root,
     rooms,
 )
@@ -143,6 +144,8 @@ def _carry_out(request: requests.Request, channel: HostChannel) -> None:  # noqa
             check.run(request, channel)
         case requests.EndRequest():
             ending.run(request, channel)
+        case requests.HostName():
+            host_name.run(request, channel)
         case requests.Mend():
             repair.run(request, channel)
         case requests.Confine():

@@ -28,6 +28,16 @@ WORDS = {
         ("operations", "kind"): "build ci export import move network new remove restore resume retry rewind "
         "snapshot suspend",
     },
+    5: {
+        ("sessions", "state"): "creating dead removed running suspended",
+        ("snapshots", "state"): "damaged pending ready",
+        ("snapshots", "kind"): "filesystem live",
+        ("operations", "state"): "done failed intent",
+        (
+            "operations",
+            "kind",
+        ): "build ci export import move network new pool remove restore resume retry rewind snapshot suspend",
+    },
 }
 """What columns of the store may hold, by the version of its schema."""
 NEWEST = samples.KEPT / str(samples.latest())

@@ -73,6 +73,10 @@ class Hooks:
         self.outcomes = []
         self._running = asyncio.get_running_loop().create_task(self._run(awakening, identity))
 
+    async def tell(self, awakening: Awakening, identity: Identity) -> None:
+        """Notify programs that listen, such as the kernel, and wait for them; run no hooks."""
+        await self._listeners.notify(facts_of(awakening, identity), EACH)
+
     async def settled(self) -> list[HookRun]:
         """Wait until all hooks are over, at most ALL seconds, and return their results."""
         if self._running:

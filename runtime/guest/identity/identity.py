@@ -24,6 +24,10 @@ CHOSEN = ("user", "workdir", "shell", "kernel", "python")
 """The options of a session that its supervisor needs to know, as the host names them."""
 NAMES = ("HOLDFAST_SESSION", "HOLDFAST_NAME", "HOLDFAST_GENERATION", "HOLDFAST_IDENTITY")
 """Variables that belong to the session; `bash_state.h` does not count them as changes of the user."""
+WAITS = ("shell", "kernel")
+"""The parts that are ready in a session that waits in a pool: its shell alone, or its kernel as well."""
+UNBEGUN = -1
+"""The generation of a session that waits in a pool: shells see a change when it begins."""
 _SIOCGIFADDR = 0x8915
 _IFREQ = "16sH2x4s16x"
 """The ioctl(2) request for network interfaces: a name, then a family, a port and an address."""
@@ -75,6 +79,8 @@ def read_object(path: Path) -> dict[str, Any] | None:
 class Awakening:
     """How the session came to run: `event` is started, restarted, resumed or restored, `snapshot` the one
     concerned, `before` the identity recorded in it, `why` the reason for a restart if the host knows it.
+
+    In a pool it is `waiting`, with or without a kernel (`why`), until the session begins.
     """
 
     event: str
@@ -88,6 +94,8 @@ class Awakening:
         `again` if another one was killed there, or the host says so.
         """
         snapshot, before = facts.get("snapshot"), facts.get("before")
+        if facts.get("waiting") in WAITS and not again:
+            return cls("waiting", why=facts["waiting"])
         why = facts.get("again")
         why = why if isinstance(why, str) and not again else ""
         if not isinstance(snapshot, str) or not isinstance(before, dict):

@@ -25,6 +25,14 @@ async def hello(guest: Guest, call: ClientCall) -> None:
     await call.finish("hello", **guest.hello())
 
 
+async def begin(guest: Guest, call: ClientCall) -> None:
+    """Begin a session that waits in a pool, under the name from the host; only once."""
+    if not guest.unbegun:
+        raise RequestRefused("invalid", "cannot begin the session: it has begun")
+    await guest.begin({"name": call.text("name"), "generation": call.integer("generation", low=0)})
+    await call.finish("begun", session=guest.identity.session)
+
+
 async def hooks(guest: Guest, call: ClientCall) -> None:
     """Send the results of the hooks, once all have ended."""
     await call.finish("hooks", words(await guest.hooks.settled()))
@@ -131,6 +139,7 @@ async def _take_outcome(guest: Guest, call: ClientCall) -> bool:
 
 OPERATIONS: Operations = {
     "hello": hello,
+    "begin": begin,
     "hooks": hooks,
     "journal": journal,
     "moment": moment,

@@ -243,6 +243,7 @@ class SessionAnswer(AnswerBody):
     verification: dict[str, Any] | None
     hooks: list[str]
     labels: dict[str, str]
+    pool: dict[str, Any] | None
     lifetime: LifetimeAnswer | None
 
 

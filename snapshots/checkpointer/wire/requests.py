@@ -23,6 +23,7 @@ COPY_LIMIT = 300.0
 _CONTAINER = re.compile(r"[0-9a-f]{64}")
 _NAME = re.compile(r"[0-9a-f]{12}")
 _PLACE = re.compile(r"(/(?!\.{0,2}(/|\Z))[^/\0]{1,255}){1,100}")
+_HOST_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _FOLDER = re.compile(r"[0-9a-f]{12}([.-][0-9a-z]{1,20}){0,3}")
 
 
@@ -103,6 +104,15 @@ class Mend:
 
     container: str
     init_pid: int
+
+
+@dataclass(frozen=True, slots=True)
+class HostName:
+    """Give the container, which runs, another host name."""
+
+    container: str
+    init_pid: int
+    name: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,6 +251,7 @@ Request = (
     | CheckRequest
     | EndRequest
     | Mend
+    | HostName
     | Confine
     | Attempts
     | Describe
@@ -285,6 +296,13 @@ def _restore(raw: dict[str, object]) -> Restore:
         old_addresses=_strings(raw, "old_addresses"),
         new_addresses=_strings(raw, "new_addresses"),
     )
+
+
+def _host_name(raw: dict[str, object]) -> str:
+    name = raw.get("name")
+    if not isinstance(name, str) or not _HOST_NAME.fullmatch(name):
+        raise BadRequest("name is not a host name")
+    return name
 
 
 def _confine(raw: dict[str, object]) -> Confine:
@@ -343,6 +361,7 @@ _FORMS: dict[str, Callable[[dict[str, object]], Request]] = {
         _target(raw), bool(raw.get("everything")), _strings(raw, "mounts"), _pid(raw, "supervisor")
     ),
     "end": lambda raw: EndRequest(_target(raw), _pids(raw, "pids"), _pid(raw, "supervisor")),
+    "host_name": lambda raw: HostName(_container(raw), _pid(raw, "init_pid"), _host_name(raw)),
     "mend": lambda raw: Mend(_container(raw), _pid(raw, "init_pid")),
     "confine": _confine,
     "attempts": lambda raw: Attempts(_container(raw), _pid(raw, "init_pid")),

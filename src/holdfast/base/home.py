@@ -52,6 +52,7 @@ class Home:
     downloads/, uploads/ transfers from or to a registry that were cut off
     artifacts/           files that sessions have produced: contents by digest, and an index
     gateway/             rules of sessions with secrets or domains: policies, values of secrets, the authority
+    pool.*               how many sessions wait to be handed over, and the process that makes them
     ballast              room that is released when the disk is full, so that things can be removed
     serving/             servers that run now: where links of previews begin
     locks/               lock files

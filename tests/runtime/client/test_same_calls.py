@@ -85,7 +85,7 @@ ONLY_THERE = {
 """What a handle over a URL has and one in process does not, and why."""
 ONLY_IN_PROCESS = {
     **dict.fromkeys(
-        (f"Holdfast.{name}" for name in ("doctor", "engine", "home", "keeping", "store", "verify")),
+        (f"Holdfast.{name}" for name in ("doctor", "engine", "home", "keeping", "pool", "store", "verify")),
         "it is about the machine, the home and the disk of the server, which its owner looks after there",
     ),
     **dict.fromkeys(

@@ -22,7 +22,9 @@ from holdfast.errors import SnapshotInUse, SnapshotNotFound, StoreError
 from holdfast.runtime.retention import garbage, prune
 from holdfast.runtime.storage import snapshot_lock
 from holdfast.runtime.store.row_details import SessionDetails, SnapshotDetails
+from holdfast.runtime.store.rows import OperationKind
 from holdfast.runtime.store.store import Store
+from holdfast.runtime.store.waiting import WaitingRow
 
 
 def _image(*tags: str, created: float = 10.0, id_: str = "sha256:1") -> ListedImage:
@@ -227,3 +229,22 @@ def test_the_archive_of_the_guest_may_be_removed_when_nothing_is_fitted(home: Ho
     assert (found.kind, found.name) == ("file", "cache/portable-0123456789ab.tar")
     found.remove()
     assert not path.exists()
+
+
+def test_the_folder_of_a_session_for_the_pool_stays_while_it_is_made_and_waits(
+    home: Home, idle: FakeEngine
+) -> None:
+    """It has no row among the sessions, first only an open operation and then a row of its own."""
+    context, made = context_of(home, idle), "0123456789ab"
+    (home.run / made).mkdir(parents=True)
+
+    def found() -> list[str]:
+        return [each.name for each in garbage._folders(context) if each.kind == "folder"]
+
+    operation = context.store.operations.begin(OperationKind.POOL, session_id=made)
+    assert found() == []
+    context.store.waiting.add(WaitingRow(made, "digest", "image", "c" * 64, 1, ""))
+    context.store.operations.end(operation.id, "done")
+    assert found() == []
+    assert context.store.waiting.claim(made)
+    assert found() == [f"run/{made}"]
