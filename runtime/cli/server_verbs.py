@@ -41,6 +41,9 @@ def serve(
     preview_url: str | None = option(
         "--preview-url", metavar="URL", help="Where browsers reach names below one that lead here."
     ),
+    audit: bool = option(
+        "--audit", help="Write a row for each request: `holdfast audit` shows and checks them."
+    ),
     new_token: bool = option("--new-token", help="Make a new token; the old one is no longer accepted."),
 ) -> None:
     """Serve sessions over HTTP and WebSockets, to holders of the token."""
@@ -73,6 +76,7 @@ def serve(
         rate=rate,
         previews=below,
         actor=EarlyOptions.actor,
+        audit=audit,
     )
     url = door_sockets.url(opened)
     record = serving_record.ServingRecord(

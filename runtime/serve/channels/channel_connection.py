@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections.abc import Awaitable, Callable
 from typing import Any
 
 from pydantic import ValidationError
 
-from holdfast.errors import HoldfastError, InvalidArgument
+from holdfast.errors import HoldfastError, InvalidArgument, NotPermitted
 from holdfast.runtime.guest_rpc.patience import Patience
-from holdfast.runtime.serve import answer_forms
+from holdfast.runtime.serve import answer_forms, key_rules
 from holdfast.runtime.serve.callers import ApiCaller
 from holdfast.runtime.serve.calls.call_table import CALLS, KEYED, Made, Typed
 from holdfast.runtime.serve.channels import channel_messages as messages
 from holdfast.runtime.serve.channels.channel_messages import MOST_CREDIT, OpenMessage
 from holdfast.runtime.serve.event_format import Event
 from holdfast.runtime.serve.event_streams import EventBridge, Lull
+from holdfast.runtime.serve.key_rules import AllowedCall
 
 
 class CreditGate:
@@ -117,15 +119,20 @@ class ChannelConnection:
             raise InvalidArgument(f"cannot open channel {message.open}: it is open")
         if len(self._channels) >= MOST_CHANNELS:
             raise InvalidArgument(f"cannot open more than {MOST_CHANNELS} channels", hint="close some")
-        channel = _Channel(_made(message), message.credit, self._caller.all.patience(message.patience))
+        caller = self._caller
+        allowed = key_rules.permit_call(caller.all, caller.key, message)
+        channel = _Channel(_made(message), message.credit, caller.all.patience(message.patience), allowed)
         self._channels[message.open] = channel
         lull = self._outbox.lull(LULL_SECONDS)
 
         def work() -> str:
             return messages.written(message.open, self._answer(message, channel, lull))
 
+        began = time.monotonic()
+
         def finish(told: str | None, error: BaseException | None) -> None:
             self._forget(message.open, lull)
+            caller.audit(f"channel {message.call}", message.session, time.monotonic() - began)
             if told is None:
                 logger.error("the call of a channel failed", exc_info=error)
                 told = messages.written(message.open, answer_forms.body("internal_error", _FAILED))
@@ -145,7 +152,9 @@ class ChannelConnection:
                 self._outbox.put(messages.written(message.open, dict(event)), size, lull)
 
         try:
-            return {"result": channel.call(self._caller.session(message.session), channel.patience, emit)}
+            return {
+                "result": channel.call(self._caller.session(channel.allowed.session), channel.patience, emit)
+            }
         except HoldfastError as error:
             return answer_forms.body_of(error)
 
@@ -161,8 +170,8 @@ class ChannelConnection:
 class _Channel:
     """One call, and what may be said to it."""
 
-    def __init__(self, call: Made, credit: int, patience: Patience) -> None:
-        self.call, self.patience = call, patience
+    def __init__(self, call: Made, credit: int, patience: Patience, allowed: AllowedCall) -> None:
+        self.call, self.patience, self.allowed = call, patience, allowed
         self.gate = CreditGate(credit)
 
     def terminal(self) -> Typed:
@@ -170,7 +179,10 @@ class _Channel:
 
         Raises:
             InvalidArgument: it is another one.
+            NotPermitted: the caller's key allows to see it only.
         """
+        if self.allowed.is_seen_only:
+            raise NotPermitted("cannot type there: the key allows to see the terminal only")
         if not isinstance(self.call, Typed):
             raise InvalidArgument("cannot type there: the channel is not a terminal's")
         return self.call

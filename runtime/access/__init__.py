@@ -1,0 +1,1 @@
+"""Keys of a server: what they may do, whose they are, and what was done with them."""
