@@ -1,1 +1,1 @@
-"""Keys of a server: what they may do, whose they are, and what was done with them."""
+"""Keys of a server: their scopes, their users, and a trail of their requests."""

@@ -2,7 +2,7 @@
 
 A key's text is shown once; its SHA-256 is kept, which needs no stretching for 256 random bits. A key that is
 revoked or has expired is refused from its next request on: each is looked up, and nothing remembers it.
-Knows no request; the server's own token, which may do everything, is not among them.
+Knows no request; the server's own token, which can do everything, is not among them.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import hashlib
 import hmac
 import re
 import secrets
+import sqlite3
 import time
 from collections.abc import Iterable
 from contextlib import suppress
@@ -18,15 +19,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Column, Float, MetaData, String, Table, select, update
-from sqlalchemy.exc import IntegrityError
-
 from holdfast.base import ids
 from holdfast.base.text import plain
 from holdfast.errors import InvalidArgument, StoreError
 from holdfast.runtime.access import permissions
-from holdfast.runtime.store import beside_database
-from holdfast.runtime.store.database import translated
+from holdfast.runtime.store.beside_database import BesideDatabase
 
 FILE = "access.db"
 KINDS = ("agent", "person")
@@ -38,22 +35,11 @@ MOST_NAME_OF_ACTOR = 64
 _NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,31}")
 _SECRET = re.compile(rb"hf_([0-9a-f]{12})_([A-Za-z0-9_-]{43})")
 
-_metadata = MetaData()
-_keys = Table(
-    "keys",
-    _metadata,
-    Column("id", String, primary_key=True),
-    Column("name", String, nullable=False, unique=True),
-    Column("kind", String, nullable=False),
-    Column("digest", String, nullable=False),
-    Column("last4", String, nullable=False),
-    Column("scopes", String, nullable=False),
-    Column("session_id", String, nullable=False),
-    Column("created_at", Float, nullable=False),
-    Column("expires_at", Float, nullable=False),
-    Column("revoked_at", Float, nullable=False),
-    Column("used_at", Float, nullable=False),
-)
+_SCHEMA = """
+CREATE TABLE IF NOT EXISTS keys (id TEXT PRIMARY KEY, name TEXT NOT NULL UNIQUE, kind TEXT NOT NULL,
+scopes TEXT NOT NULL, session TEXT NOT NULL, last4 TEXT NOT NULL, created_at REAL NOT NULL,
+expires_at REAL NOT NULL, revoked_at REAL NOT NULL, used_at REAL NOT NULL, digest TEXT NOT NULL)
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,13 +61,13 @@ class AccessKey:
 
     @property
     def actor(self) -> str:
-        """Return who acts with it: `agent:ci`."""
+        """Return the actor that it stands for: `agent:ci`."""
         return f"{self.kind}:{self.name}"
 
     def acts_as(self, told: str | None) -> str:
-        """Return who acts in a request that says who does. A caller can say more than the key, nothing else.
+        """Return the actor of a request that names one. A caller can add to the name of its key.
 
-        `agent:coder/7` with the key `ci` is `agent:ci/coder/7`; so nobody acts in the name of another key.
+        `agent:coder/7` with the key `ci` is `agent:ci/coder/7`. So no key acts under the name of a second key.
         """
         if not told or told == self.actor or told.startswith(f"{self.actor}/"):
             return (told or self.actor)[: len(self.kind) + 1 + MOST_NAME_OF_ACTOR]
@@ -117,9 +103,7 @@ class AccessKeys:
     """The keys in a folder; any thread and process can use them at once."""
 
     def __init__(self, folder: Path) -> None:
-        self._path = folder / FILE
-        self._engine = beside_database.engine(self._path)
-        self._made = False
+        self._file = BesideDatabase(folder / FILE, _SCHEMA)
 
     def create(
         self,
@@ -133,7 +117,7 @@ class AccessKeys:
         """Make a key; return it with its text, which is not kept.
 
         Args:
-            name: of who uses it, for the journal and the audit trail.
+            name: its user, for the journal and the audit trail.
             scopes: scopes and roles.
             kind: `agent` or `person`.
             session: the id of the only session it is for.
@@ -150,39 +134,26 @@ class AccessKeys:
             )
         may = permissions.expanded(scopes)
         if not may:
-            raise InvalidArgument("cannot make a key that may do nothing", hint="give it a role or a scope")
+            raise InvalidArgument("cannot make a key that allows nothing", hint="give it a role or a scope")
         id_, secret, now = ids.new_id(), secrets.token_urlsafe(32), time.time()
         key = AccessKey(
             id_, name, kind, may, session, secret[-4:], now, now + seconds if seconds else 0.0, 0.0
         )
-        row = {
-            "id": id_,
-            "name": name,
-            "kind": kind,
-            "digest": _digest(secret.encode()),
-            "last4": key.last4,
-            "scopes": " ".join(sorted(may)),
-            "session_id": session,
-            "created_at": now,
-            "expires_at": key.expires_at,
-            "revoked_at": 0.0,
-            "used_at": 0.0,
-        }
-        with translated(self._path):
-            beside_database.make(self._engine, self._path, _metadata)
-        try:
-            with translated(self._path), self._engine.begin() as db:
-                # A name is free again once its key opens nothing; the trail keeps the id of each.
-                stale = (_keys.c.name == name) & (
-                    (_keys.c.revoked_at > 0) | ((_keys.c.expires_at > 0) & (_keys.c.expires_at <= now))
+        row = (id_, name, kind, " ".join(sorted(may)), session, key.last4, now, key.expires_at, 0.0, 0.0)
+        # A name is free again once its key opens nothing; the trail has the id of each.
+        freed = (
+            "UPDATE keys SET name = name || '#' || id "
+            "WHERE name = ? AND (revoked_at > 0 OR (expires_at > 0 AND expires_at <= ?))"
+        )
+        with self._file.writing() as db:
+            db.execute(freed, (name, now))
+            if db.execute("SELECT 1 FROM keys WHERE name = ?", (name,)).fetchone():
+                raise InvalidArgument(
+                    f"cannot make a key named {name}: there is one that is valid",
+                    hint=f"`holdfast access rm {name}` revokes it, or choose a different name",
                 )
-                db.execute(update(_keys).where(stale).values(name=_keys.c.name + "#" + _keys.c.id))
-                db.execute(_keys.insert().values(**row))
-        except IntegrityError as error:
-            raise InvalidArgument(
-                f"cannot make a key named {name}: there is one that is valid",
-                hint=f"`holdfast access rm {name}` revokes it, or choose another name",
-            ) from error
+            values = (*row, _digest(secret.encode()))
+            db.execute("INSERT INTO keys VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", values)
         return key, f"hf_{id_}_{secret}"
 
     def list(self) -> list[AccessKey]:
@@ -191,51 +162,46 @@ class AccessKeys:
         Raises:
             StoreError: they cannot be read.
         """
-        if not self._exists():
-            return []
-        with translated(self._path), self._engine.connect() as db:
-            return [_read(row) for row in db.execute(select(_keys).order_by(_keys.c.created_at))]
+        with self._file.reading() as db:
+            found = db.execute("SELECT * FROM keys ORDER BY created_at") if db else ()
+            return [_read(row) for row in found]
 
     def revoke(self, ref: str) -> AccessKey:
         """Revoke the valid key of this name or id; it opens nothing from now on.
 
         Raises:
-            InvalidArgument: no valid key has that name or id.
+            InvalidArgument: there is not a valid key with that name or id.
             StoreError: the home cannot be written.
         """
         now = time.time()
         found = [each for each in self.list() if ref in (each.name, each.id) and not each.revoked_at]
         if not found:
             raise InvalidArgument(
-                f"cannot revoke '{plain(ref, 40)}': no key has that name or id", hint="`holdfast access ls`"
+                f"cannot revoke '{plain(ref, 40)}': there is not a key with that name or id",
+                hint="`holdfast access ls`",
             )
-        with translated(self._path), self._engine.begin() as db:
-            db.execute(update(_keys).where(_keys.c.id == found[0].id).values(revoked_at=now))
+        with self._file.writing() as db:
+            db.execute("UPDATE keys SET revoked_at = ? WHERE id = ?", (now, found[0].id))
         return found[0]
 
     def opened_by(self, given: bytes) -> AccessKey | None:
         """Return the valid key of this text; None if there is none.
 
-        A text takes the same time whether its id is known or not, but for the database's own look-up, and
-        ids are no secrets.
+        The ids of keys are public; secrets are compared in constant time.
 
         Raises:
             StoreError: the keys cannot be read.
         """
         parts = _SECRET.fullmatch(given)
-        if parts is None or not self._exists():
+        found = self._find(parts[1].decode()) if parts else None
+        if parts is None or found is None or not hmac.compare_digest(_digest(parts[2]), found[1]):
             return None
-        with translated(self._path), self._engine.connect() as db:
-            row = db.execute(select(_keys).where(_keys.c.id == parts[1].decode())).one_or_none()
-        known = row.digest if row is not None else "0" * 64
-        if not hmac.compare_digest(_digest(parts[2]), known) or row is None:
-            return None
-        key, now = _read(row), time.time()
+        key, now = found[0], time.time()
         if not key.is_valid(now):
             return None
         if now - key.used_at > USED_SECONDS:
-            with suppress(StoreError), translated(self._path), self._engine.begin() as db:
-                db.execute(update(_keys).where(_keys.c.id == key.id).values(used_at=now))
+            with suppress(StoreError), self._file.writing() as db:
+                db.execute("UPDATE keys SET used_at = ? WHERE id = ?", (now, key.id))
         return key
 
     def is_valid(self, key: AccessKey) -> bool:
@@ -244,37 +210,30 @@ class AccessKeys:
         Raises:
             StoreError: the keys cannot be read.
         """
-        with translated(self._path), self._engine.connect() as db:
-            row = db.execute(select(_keys).where(_keys.c.id == key.id)).one_or_none()
-        return row is not None and _read(row).is_valid(time.time())
+        found = self._find(key.id)
+        return found is not None and found[0].is_valid(time.time())
 
     def close(self) -> None:
-        """Close the connections."""
-        self._engine.dispose()
+        """Close the file."""
+        self._file.close()
 
-    def _exists(self) -> bool:
-        """Return whether there ever was a key; a home without any has no file."""
-        with translated(self._path):
-            self._made = self._made or beside_database.is_made(self._engine, self._path)
-        return self._made
+    def _find(self, id_: str) -> tuple[AccessKey, str] | None:
+        """Return a key and the digest of its secret."""
+        with self._file.reading() as db:
+            row = db.execute("SELECT * FROM keys WHERE id = ?", (id_,)).fetchone() if db else None
+        return None if row is None else (_read(row), str(row["digest"]))
 
 
 def _digest(secret: bytes) -> str:
     return hashlib.sha256(secret).hexdigest()
 
 
-def _read(row: Any) -> AccessKey:
+def _read(row: sqlite3.Row) -> AccessKey:
     """Return the key of a row. Scopes that a newer version gave are kept, and open nothing here."""
-    name = str(row.name).partition("#")[0]
     return AccessKey(
-        row.id,
-        name,
-        row.kind if row.kind in KINDS else "agent",
-        frozenset(str(row.scopes).split()),
-        row.session_id,
-        row.last4,
-        row.created_at,
-        row.expires_at,
-        row.revoked_at,
-        row.used_at,
+        row["id"],
+        str(row["name"]).partition("#")[0],
+        row["kind"] if row["kind"] in KINDS else "agent",
+        frozenset(str(row["scopes"]).split()),
+        *tuple(row)[4:-1],
     )

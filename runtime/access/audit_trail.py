@@ -1,8 +1,8 @@
 """The audit trail of a home: a row for each request to its servers, in a chain that shows changes.
 
 The hash of a row covers the row before it, so a row that is changed, removed or put in is found; an end that
-was cut off is found by whoever noted an earlier head. A thread writes what comes, some rows at a time: those
-of the last moment are lost if the server is killed. Neither bodies nor commands are in it. Knows no server.
+was cut off is found by a comparison with an earlier head. A thread writes what comes, some rows at a time: the last
+ones are lost if the server is killed. Bodies and commands are not in it. Knows no server.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import hashlib
 import json
 import queue
 import re
+import sqlite3
 import threading
 import time
 from collections.abc import Iterable, Iterator, Sequence
@@ -20,11 +21,8 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Column, Float, Integer, MetaData, String, Table, select
-
 from holdfast.errors import InvalidArgument, StoreError
-from holdfast.runtime.store import beside_database
-from holdfast.runtime.store.database import translated
+from holdfast.runtime.store.beside_database import BesideDatabase
 
 FILE = "audit.db"
 SERVER_KEY = "server"
@@ -37,27 +35,16 @@ MOST_WAITING = 50_000
 """Rows that wait for a disk that does not take them; later ones are counted, and the count is a row."""
 _HEAD = re.compile(r"([0-9]{1,18}):([0-9a-f]{64})")
 
-_metadata = MetaData()
-_requests = Table(
-    "requests",
-    _metadata,
-    Column("seq", Integer, primary_key=True),
-    Column("at", Float, nullable=False),
-    Column("actor", String, nullable=False),
-    Column("key", String, nullable=False),
-    Column("method", String, nullable=False),
-    Column("path", String, nullable=False),
-    Column("session", String, nullable=False),
-    Column("status", Integer, nullable=False),
-    Column("request", String, nullable=False),
-    Column("seconds", Float, nullable=False),
-    Column("hash", String, nullable=False),
-)
+_SCHEMA = """
+CREATE TABLE IF NOT EXISTS requests (seq INTEGER PRIMARY KEY, at REAL NOT NULL, actor TEXT NOT NULL,
+key TEXT NOT NULL, method TEXT NOT NULL, path TEXT NOT NULL, session TEXT NOT NULL, status INTEGER NOT NULL,
+request TEXT NOT NULL, seconds REAL NOT NULL, hash TEXT NOT NULL)
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class AuditedRequest:
-    """One request: who asked for what with which key, and the answer's status."""
+    """One request: its actor, key, path and session, and the status of its answer."""
 
     at: float
     """Seconds since 1970."""
@@ -97,10 +84,8 @@ class AuditTrail:
     """The trail in a folder. One object writes from any number of threads, until it is closed."""
 
     def __init__(self, folder: Path) -> None:
-        self._path = folder / FILE
-        self._engine = beside_database.engine(self._path)
+        self._file = BesideDatabase(folder / FILE, _SCHEMA)
         self._waiting: queue.Queue[AuditedRequest | None] = queue.Queue(MOST_WAITING)
-        self._made = False
         self._dropped = 0
         self._writer: threading.Thread | None = None
         self._lock = threading.Lock()
@@ -124,7 +109,7 @@ class AuditTrail:
             with suppress(queue.Full):
                 self._waiting.put(None, timeout=5)
             writer.join(10)
-        self._engine.dispose()
+        self._file.close()
 
     def rows(
         self, *, since: float = 0.0, actor: str = "", session: str = "", most: int | None = None
@@ -140,13 +125,9 @@ class AuditTrail:
         Raises:
             StoreError: the trail cannot be read.
         """
-        if not self._is_made():
-            return []
-        query = select(_requests).where(_requests.c.at >= since).order_by(_requests.c.seq.desc())
-        if session:
-            query = query.where(_requests.c.session == session)
-        with translated(self._path), self._engine.connect() as db:
-            found = (_read(row) for row in db.execute(query))
+        query = "SELECT * FROM requests WHERE at >= ? AND (? = '' OR session = ?) ORDER BY seq DESC"
+        with self._file.reading() as db:
+            found = (_read(row) for row in (db.execute(query, (since, session, session)) if db else ()))
             chosen = (each for each in found if not actor or _is_of(actor, each.actor))
             return list(islice(chosen, most))[::-1]
 
@@ -171,23 +152,16 @@ class AuditTrail:
             if request.hashed(before) != hash_:
                 faults.append(f"row {seq} was changed, or one before it was removed")
             if wanted.get(seq, hash_) != hash_:
-                faults.append(f"row {seq} is not the one that was noted")
+                faults.append(f"row {seq} differs from the noted one")
             count, last, before = count + 1, seq, hash_
         if noted and int(noted[1]) > last:
             faults.append(f"rows {last + 1} to {noted[1]} are missing at the end")
         return TrailCheck(count, f"{last}:{before}", tuple(faults))
 
-    def _is_made(self) -> bool:
-        with translated(self._path):
-            self._made = self._made or beside_database.is_made(self._engine, self._path)
-        return self._made
-
     def _chain(self) -> Iterator[tuple[int, AuditedRequest, str]]:
-        if not self._is_made():
-            return
-        with translated(self._path), self._engine.connect() as db:
-            for row in db.execute(select(_requests).order_by(_requests.c.seq)):
-                yield row.seq, _read(row), row.hash
+        with self._file.reading() as db:
+            for row in db.execute("SELECT * FROM requests ORDER BY seq") if db else ():
+                yield row["seq"], _read(row), row["hash"]
 
     def _write_all(self) -> None:
         ended = False
@@ -214,24 +188,17 @@ class AuditTrail:
             self._dropped += lost + len(rows) - bool(lost)
 
     def _append(self, rows: Iterable[AuditedRequest]) -> None:
-        with translated(self._path):
-            if not self._is_made():
-                beside_database.make(self._engine, self._path, _metadata)
-            with self._engine.connect() as db, db.execution_options(immediate=True).begin():
-                end = select(_requests.c.seq, _requests.c.hash).order_by(_requests.c.seq.desc()).limit(1)
-                found = db.execute(end).one_or_none()
-                seq, before = (0, FIRST_HASH) if found is None else (int(found.seq), str(found.hash))
-                values = []
-                for each in rows:
-                    seq, before = seq + 1, each.hashed(before)
-                    values.append({"seq": seq, **asdict(each), "hash": before})
-                db.execute(_requests.insert(), values)
+        with self._file.writing() as db:
+            end = db.execute("SELECT seq, hash FROM requests ORDER BY seq DESC LIMIT 1").fetchone()
+            seq, before = (0, FIRST_HASH) if end is None else (int(end["seq"]), str(end["hash"]))
+            for each in rows:
+                seq, before = seq + 1, each.hashed(before)
+                values = (seq, *asdict(each).values(), before)
+                db.execute("INSERT INTO requests VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", values)
 
 
-def _read(row: Any) -> AuditedRequest:
-    return AuditedRequest(
-        row.at, row.actor, row.key, row.method, row.path, row.session, row.status, row.request, row.seconds
-    )
+def _read(row: sqlite3.Row) -> AuditedRequest:
+    return AuditedRequest(*tuple(row)[1:-1])
 
 
 def _is_of(actor: str, who: str) -> bool:

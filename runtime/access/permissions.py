@@ -1,4 +1,4 @@
-"""Scopes and roles: the parts of what a caller of a server may do.  Pure.
+"""Scopes and roles: the rights of a caller of a server, in parts.  Pure.
 
 A scope is THING:ACTION. A role is a set of scopes with a name. Knows neither keys nor requests; which request
 needs which scope is in `runtime/serve/key_rules.py`.
@@ -50,14 +50,14 @@ ROLES: Mapping[str, tuple[str, ...]] = {
     "maintainer": tuple(each for each in SCOPES if each != "host:mounts"),
     "admin": tuple(SCOPES),
 }
-"""Each has the scopes of the one before, and more."""
+"""Each has the scopes of its predecessor, and more."""
 
 
 def expanded(texts: Iterable[str]) -> frozenset[str]:
     """Return the scopes that texts stand for: a scope, all of a thing (`files:*`), or a role.
 
     Raises:
-        InvalidArgument: a text is none of them.
+        InvalidArgument: neither a scope nor a role has that name.
     """
     found: set[str] = set()
     for text in texts:

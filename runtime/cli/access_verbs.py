@@ -54,8 +54,8 @@ def new(
     printing.say(text)
     where = f" in session {session}" if session else ""
     printing.note(
-        f"{made.actor} may use `holdfast serve` with it{where} as HOLDFAST_TOKEN: "
-        f"{permissions.shown(made.scopes)}; it is not shown again"
+        f"the key lets {made.actor} use `holdfast serve`{where}, given as HOLDFAST_TOKEN: "
+        f"{permissions.shown(made.scopes)}; it is not shown a second time"
     )
 
 

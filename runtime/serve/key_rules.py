@@ -1,6 +1,6 @@
 """The rules of access keys: the scopes that each operation needs, and the session that a key is for.
 
-One table for all operations of our own API, those of channels among them. What is not in it is open to the
+One table for all operations of our own API, calls of channels included. An operation outside of it is open to the
 server's own token alone; `tests/runtime/serve/test_key_rules.py` compares it with the routes.
 """
 
@@ -195,7 +195,7 @@ async def permitted(connection: HTTPConnection) -> None:
 
     Raises:
         NotPermitted: it does not.
-        SessionNotFound: a key that is for one session names another one, or none.
+        SessionNotFound: a request with a key for one session does not name that.
     """
     key: AccessKey | None = connection.scope.get(KEY)
     if key is None:
@@ -236,17 +236,17 @@ def permit_call(callers: Callers, key: AccessKey | None, message: OpenMessage) -
 
 
 def session_of(callers: Callers, key: AccessKey, ref: str) -> str:
-    """Return the id of the session that a key is for, if the request names it.
+    """Return the id of the only session of a key, if the request names it.
 
     Raises:
-        SessionNotFound: it names another one. A key does not say which others there are.
+        SessionNotFound: it names a different one. A key does not tell which sessions there are.
     """
     with suppress(HoldfastError):
         row = callers.rows.find(ref)
         if ref == key.session or (row is not None and row.id == key.session):
             return key.session
     raise SessionNotFound(
-        f"cannot find session '{plain(ref, 60)}'", hint=f"the key {key.name} is for one other"
+        f"cannot find session '{plain(ref, 60)}'", hint=f"the key {key.name} is for a different session"
     )
 
 

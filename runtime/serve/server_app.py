@@ -53,9 +53,9 @@ and journalled. `Idempotency-Key` lets a command or cell run once however often 
 
 
 NO_LONGER = 1008
-"""The code of a WebSocket whose client may not go on: RFC 6455, section 7.4.1."""
+"""The code of a WebSocket whose client is no longer let in: RFC 6455, section 7.4.1."""
 VALID_SECONDS = 1.0
-"""How long something that lasts goes on after its key was revoked, at most."""
+"""The longest time that a stream continues after its key was revoked."""
 
 
 class ApiDoor(BearerDoor):

@@ -1,49 +1,77 @@
-"""Databases beside that of a home: opened so that a server reads them at each request.  Knows no table."""
+"""A database of its own beside that of a home, which a server reads at each request.  Knows no table.
+
+One connection is kept, since opening one takes longer than a look-up. What was written last can be lost with
+the machine's power, and not with the process.
+"""
 
 from __future__ import annotations
 
+import sqlite3
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
-from sqlalchemy import URL, Engine, MetaData, create_engine, event
+from holdfast.runtime.store.database import translated
 
-
-def engine(path: Path) -> Engine:
-    """Return the engine of a database in a file; the file is made by the first that writes it.
-
-    Connections are kept: opening one takes longer than a look-up. What was written last can be lost with the
-    machine's power, and not with the process.
-    """
-    made = create_engine(
-        URL.create("sqlite", database=str(path)),
-        connect_args={"timeout": 10, "check_same_thread": False},
-    )
-    event.listen(made, "connect", _on_connect)
-    event.listen(made, "begin", _on_begin)
-    return made
+BUSY_SECONDS = 10
 
 
-def make(engine: Engine, path: Path, metadata: MetaData) -> None:
-    """Make the tables, whichever process is first, in a file for its owner alone."""
-    with engine.connect() as db, db.execution_options(immediate=True).begin():
-        metadata.create_all(db)
-    path.chmod(0o600)
+class BesideDatabase:
+    """A file with the tables of `schema`, made by its first writer, for any thread and process."""
 
+    def __init__(self, path: Path, schema: str) -> None:
+        self.path, self._schema = path, schema
+        self._lock = threading.RLock()
+        self._db: sqlite3.Connection | None = None
 
-def is_made(engine: Engine, path: Path) -> bool:
-    """Return whether there are tables; looking makes no file."""
-    if not path.exists():
-        return False
-    with engine.connect() as db:
-        return bool(db.exec_driver_sql("SELECT count(*) FROM sqlite_master").scalar_one())
+    @contextmanager
+    def reading(self) -> Iterator[sqlite3.Connection | None]:
+        """Yield a connection; None before the first row is written.
 
+        Raises:
+            StoreError: the file cannot be read.
+        """
+        with self._lock, translated(self.path):
+            yield self._opened() if self._db is not None or self._is_made() else None
 
-def _on_connect(connection: Any, _record: Any) -> None:
-    # SQLAlchemy decides when a transaction begins, not the driver.
-    connection.isolation_level = None
-    for pragma in ("journal_mode = DELETE", "synchronous = NORMAL"):
-        connection.execute(f"PRAGMA {pragma}").close()
+    @contextmanager
+    def writing(self) -> Iterator[sqlite3.Connection]:
+        """Yield a connection in a transaction, which no other process writes in.
 
+        Raises:
+            StoreError: the file cannot be written.
+        """
+        with self._lock, translated(self.path):
+            db = self._opened()
+            db.execute("BEGIN IMMEDIATE")
+            with db:  # commits, or takes everything back
+                for statement in self._schema.split(";"):
+                    db.execute(statement)
+                yield db
 
-def _on_begin(db: Any) -> None:
-    db.exec_driver_sql("BEGIN IMMEDIATE" if db.get_execution_options().get("immediate") else "BEGIN")
+    def close(self) -> None:
+        """Close the connection; the next use opens another one."""
+        with self._lock:
+            if self._db is not None:
+                self._db.close()
+                self._db = None
+
+    def _is_made(self) -> bool:
+        if not self.path.exists():
+            return False
+        if not self._opened().execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
+            self.close()
+            return False
+        return True
+
+    def _opened(self) -> sqlite3.Connection:
+        if self._db is None:
+            db = sqlite3.connect(
+                self.path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False
+            )
+            db.row_factory = sqlite3.Row
+            self._db = db
+            db.execute("PRAGMA synchronous = NORMAL")
+            self.path.chmod(0o600)
+        return self._db

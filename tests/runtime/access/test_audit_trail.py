@@ -91,7 +91,7 @@ def test_a_trail_that_was_made_anew_does_not_match_a_noted_head(tmp_path: Path) 
     cut.close()
     linked = AuditTrail(tmp_path)
     assert linked.verify().faults == ()
-    assert linked.verify(head).faults == ("row 6 is not the one that was noted",)
+    assert linked.verify(head).faults == ("row 6 differs from the noted one",)
 
 
 def test_rows_are_chosen(tmp_path: Path) -> None:
