@@ -67,7 +67,7 @@ class AccessKey:
     def acts_as(self, told: str | None) -> str:
         """Return the actor of a request that names one. A caller can add to the name of its key.
 
-        `agent:coder/7` with the key `ci` is `agent:ci/coder/7`. So no key acts under the name of a second key.
+        `agent:coder/7` with the key `ci` is `agent:ci/coder/7`, so keys do not act under each other's names.
         """
         if not told or told == self.actor or told.startswith(f"{self.actor}/"):
             return (told or self.actor)[: len(self.kind) + 1 + MOST_NAME_OF_ACTOR]

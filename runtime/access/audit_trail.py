@@ -1,8 +1,8 @@
 """The audit trail of a home: a row for each request to its servers, in a chain that shows changes.
 
 The hash of a row covers the row before it, so a row that is changed, removed or put in is found; an end that
-was cut off is found by a comparison with an earlier head. A thread writes what comes, some rows at a time: the last
-ones are lost if the server is killed. Bodies and commands are not in it. Knows no server.
+was cut off is found by a comparison with an earlier head. A thread writes rows, some at a time: the last ones
+are lost if the server is killed. Bodies and commands are not in it. Knows no server.
 """
 
 from __future__ import annotations

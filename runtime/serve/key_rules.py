@@ -1,7 +1,7 @@
 """The rules of access keys: the scopes that each operation needs, and the session that a key is for.
 
-One table for all operations of our own API, calls of channels included. An operation outside of it is open to the
-server's own token alone; `tests/runtime/serve/test_key_rules.py` compares it with the routes.
+One table for all operations of our own API, calls of channels included. An operation outside of it is open
+to the server's own token alone; `tests/runtime/doors/test_access_keys.py` compares it with the routes.
 """
 
 from __future__ import annotations
