@@ -58,6 +58,7 @@ ROOMS = (
     "doctor",
     "ci",
     "pytest_plugin",
+    "access",
     "http_doors",
     "mcp",
     "serve",

@@ -20,7 +20,7 @@ import httpx
 
 from bench.server_load.told_acts import Act, Outcome, difference, missed
 from holdfast import AsyncHoldfast, AsyncSession
-from holdfast.errors import HoldfastError, OutcomeUnknown, ServerUnavailable
+from holdfast.errors import HoldfastError, OutcomeUnknown, ServerUnavailable, SessionBusy
 
 FOLDER = "/tmp/load"
 LINES = 12
@@ -44,8 +44,8 @@ class Turns:
         self.pace = pace
         self.acting = asyncio.Event()
         self.over = False
-        self.busy = 0
-        """How many act now."""
+        self.busy: set[str] = set()
+        """The acts under way, by their names."""
 
     async def next(self, dice: random.Random) -> bool:
         """Wait for the next turn of a client; return false if there is none."""
@@ -91,11 +91,12 @@ class LoadClient(ABC):
             await self.prepare()
             ready()
             while await self._turns.next(self._dice):
-                self._turns.busy += 1
+                name = f"{self.name}.{self._count + 1}"
+                self._turns.busy.add(name)
                 try:
                     await self._turn()
                 finally:
-                    self._turns.busy -= 1
+                    self._turns.busy.discard(name)
             await self.finish()
 
     async def prepare(self) -> None:
@@ -129,12 +130,12 @@ class LoadClient(ABC):
         return (await self.session.files.read(self.file)).decode().split()
 
     async def repeated(self, call: Callable[[], Awaitable[Answer]]) -> Answer:
-        """Make a call until a server answers; raises what it raises then."""
+        """Make a call until a server answers that is not too busy; raises what it raises then."""
         until = time.monotonic() + AGAIN_SECONDS
         while True:
             try:
                 return await call()
-            except ServerUnavailable:
+            except (ServerUnavailable, SessionBusy):
                 if time.monotonic() > until:
                     raise
             await asyncio.sleep(1)

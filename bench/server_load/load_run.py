@@ -91,14 +91,18 @@ async def run(
         found.health = health(answers, server.outages)
         found.samples = list(server.samples)  # those under load
         if not await turns.rest(REST_SECONDS):
-            tell(f"{turns.busy} clients do not end what they are at")
+            found.errors += [f"{name} does not end" for name in sorted(turns.busy)]
+            tell(f"{', '.join(sorted(turns.busy))} do not end")
         if load.idle:
             tell("idle")
             await _idle(server, load, found)
         turns.end()
-        await asyncio.wait_for(asyncio.gather(*living), REST_SECONDS)
+        ended, left = await asyncio.wait(living, timeout=REST_SECONDS)
+        found.errors += [f"{len(left)} clients do not end"] if left else []
+        # An error of one must not cost what all have found.
+        found.errors += [f"a client ended in {error!r}" for each in ended if (error := each.exception())]
         found.compared = compare(found.acts, await _held(server, clients), server.outages)
-    found.errors = server.errors()
+    found.errors += server.errors()
     return found
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from holdfast.base import serving_record
 from holdfast.base.home import Home
+from holdfast.runtime.access.audit_trail import AuditTrail
 from holdfast.runtime.e2b import e2b_app
 from holdfast.runtime.e2b.port_traffic import PortTraffic
 from holdfast.runtime.e2b.sandbox_access import PortDoor, SandboxDoor, SandboxTokens, said_by_name
@@ -42,6 +43,7 @@ class ServedDoors:
         previews: the address below which ports have their names, if `serve --preview-url` gave one.
         actor: who acts for agents; None for the names by which they introduce themselves.
         progress: receives a line for each step of something slow.
+        audit: write a row for each request to the audit trail of the home.
     """
 
     def __init__(
@@ -55,8 +57,11 @@ class ServedDoors:
         rate: float = 0,
         previews: str = "",
         actor: str | None = None,
+        audit: bool = False,
     ) -> None:
         self.callers = callers = Callers(home, progress)
+        if audit:
+            callers.trail = AuditTrail(home.root)
         rules, limit = Admission(token, hosts, origins), RequestRate(rate, max(1, rate * 2))
         lives, tokens, ids = LifetimeTask(callers), SandboxTokens(token), e2b_app.session_ids(callers)
         callers.signature = tokens.signature
@@ -86,4 +91,4 @@ class ServedDoors:
             agents = AgentsDoor(made, callers, rules)
             doors.insert(1, agents)
             self.beside.append(agents.running)
-        self.app: App = RequestGate(doors, limit, callers.metrics, said_by_name(rules))
+        self.app: App = RequestGate(doors, limit, callers.metrics, callers.trail, said_by_name(rules))

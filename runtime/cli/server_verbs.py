@@ -44,6 +44,9 @@ def serve(
         "--preview-url", metavar="URL", help="Where browsers reach names below one that lead here."
     ),
     pool: int | None = option("--pool", metavar="N", help="Have N sessions wait, ready, while it serves."),
+    audit: bool = option(
+        "--audit", help="Write a row for each request: `holdfast audit` shows and checks them."
+    ),
     new_token: bool = option("--new-token", help="Make a new token; the old one is no longer accepted."),
 ) -> None:
     """Serve sessions over HTTP and WebSockets, to holders of the token."""
@@ -76,6 +79,7 @@ def serve(
         rate=rate,
         previews=below,
         actor=EarlyOptions.actor,
+        audit=audit,
     )
     url = door_sockets.url(opened)
     record = serving_record.ServingRecord(

@@ -159,6 +159,21 @@ FAMILIES: Mapping[str, Mapping[str, tuple[str, _Place]]] = {
     "Agents": {
         "mcp": ("Serve agents over the Model Context Protocol.", "server_verbs:mcp"),
         "serve": ("Serve programs over HTTP and WebSockets.", "server_verbs:serve"),
+        "access": (
+            "Manage keys with which agents and people use a server.",
+            {
+                "new": "access_verbs:new",
+                "ls": "access_verbs:list_",
+                "rm": "access_verbs:remove",
+            },
+        ),
+        "audit": (
+            "Show and check what was asked of a server, and by whom.",
+            {
+                "show": "access_verbs:show",
+                "verify": "access_verbs:verify",
+            },
+        ),
     },
     "Machine": {
         "doctor": ("Try out what this machine supports.", "machine_verbs:doctor"),

@@ -21,6 +21,9 @@ App = Callable[[Scope, Receive, Send], Awaitable[None]]
 Refusal = tuple[int, str, str]
 """Status, code and message."""
 
+KEY = "holdfast.key"
+"""Of the scope of a request: the access key that let it in; absent for the server's own token."""
+ACTOR_HEADER = "Holdfast-Actor"
 SUBPROTOCOL_TOKEN = b"bearer."
 """Pages cannot set headers of a WebSocket: the token may be one of the offered subprotocols, behind this."""
 _SCHEME = b"Bearer "

@@ -36,6 +36,7 @@ STATUSES: tuple[tuple[type[HoldfastError], int], ...] = (
     (errors.InvalidArgument, 400),
     (errors.EngineUnavailable, 503),
     (errors.ServerUnavailable, 502),
+    (errors.NotPermitted, 403),
     (errors.ServerDenied, 502),
     (errors.OnlyInProcess, 501),
     (errors.RunsEnded, 503),
@@ -109,7 +110,7 @@ def body(code: str, message: str, hint: str = "", findings: list[Any] | None = N
 _REASONS = {
     400: "An argument is not valid.",
     401: "The token is missing or wrong.",
-    403: "The session's user lacks the right for that file, or pages of that origin are not allowed.",
+    403: "The access key lacks a scope, the session's user a right, or pages of that origin are not allowed.",
     404: "The session, snapshot, shell, command, job, program or file does not exist.",
     405: "The path does not have this method.",
     408: "The rest of the body does not arrive.",

@@ -57,7 +57,7 @@ class ApiServer(uvicorn.Server):
         self._callers.stop()
         await super().shutdown(sockets)
         await self._entered.aclose()
-        self._callers.rows.close()
+        self._callers.close()
 
 
 def serve(

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 import threading
+import time
 from collections import OrderedDict
 from collections.abc import Callable
 from typing import Annotated, TypeVar
@@ -20,10 +21,13 @@ from holdfast.base import actors
 from holdfast.base.home import Home
 from holdfast.base.request_id import request_id
 from holdfast.base.serving_record import ServingRecord
+from holdfast.runtime.access.access_keys import AccessKey, AccessKeys
+from holdfast.runtime.access.audit_trail import SERVER_KEY, AuditedRequest, AuditTrail
 from holdfast.runtime.api.controller import Holdfast
 from holdfast.runtime.api.session import Session
 from holdfast.runtime.guest_rpc import call_arguments
 from holdfast.runtime.guest_rpc.patience import Patience
+from holdfast.runtime.http_doors.admission import ACTOR_HEADER, KEY
 from holdfast.runtime.operations.context import Progress
 from holdfast.runtime.serve.call_threads import (
     MOST_BRIEF,
@@ -75,7 +79,6 @@ Result = TypeVar("Result")
 
 ACTOR = "agent:api"
 """Who acts if a request does not say."""
-ACTOR_HEADER = "Holdfast-Actor"
 MOST_ACTORS = 100
 PATIENCE_HEADER = "Holdfast-Patience"
 """The most seconds that a request waits."""
@@ -98,6 +101,9 @@ class Callers:
         self.waiting = CallThreads(MOST_WAITING, MOST_WAITING_OF_SANDBOX)
         self.metrics = ServerMetrics(lambda: self.waiting.running, lambda: self.brief.running)
         self.rows = SessionRows(home.below("holdfast.db"))
+        self.keys = AccessKeys(home.root)
+        self.trail: AuditTrail | None = None
+        """Gets a row for each request, if the server is to have one."""
         self._progress = progress
         self._controllers: OrderedDict[str, Holdfast] = OrderedDict()
         self._lock = threading.Lock()
@@ -159,10 +165,19 @@ class Callers:
         for each in list(self._patient):
             each.end()
 
+    def close(self) -> None:
+        """Close what is open for all requests, after the last answer."""
+        self.rows.close()
+        self.keys.close()
+        if self.trail is not None:
+            self.trail.close()
+
 
 def chosen_actor(connection: HTTPConnection, default: str) -> str:
-    """Return the actor that a request names. Only holders of the server's own token may choose that."""
-    return connection.headers.get(ACTOR_HEADER) or default
+    """Return the actor of a request: holders of the server's own token choose it, a key has one."""
+    told = connection.headers.get(ACTOR_HEADER)
+    key: AccessKey | None = connection.scope.get(KEY)
+    return told or default if key is None else key.acts_as(told)
 
 
 class ApiCaller:
@@ -174,6 +189,7 @@ class ApiCaller:
     def __init__(self, connection: HTTPConnection, callers: Callers, actor: str) -> None:
         self.connection = connection
         self.all = callers
+        self.key: AccessKey | None = connection.scope.get(KEY)
         self._actor = actor
 
     @property
@@ -181,6 +197,16 @@ class ApiCaller:
         """The request."""
         assert isinstance(self.connection, Request)
         return self.connection
+
+    def audit(self, what: str, session: str, seconds: float, status: int = 200) -> None:
+        """Add a call of a connection to the audit trail; requests are added by the gate."""
+        if self.all.trail is None:
+            return
+        row = AuditedRequest(
+            time.time() - seconds, self._actor, self.key.id if self.key else SERVER_KEY,
+            "CALL", what, session, status, request_id() or "", round(seconds, 4),
+        )  # fmt: skip
+        self.all.trail.note(row)
 
     def holdfast(self) -> Holdfast:
         """Return the caller's controller; in a thread, since opening it can take a moment."""

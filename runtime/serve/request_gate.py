@@ -23,6 +23,8 @@ from starlette.responses import JSONResponse, Response
 
 from holdfast.base.request_id import begin_request
 from holdfast.base.text import plain
+from holdfast.runtime.access.access_keys import AccessKey
+from holdfast.runtime.access.audit_trail import SERVER_KEY, AuditedRequest, AuditTrail
 from holdfast.runtime.http_doors import admission
 from holdfast.runtime.http_doors.admission import Admission, App, Receive, Refusal, Scope, Send
 from holdfast.runtime.http_doors.door_sockets import ADMITTED
@@ -30,6 +32,7 @@ from holdfast.runtime.http_doors.request_limits import Paths, RequestRate, limit
 from holdfast.runtime.serve import answer_forms
 
 REQUEST_ID = b"x-request-id"
+_ACTOR = admission.ACTOR_HEADER.lower().encode()
 _ID = re.compile(rb"[A-Za-z0-9._-]{1,64}")
 logger = logging.getLogger("holdfast.serve")
 
@@ -65,6 +68,16 @@ class ServedDoor(ABC):
     @abstractmethod
     async def refuse(self, scope: Scope, send: Send, refusal: Refusal) -> None:
         """Answer a request that is not let in, in the words of the wire."""
+
+    def audited(self, scope: Scope) -> bool:
+        """Return whether a request gets a row in the audit trail, once it was answered."""
+        return self.counted and bool(scope.get(ADMITTED, True))
+
+    def actor(self, scope: Scope) -> str:
+        """Return who acts in a request, for the audit trail."""
+        key: AccessKey | None = scope.get(admission.KEY)
+        told = next((value for name, value in scope["headers"] if name == _ACTOR), b"").decode("latin-1")
+        return key.acts_as(told) if key else plain(told, 80)
 
     def elsewhere(self, scope: Scope) -> Refusal | None:
         """Return the refusal of a request to another host, or from a page of one."""
@@ -146,6 +159,7 @@ class RequestGate:
         doors: the last one takes every request.
         rate: of the requests of all.
         metrics: the figures of all.
+        trail: gets a row for each request that was let in; None for no trail.
         read: returns a request with headers that say what the name it is sent to means.
     """
 
@@ -154,9 +168,11 @@ class RequestGate:
         doors: Sequence[ServedDoor],
         rate: RequestRate,
         metrics: ServerMetrics,
+        trail: AuditTrail | None = None,
         read: Callable[[Scope], Scope] = lambda scope: scope,
     ) -> None:
         self._doors, self._rate, self._metrics, self._read = tuple(doors), rate, metrics, read
+        self._trail = trail
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request, by its door if it is let in."""
@@ -172,9 +188,9 @@ class RequestGate:
         if scope["type"] != "http":
             await app(own, receive, send)
             return
-        await self._answered(app, own, receive, send, counted=door.counted)
+        await self._answered(door, app, own, receive, send)
 
-    async def _answered(self, app: App, scope: Scope, receive: Receive, send: Send, *, counted: bool) -> None:
+    async def _answered(self, door: ServedDoor, app: App, scope: Scope, receive: Receive, send: Send) -> None:
         """Let a request be answered, unless there are too many."""
         given = next((value for name, value in scope["headers"] if name == REQUEST_ID), b"")
         id_ = given.decode() if _ID.fullmatch(given) else secrets.token_hex(8)
@@ -189,7 +205,7 @@ class RequestGate:
             await send(message)
 
         try:
-            if counted and (seconds := self._rate.refused()) is not None:
+            if door.counted and (seconds := self._rate.refused()) is not None:
                 await _too_many(seconds)(scope, receive, named)
             else:
                 await app(scope, receive, named)
@@ -198,9 +214,9 @@ class RequestGate:
                 raise
             logger.error(json.dumps({"request": id_, "cut_short": plain(str(error), 400)}))
         finally:
-            self._note(scope, id_, status, time.monotonic() - began)
+            self._note(door, scope, id_, status, time.monotonic() - began)
 
-    def _note(self, scope: Scope, id_: str, status: int, seconds: float) -> None:
+    def _note(self, door: ServedDoor, scope: Scope, id_: str, status: int, seconds: float) -> None:
         route = scope.get("route")
         path = getattr(route, "path", "none")
         self._metrics.answered(scope["method"], path, status, seconds)
@@ -212,6 +228,20 @@ class RequestGate:
             "seconds": round(seconds, 4),
         }
         logger.info(json.dumps(told))
+        if self._trail is not None and door.audited(scope):
+            self._trail.note(
+                AuditedRequest(
+                    time.time() - seconds,
+                    door.actor(scope),
+                    key.id if (key := scope.get(admission.KEY)) else SERVER_KEY,
+                    scope["method"],
+                    told["path"] if path == "none" else path,
+                    plain(str(scope.get("path_params", {}).get("session", "")), 80),
+                    status,
+                    id_,
+                    told["seconds"],
+                )
+            )
 
 
 async def _opened(door: ServedDoor, own: Scope, sent: Scope) -> App | Refusal:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 from typing import Any
@@ -17,7 +18,9 @@ from holdfast.base.request_id import request_id
 from holdfast.base.text import plain
 from holdfast.base.version import VERSION
 from holdfast.errors import HoldfastError
-from holdfast.runtime.http_doors.admission import Admission, App, Scope
+from holdfast.runtime.access.access_keys import AccessKey, AccessKeys
+from holdfast.runtime.http_doors import admission
+from holdfast.runtime.http_doors.admission import Admission, App, Receive, Refusal, Scope, Send
 from holdfast.runtime.http_doors.request_limits import RequestRate
 from holdfast.runtime.serve import answer_forms
 from holdfast.runtime.serve.callers import Callers
@@ -41,31 +44,73 @@ OF_A_NEWER = f"this server is Holdfast {VERSION}, which is older than the client
 logger = logging.getLogger("holdfast.serve")
 
 DESCRIPTION = """
-Sessions that persist: their shells, kernels, files and snapshots. Every path needs the token.
+Sessions that persist: their shells, kernels, files and snapshots. Every path needs the token, or
+an access key with the right scopes.
 
 `Holdfast-Actor` says who acts, for the journal (`agent:api` by default); `X-Request-ID` is returned, logged
 and journalled. `Idempotency-Key` lets a command or cell run once however often it is sent.
 """
 
 
+NO_LONGER = 1008
+"""The code of a WebSocket whose client is no longer let in: RFC 6455, section 7.4.1."""
+VALID_SECONDS = 1.0
+"""The longest time that a stream continues after its key was revoked."""
+
+
 class ApiDoor(BearerDoor):
-    """The door of our own API, which takes whatever no other door does."""
+    """The door of our own API, which takes whatever no other door does. Access keys open it as well."""
 
     streamed = frozenset({("PUT", "/files/content"), ("PUT", "/files/tree")})
+
+    def __init__(self, rules: Admission, app: App, keys: AccessKeys) -> None:
+        super().__init__(rules, app)
+        self._keys = keys
 
     def takes(self, scope: Scope) -> Scope | None:
         """Return the request."""
         return scope
 
+    def audited(self, scope: Scope) -> bool:
+        """Return whether a request gets a row in the audit trail: all but those of its health."""
+        return scope["path"] not in ("/health", "/metrics") and super().audited(scope)
+
+    async def opens(self, scope: Scope) -> App | Refusal:
+        """Return the application, or the refusal."""
+        given = self.given(scope)
+        key = self._keys.opened_by(given[0]) if len(given) == 1 else None
+        if key is None:
+            return await super().opens(scope)
+        scope[admission.KEY] = key
+        return self._while_valid
+
+    async def _while_valid(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request for as long as its key is valid; then its connection is cut."""
+        key: AccessKey = scope[admission.KEY]
+        answering = asyncio.ensure_future(self._app(scope, receive, send))
+        try:
+            while not (await asyncio.wait({answering}, timeout=VALID_SECONDS))[0]:
+                if not self._keys.is_valid(key):
+                    answering.cancel()
+                    await asyncio.wait({answering})
+                    if scope["type"] == "websocket":
+                        await send(
+                            {"type": "websocket.close", "code": NO_LONGER, "reason": "the key is revoked"}
+                        )
+                    return
+        finally:
+            answering.cancel()
+        answering.result()
+
 
 def api_door(callers: Callers, rules: Admission) -> ApiDoor:
     """Return the door with the API behind it."""
-    return ApiDoor(rules, StepStreams(inner(callers)))
+    return ApiDoor(rules, StepStreams(inner(callers)), callers.keys)
 
 
 def application(callers: Callers, rules: Admission, rate: RequestRate) -> App:
     """Return what answers the requests of a server that has no other door."""
-    return RequestGate([api_door(callers, rules)], rate, callers.metrics)
+    return RequestGate([api_door(callers, rules)], rate, callers.metrics, callers.trail)
 
 
 def inner(callers: Callers) -> FastAPI:

@@ -12,6 +12,7 @@ HoldfastError
     ReferenceNotFound  also a LookupError: it has nothing by that name
   ServerUnavailable    also a ConnectionError: no server answers at the URL
   ServerDenied         also a PermissionError: it does not let the caller in
+    NotPermitted       it let the caller in, with a key that does not allow this
   OnlyInProcess        also an AttributeError: it is not offered over a URL
   RunsEnded            runs of one command were ended before all were over
   StoreError           also an OSError: the state directory cannot be read or written
@@ -183,6 +184,15 @@ class ServerDenied(HoldfastError, PermissionError):
     """
 
     code = "server_denied"
+
+
+class NotPermitted(ServerDenied):
+    """The caller's access key does not allow this; nothing was done.
+
+    What to do: Ask for a key with the scope that the message names; `holdfast access new` makes one.
+    """
+
+    code = "not_permitted"
 
 
 class OnlyInProcess(HoldfastError, AttributeError):

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections.abc import Awaitable, Callable
 from typing import Any
 
 from pydantic import ValidationError
 
-from holdfast.errors import HoldfastError, InvalidArgument
+from holdfast.errors import HoldfastError, InvalidArgument, NotPermitted
 from holdfast.runtime.api.session import Session
 from holdfast.runtime.guest_rpc.patience import Patience
-from holdfast.runtime.serve import answer_forms
+from holdfast.runtime.serve import answer_forms, key_rules
 from holdfast.runtime.serve.call_threads import Parked
 from holdfast.runtime.serve.callers import ApiCaller
 from holdfast.runtime.serve.calls.call_table import CALLS, KEYED, Made, Typed
@@ -20,6 +21,7 @@ from holdfast.runtime.serve.channels import channel_messages as messages
 from holdfast.runtime.serve.channels.channel_messages import MOST_CREDIT, OpenMessage
 from holdfast.runtime.serve.event_format import Event
 from holdfast.runtime.serve.event_streams import EventBridge, Lull
+from holdfast.runtime.serve.key_rules import AllowedCall
 
 
 class CreditGate:
@@ -119,7 +121,9 @@ class ChannelConnection:
             raise InvalidArgument(f"cannot open channel {message.open}: it is open")
         if len(self._channels) >= MOST_CHANNELS:
             raise InvalidArgument(f"cannot open more than {MOST_CHANNELS} channels", hint="close some")
-        channel = _Channel(_made(message), message.credit, self._caller.all.patience(message.patience))
+        caller = self._caller
+        allowed = key_rules.permit_call(caller.all, caller.key, message)
+        channel = _Channel(_made(message), message.credit, caller.all.patience(message.patience), allowed)
         self._channels[message.open] = channel
         lull = self._outbox.lull(LULL_SECONDS)
 
@@ -127,8 +131,11 @@ class ChannelConnection:
             told = self._answer(message, channel, lull)
             return told if isinstance(told, Parked) else messages.written(message.open, told)
 
+        began = time.monotonic()
+
         def finish(told: str | Parked | None, error: BaseException | None) -> None:
             self._forget(message.open, lull)
+            caller.audit(f"channel {message.call}", message.session, time.monotonic() - began)
             if not isinstance(told, str):
                 logger.error("the call of a channel failed", exc_info=error)
                 told = messages.written(message.open, answer_forms.body("internal_error", _FAILED))
@@ -152,7 +159,7 @@ class ChannelConnection:
 
         try:
             if channel.session is None:
-                channel.session = self._caller.session(message.session)
+                channel.session = self._caller.session(channel.allowed.session)
             result = channel.call(channel.session, channel.patience, emit)
             return result if isinstance(result, Parked) else {"result": result}
         except HoldfastError as error:
@@ -170,8 +177,8 @@ class ChannelConnection:
 class _Channel:
     """One call, and what may be said to it."""
 
-    def __init__(self, call: Made, credit: int, patience: Patience) -> None:
-        self.call, self.patience = call, patience
+    def __init__(self, call: Made, credit: int, patience: Patience, allowed: AllowedCall) -> None:
+        self.call, self.patience, self.allowed = call, patience, allowed
         self.session: Session | None = None
         self.gate = CreditGate(credit)
 
@@ -180,7 +187,10 @@ class _Channel:
 
         Raises:
             InvalidArgument: it is another one.
+            NotPermitted: the caller's key allows to see it only.
         """
+        if self.allowed.is_seen_only:
+            raise NotPermitted("cannot type there: the key allows to see the terminal only")
         if not isinstance(self.call, Typed):
             raise InvalidArgument("cannot type there: the channel is not a terminal's")
         return self.call

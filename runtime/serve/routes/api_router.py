@@ -8,16 +8,20 @@ from __future__ import annotations
 
 from typing import Any
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Depends
 from fastapi.routing import APIRoute
 
 from holdfast.runtime.serve.answer_forms import PrintableAnswer
+from holdfast.runtime.serve.key_rules import permitted
 
 
 def api_router(**options: Any) -> APIRouter:
-    """Return a router whose routes are complete; `options` are those of `APIRouter`."""
+    """Return a router of complete routes that check access keys; `options` are those of `APIRouter`."""
     return APIRouter(
-        default_response_class=PrintableAnswer, generate_unique_id_function=_operation_id, **options
+        default_response_class=PrintableAnswer,
+        generate_unique_id_function=_operation_id,
+        dependencies=[Depends(permitted)],
+        **options,
     )
 
 

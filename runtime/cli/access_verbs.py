@@ -1,0 +1,172 @@
+"""Verbs: access new, ls, rm; audit show, verify."""
+
+from __future__ import annotations
+
+import time
+
+from holdfast.base.home import Home
+from holdfast.errors import HoldfastError, InvalidArgument
+from holdfast.runtime.cli import printing
+from holdfast.runtime.cli.arguments import JSON
+from holdfast.runtime.cli.caller import controller, wants_json
+from holdfast.runtime.cli.grammar import argument, examples, option
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from holdfast.runtime.access.audit_trail import AuditTrail
+
+SINCE = option("--since", metavar="DURATION", help="Only of this time until now, such as 1h or 7d.")
+
+
+@examples(
+    "access new ci --role member --for 30d",
+    "access new ada --person --role viewer --session work",
+    "access new deploy --scope files:write --scope sessions:read",
+)
+def new(
+    name: str = argument("NAME", help="The name of its user, for the journal: `ci`, `ada`."),
+    role: str | None = option("--role", help="viewer, member, maintainer or admin; member by default."),
+    scope: list[str] | None = option(
+        "--scope", help="A scope, such as files:read or snapshots:*. Repeatable."
+    ),
+    session: str | None = option("--session", metavar="SESSION", help="Only for this session."),
+    lasting: str | None = option("--for", metavar="DURATION", help="How long, such as 8h or 30d."),
+    person: bool = option("--person", help="A person uses it, not an agent."),
+    json: bool = JSON,
+) -> None:
+    """Make a key that lets one agent or person use `holdfast serve`. It is shown once."""
+    from holdfast.base.quantities import parse_duration
+    from holdfast.runtime.access import permissions
+    from holdfast.runtime.access.access_keys import AccessKeys
+
+    seconds = None if lasting is None else parse_duration(lasting)
+    if lasting is not None and not seconds:
+        raise InvalidArgument(f"cannot make a key for '{lasting[:40]}'", hint="for example 8h or 30d")
+    given = [*([role] if role else []), *(scope or [])] or ["member"]
+    if session is not None:
+        session = controller().session(session).id
+    made, text = AccessKeys(Home.default().create().root).create(
+        name, given, kind="person" if person else "agent", session=session or "", seconds=seconds
+    )
+    if wants_json(json):
+        printing.emit({**made.as_dict(), "key": text})
+        return
+    printing.say(text)
+    where = f" in session {session}" if session else ""
+    printing.note(
+        f"the key lets {made.actor} use `holdfast serve`{where}, given as HOLDFAST_TOKEN: "
+        f"{permissions.shown(made.scopes)}; it is not shown a second time"
+    )
+
+
+@examples("access ls")
+def list_(json: bool = JSON) -> None:
+    """List keys: what each allows, until when, and when it was used."""
+    from datetime import UTC, datetime
+
+    from holdfast.runtime.access import permissions
+    from holdfast.runtime.access.access_keys import AccessKeys
+
+    keys = AccessKeys(Home.default().root).list()
+    now = time.time()
+    if wants_json(json):
+        printing.emit([{**each.as_dict(), "state": each.state(now)} for each in keys])
+        return
+    if not keys:
+        printing.note("there are no keys; `holdfast access new NAME` makes one")
+        return
+
+    def moment(at: float) -> str:
+        return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M") if at else "never"
+
+    printing.table(
+        ["NAME", "KEY", "ALLOWS", "SESSION", "STATE", "EXPIRES", "USED"],
+        [
+            [
+                each.actor,
+                f"hf_{each.id}_…{each.last4}",
+                permissions.shown(each.scopes),
+                each.session or "all",
+                each.state(now),
+                moment(each.expires_at),
+                moment(each.used_at),
+            ]
+            for each in keys
+        ],
+    )
+
+
+@examples("access rm ci")
+def remove(name: str = argument("NAME", help="Name or id of a key."), json: bool = JSON) -> None:
+    """Revoke a key: it opens nothing any more, and what it has open is cut within a second."""
+    from holdfast.runtime.access.access_keys import AccessKeys
+
+    revoked = AccessKeys(Home.default().root).revoke(name)
+    if wants_json(json):
+        printing.emit({"id": revoked.id, "name": revoked.name})
+    else:
+        printing.note(f"revoked the key of {revoked.actor}")
+
+
+@examples("audit show --since 1h", "audit show --actor agent:ci --session work")
+def show(
+    since: str | None = SINCE,
+    actor: str | None = option("--actor", help="Only of this actor, such as agent:ci."),
+    session: str | None = option(
+        "--session", metavar="SESSION", help="Only for this session, as requests name it."
+    ),
+    last: int = option("--last", default=100, least=1, metavar="N", help="The last N requests."),
+    json: bool = JSON,
+) -> None:
+    """Show requests to `holdfast serve --audit`: by whom, for what, with which status."""
+    from holdfast.base.quantities import parse_duration
+
+    age = None if since is None else parse_duration(since)
+    if since is not None and age is None:
+        raise InvalidArgument(f"cannot use the time '{since[:40]}'", hint="for example 30m, 1h or 7d")
+    begin = 0.0 if age is None else time.time() - age
+    rows = _trail().rows(since=begin, actor=actor or "", session=session or "", most=last)
+    if wants_json(json):
+        printing.emit([each.as_dict() for each in rows])
+        return
+    printing.table(
+        ["TIME", "ACTOR", "KEY", "REQUEST", "SESSION", "STATUS", "SECONDS"],
+        [
+            [
+                time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(each.at)),
+                each.actor,
+                each.key,
+                f"{each.method} {each.path}",
+                each.session,
+                str(each.status),
+                f"{each.seconds:.3f}",
+            ]
+            for each in rows
+        ],
+    )
+
+
+@examples("audit verify", "audit verify --head 1204:9f86d0…")
+def verify(
+    head: str = option(
+        "--head", default="", metavar="N:HASH", help="A head that was printed and noted earlier."
+    ),
+    json: bool = JSON,
+) -> None:
+    """Check that no request in the trail was changed, removed or put in; print its head."""
+    found = _trail().verify(head)
+    if wants_json(json):
+        printing.emit({"rows": found.rows, "head": found.head, "faults": list(found.faults)})
+    else:
+        printing.say(found.head)
+    if found.faults:
+        raise HoldfastError(
+            f"cannot trust the audit trail: {'; '.join(found.faults[:3])}",
+            hint="compare it with a copy; rows before the first fault are as they were written",
+        )
+
+
+def _trail() -> AuditTrail:
+    from holdfast.runtime.access.audit_trail import AuditTrail
+
+    return AuditTrail(Home.default().root)

@@ -1,0 +1,154 @@
+"""Keys over a real server: what their users do is theirs in the journal, and ends with them."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from tests.integration.conftest import Cli
+from tests.integration.served import Over, Served, serving
+from websockets.exceptions import ConnectionClosed
+from websockets.sync.client import connect
+
+from holdfast import Session
+from holdfast.base import polling
+from holdfast.base.home import Home
+from holdfast.errors import NotPermitted, ServerDenied, SessionNotFound
+from holdfast.runtime.client.blocking.remote_holdfast import RemoteHoldfast
+
+
+@pytest.fixture(scope="module")
+def audited(shared: Session, shared_home: Home, make_cli: Callable[[Home], Cli]) -> Iterator[Served]:
+    """A server with an audit trail."""
+    with serving(make_cli(shared_home), shared_home, "--audit") as served:
+        yield served
+
+
+@pytest.fixture
+def key(shared_cli: Cli) -> Callable[..., str]:
+    """Make a key by the command line, and return its text."""
+
+    def make(name: str, *words: str) -> str:
+        return shared_cli("access", "new", name, *words).out.strip()
+
+    return make
+
+
+def test_what_a_member_does_is_its_own(
+    audited: Served, shared: Session, key: Callable[..., str], shared_cli: Cli
+) -> None:
+    """In the journal and the trail, whatever the header says; and it does not reach what its scopes lack."""
+    with RemoteHoldfast(audited.url, token=key("coder", "--role", "member"), actor="person:eve") as holdfast:
+        session = holdfast.session("shared")
+        assert session.exec("echo $((40 + 2))").text == "42\n"
+        with pytest.raises(NotPermitted, match="the key coder lacks the scope sessions:remove"):
+            session.remove()
+        with pytest.raises(NotPermitted, match="host:mounts"):
+            holdfast.new("mounted", mounts=["/etc:/mnt/etc:ro"])
+    entries = shared.journal(kinds=["command_started"], grep="40 + 2")
+    assert [each.actor for each in entries] == ["agent:coder/eve"]
+    assert polling.until(
+        lambda: any(
+            row["actor"] == "agent:coder/eve" and row["status"] == 403
+            for row in json.loads(shared_cli("audit", "show", "--json").out)
+        ),
+        20,
+    )
+    rows = json.loads(shared_cli("audit", "show", "--actor", "agent:coder", "--json").out)
+    assert {(row["method"], row["status"]) for row in rows} >= {("DELETE", 403), ("POST", 403)}
+    assert "echo" not in json.dumps(rows)
+    assert shared_cli("audit", "verify").out.count(":") == 1
+
+
+def test_a_viewer_sees_a_terminal_and_cannot_type(
+    audited: Served, shared: Session, key: Callable[..., str]
+) -> None:
+    """Over a channel too, and its key is for one session."""
+    text = key("viewer", "--role", "viewer", "--session", "shared", "--person")
+    with RemoteHoldfast(audited.url, token=text) as holdfast:
+        assert holdfast.session("shared").terminal.screen() is not None
+        with pytest.raises(NotPermitted, match="sessions:exec"):
+            holdfast.session("shared").exec("true")
+        with pytest.raises(SessionNotFound):
+            holdfast.session("elsewhere")
+    with _socket(audited, text) as socket:
+        opened = {"open": 1, "call": "terminal", "session": "shared", "args": {"view": True, "tail": 100}}
+        socket.send(json.dumps(opened))
+        socket.send(json.dumps({"channel": 1, "type": "echo typed-by-a-viewer\r"}))
+        told = _until(socket, lambda each: "error" in each)
+        assert told["error"]["code"] == "not_permitted"
+        for call in ("terminal", "attach", "exec"):
+            args = {"command": "true"} if call == "exec" else {}
+            socket.send(json.dumps({"open": 2, "call": call, "session": "shared", "args": args}))
+            assert _until(socket, lambda each: "error" in each)["error"]["code"] == "not_permitted", call
+    assert "typed-by-a-viewer" not in shared.terminal.screen().text
+
+
+def test_what_a_revoked_key_has_open_is_cut(
+    audited: Served, key: Callable[..., str], shared_cli: Cli, tmp_path: Path
+) -> None:
+    """A WebSocket and a stream; what was begun continues, and the next request is refused."""
+    text = key("leaver")
+    over = Over(audited, tmp_path)
+    over.environment["HOLDFAST_TOKEN"] = text
+    over("exec", "--detach", "shared", "sleep 3; touch /tmp/continued")
+    ended: list[float] = []
+
+    def follow() -> None:
+        with (
+            audited.client.stream(
+                "GET",
+                "/v1/sessions/shared/events",
+                headers={"authorization": f"Bearer {text}", "accept": "application/x-ndjson"},
+            ) as answer,
+            suppress(httpx.HTTPError),
+        ):
+            answer.read()
+        ended.append(time.monotonic())
+
+    following = threading.Thread(target=follow)
+    following.start()
+    with _socket(audited, text) as socket:
+        socket.send(json.dumps({"open": 1, "call": "events", "session": "shared", "args": {}}))
+        shared_cli("access", "rm", "leaver")
+        with pytest.raises(ConnectionClosed):
+            _until(socket, lambda _: False)
+        assert socket.close_code == 1008
+    following.join(30)
+    assert ended
+    assert "server_denied" in over("--json", "exec", "shared", "--", "true", code=1)
+    with RemoteHoldfast(audited.url, token=audited.token) as holdfast:
+        session = holdfast.session("shared")
+        assert polling.until(lambda: session.files.exists("/tmp/continued"), 30)
+
+
+def test_a_wrong_key_is_one_line(audited: Served, tmp_path: Path) -> None:
+    """And the library's error."""
+    with (
+        pytest.raises(ServerDenied),
+        RemoteHoldfast(audited.url, token="hf_0123456789ab_" + "A" * 43) as holdfast,
+    ):
+        holdfast.sessions()
+
+
+def _socket(server: Served, text: str) -> Any:
+    return connect(
+        server.url.replace("http:", "ws:") + "/v1/channels",
+        additional_headers={"authorization": f"Bearer {text}"},
+        proxy=None,
+    )
+
+
+def _until(socket: Any, wanted: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
+    for _ in range(200):
+        told: dict[str, Any] = json.loads(socket.recv(timeout=30))
+        if wanted(told):
+            return told
+    raise AssertionError("it never came")

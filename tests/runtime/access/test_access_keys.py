@@ -1,0 +1,136 @@
+"""Keys open what they are made for, until they are revoked or expire; their text is kept nowhere."""
+
+from __future__ import annotations
+
+import time
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from holdfast.errors import InvalidArgument
+from holdfast.runtime.access import permissions
+from holdfast.runtime.access.access_keys import FILE, AccessKeys
+
+
+def test_a_key_opens_until_it_is_revoked(tmp_path: Path) -> None:
+    """Another process that has the file open sees it at its next look."""
+    keys, server = AccessKeys(tmp_path), AccessKeys(tmp_path)
+    made, text = keys.create("ci", ["member"])
+    found = server.opened_by(text.encode())
+    assert found is not None
+    assert (found.id, found.actor, found.scopes) == (
+        made.id,
+        "agent:ci",
+        frozenset(permissions.ROLES["member"]),
+    )
+    keys.revoke("ci")
+    assert server.opened_by(text.encode()) is None
+    assert not server.is_valid(found)
+
+
+def test_a_key_expires(tmp_path: Path) -> None:
+    """At its time, without anybody's doing."""
+    keys = AccessKeys(tmp_path)
+    _, text = keys.create("ci", ["viewer"], seconds=0.05)
+    time.sleep(0.06)
+    assert keys.opened_by(text.encode()) is None
+    assert [each.state(time.time()) for each in keys.list()] == ["expired"]
+
+
+def test_nothing_but_the_whole_text_opens(tmp_path: Path) -> None:
+    """Neither an id, nor a part, nor the secret of another key."""
+    keys = AccessKeys(tmp_path)
+    one, first = keys.create("one", ["admin"])
+    _, second = keys.create("two", ["viewer"])
+    mixed = (
+        f"hf_{one.id}_{second.rpartition('_')[2]}" if second.count("_") == 2 else f"hf_{one.id}_{'A' * 43}"
+    )
+    for text in (
+        "",
+        "hf_",
+        one.id,
+        first[:-1],
+        first + "A",
+        first.upper(),
+        mixed,
+        f"hf_{one.id}_",
+        f" {first}",
+    ):
+        assert keys.opened_by(text.encode()) is None, text
+    assert keys.opened_by(b"\xff" * 60) is None
+
+
+def test_the_text_is_not_kept(tmp_path: Path) -> None:
+    """A copy of the home opens nothing; and nobody but its owner reads the file."""
+    _, text = AccessKeys(tmp_path).create("ci", ["member"])
+    kept = (tmp_path / FILE).read_bytes()
+    assert text.split("_", 2)[2].encode() not in kept
+    assert (tmp_path / FILE).stat().st_mode & 0o077 == 0
+
+
+def test_a_home_without_keys_has_no_file(tmp_path: Path) -> None:
+    """Looking makes none."""
+    keys = AccessKeys(tmp_path)
+    assert (keys.list(), keys.opened_by(b"hf_0123456789ab_" + b"A" * 43)) == ([], None)
+    assert not (tmp_path / FILE).exists()
+
+
+def test_a_name_is_that_of_one_valid_key(tmp_path: Path) -> None:
+    """So an actor in the journal is one user's; it is free again once its key opens nothing."""
+    keys = AccessKeys(tmp_path)
+    keys.create("ci", ["member"])
+    with pytest.raises(InvalidArgument, match="there is one that is valid"):
+        keys.create("ci", ["viewer"])
+    keys.revoke("ci")
+    again, _ = keys.create("ci", ["viewer"])
+    assert [(each.name, each.state(time.time())) for each in keys.list()] == [
+        ("ci", "revoked"),
+        ("ci", "valid"),
+    ]
+    assert keys.revoke("ci").id == again.id
+
+
+@pytest.mark.parametrize("name", ["", "Ada", "a/b", "a:b", "-a", "a" * 33, "a b", "ä"])
+def test_names_that_would_be_something_else_in_an_actor(name: str, tmp_path: Path) -> None:
+    """They are refused; a slash would make one key's actor a part of another's."""
+    with pytest.raises(InvalidArgument):
+        AccessKeys(tmp_path).create(name, ["member"])
+
+
+@pytest.mark.parametrize("scope", ["", "root", "files", "files:", "*", "*:*", "files:delete"])
+def test_what_is_no_scope_is_refused(scope: str, tmp_path: Path) -> None:
+    """A typing error must not make a key that allows less than was meant, or more."""
+    with pytest.raises(InvalidArgument, match="neither a role nor a scope"):
+        AccessKeys(tmp_path).create("ci", [scope])
+
+
+def test_a_wildcard_is_all_of_a_thing() -> None:
+    """And nothing of others."""
+    assert permissions.expanded(["files:*"]) == {"files:read", "files:write"}
+
+
+def test_each_role_has_what_the_one_before_has() -> None:
+    """Only the last one gives a session folders of the machine."""
+    roles = [frozenset(scopes) for scopes in permissions.ROLES.values()]
+    assert all(one < other for one, other in pairwise(roles))
+    assert ["host:mounts" in each for each in roles] == [False, False, False, True]
+
+
+@pytest.mark.parametrize(
+    ("told", "actor"),
+    [
+        (None, "agent:ci"),
+        ("agent:ci", "agent:ci"),
+        ("agent:ci/7", "agent:ci/7"),
+        ("agent:coder/7", "agent:ci/coder/7"),
+        ("person:ada", "agent:ci/ada"),
+        ("system", "agent:ci"),
+        ("agent:ci2", "agent:ci/ci2"),
+        ("agent:" + "x" * 80, "agent:ci/" + "x" * 61),
+    ],
+)
+def test_nobody_acts_in_the_name_of_another(told: str | None, actor: str, tmp_path: Path) -> None:
+    """A caller can say more than its key does, and nothing else."""
+    key, _ = AccessKeys(tmp_path).create("ci", ["member"])
+    assert key.acts_as(told) == actor

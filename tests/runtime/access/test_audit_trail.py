@@ -1,0 +1,128 @@
+"""What was asked is written in a chain, in which every change is found."""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+from pathlib import Path
+
+import pytest
+
+from holdfast.errors import InvalidArgument
+from holdfast.runtime.access.audit_trail import FILE, AuditedRequest, AuditTrail
+
+
+def _request(number: int, actor: str = "agent:ci", session: str = "work") -> AuditedRequest:
+    return AuditedRequest(
+        1000.0 + number / 3,
+        actor,
+        "k" * 12,
+        "POST",
+        "/v1/sessions/{session}/exec",
+        session,
+        200,
+        f"r{number}",
+        0.25,
+    )
+
+
+def _trail(folder: Path, count: int = 6) -> AuditTrail:
+    trail = AuditTrail(folder)
+    for number in range(count):
+        trail.note(_request(number))
+    trail.close()
+    return AuditTrail(folder)
+
+
+def test_what_was_noted_is_read_again(tmp_path: Path) -> None:
+    """In its order and every field, and the chain is whole."""
+    trail = _trail(tmp_path)
+    assert trail.rows() == [_request(number) for number in range(6)]
+    found = trail.verify()
+    assert (found.rows, found.faults) == (6, ())
+    assert (tmp_path / FILE).stat().st_mode & 0o077 == 0
+
+
+def test_several_servers_of_a_home_write_one_chain(tmp_path: Path) -> None:
+    """Rows of both, none lost."""
+    trails = [AuditTrail(tmp_path) for _ in range(3)]
+    writing = [
+        threading.Thread(target=lambda trail=trail: [trail.note(_request(each)) for each in range(40)])
+        for trail in trails
+    ]
+    for each in writing:
+        each.start()
+    for each in writing:
+        each.join()
+    for trail in trails:
+        trail.close()
+    found = AuditTrail(tmp_path).verify()
+    assert (found.rows, found.faults) == (120, ())
+
+
+@pytest.mark.parametrize(
+    ("attack", "fault"),
+    [
+        ("UPDATE requests SET actor = 'agent:eve' WHERE seq = 3", "row 3 was changed"),
+        ("UPDATE requests SET status = 403 WHERE seq = 6", "row 6 was changed"),
+        ("DELETE FROM requests WHERE seq = 3", "rows 3 to 3 are missing"),
+        ("DELETE FROM requests WHERE seq = 1", "rows 1 to 1 are missing"),
+        ("UPDATE requests SET hash = hex(zeroblob(32)) WHERE seq = 2", "row 2 was changed"),
+    ],
+)
+def test_every_change_is_found(attack: str, fault: str, tmp_path: Path) -> None:
+    """Whoever can write the file and does not make the whole chain anew."""
+    trail = _trail(tmp_path)
+    with sqlite3.connect(tmp_path / FILE) as db:
+        db.execute(attack)
+    assert fault in trail.verify().faults[0]
+
+
+def test_a_trail_that_was_made_anew_does_not_match_a_noted_head(tmp_path: Path) -> None:
+    """Cut at the end, or cut and linked again: the chain is whole, and another one."""
+    head = _trail(tmp_path).verify().head
+    with sqlite3.connect(tmp_path / FILE) as db:
+        db.execute("DELETE FROM requests WHERE seq > 3")
+    cut = AuditTrail(tmp_path)
+    assert cut.verify().faults == ()
+    assert cut.verify(head).faults == ("rows 4 to 6 are missing at the end",)
+    for number in (7, 8, 9, 10):
+        cut.note(_request(number))
+    cut.close()
+    linked = AuditTrail(tmp_path)
+    assert linked.verify().faults == ()
+    assert linked.verify(head).faults == ("row 6 differs from the noted one",)
+
+
+def test_rows_are_chosen(tmp_path: Path) -> None:
+    """By time, actor with all its runs, session and number; the latest count."""
+    trail = AuditTrail(tmp_path)
+    for number, actor in enumerate(["agent:ci", "agent:ci/7", "agent:cider", "person:ada"]):
+        trail.note(_request(number, actor, "work" if number else "other"))
+    trail.close()
+    trail = AuditTrail(tmp_path)
+    assert [each.request for each in trail.rows(actor="agent:ci")] == ["r0", "r1"]
+    assert [each.request for each in trail.rows(actor="agent")] == ["r0", "r1", "r2"]
+    assert [each.request for each in trail.rows(session="work", most=2)] == ["r2", "r3"]
+    assert [each.request for each in trail.rows(since=1000.5)] == ["r2", "r3"]
+
+
+def test_what_a_full_disk_lost_is_a_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The server answers on; the trail says how many rows are missing."""
+    trail = AuditTrail(tmp_path / "missing")
+    trail.note(_request(1))
+    trail.note(_request(2))
+    trail.close()
+    (tmp_path / "missing").mkdir()
+    trail.note(_request(3))
+    trail.close()
+    assert [(each.request, each.path) for each in AuditTrail(tmp_path / "missing").rows()] == [
+        ("r3", "/v1/sessions/{session}/exec"),
+        ("", "2 rows"),
+    ]
+
+
+def test_a_head_has_a_form(tmp_path: Path) -> None:
+    """Anything else is refused in words."""
+    with pytest.raises(InvalidArgument, match="NUMBER:HASH"):
+        _trail(tmp_path).verify("12")
