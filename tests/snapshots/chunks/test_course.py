@@ -11,10 +11,9 @@ import pytest
 
 from holdfast.snapshots.chunks import packing, recipe
 from holdfast.snapshots.chunks.chunks import Chunks, Unpacking
-from holdfast.snapshots.chunks.course import Course
 from holdfast.snapshots.chunks.index import PackIndex
 from holdfast.snapshots.chunks.pack_upkeep import sweep
-from holdfast.snapshots.chunks.packing import Packed
+from holdfast.snapshots.chunks.packing import Course, Packed
 from holdfast.snapshots.chunks.packs import GROUP_BYTES, NOWHERE, PAGE, PageRun, digest
 from holdfast.snapshots.chunks.recipe import Recipe, RecipeFile
 
