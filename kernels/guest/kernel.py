@@ -23,10 +23,9 @@ from holdfast.kernels.guest.cell_log import (
     kept_cell,
 )
 from holdfast.kernels.guest.jupyter_library import KernelFailure, load_library
+from holdfast.kernels.guest.kernel_state import PATIENCE, Observing, Questions, VariableReader
 from holdfast.kernels.guest.messages import Cell, CellStatus, events_of, leaves
-from holdfast.kernels.guest.observing import Observing
 from holdfast.kernels.guest.process import KernelProcess, Message
-from holdfast.kernels.guest.variables import PATIENCE, Questions, VariableReader
 from holdfast.runtime.guest import adoption
 from holdfast.runtime.guest.identity.account import UserAccount
 from holdfast.runtime.guest.identity.actor import Who

@@ -53,11 +53,11 @@ def doctor(
 
 def _security(*, as_json: bool) -> None:
     """Print the posture. Exit code 1 if something that Holdfast promises does not hold."""
-    from holdfast.runtime.doctor.posture import posture_rules, read_facts
+    from holdfast.runtime.doctor import posture
 
-    found = posture_rules.judge(read_facts.read(context_of(controller(), "doctor --security")))
+    found = posture.judge(posture.read(context_of(controller(), "doctor --security")))
     if as_json:
-        printing.emit([posture_rules.plain_row(line) for line in found])
+        printing.emit([posture.plain_row(line) for line in found])
     else:
         printing.table(
             ("", "WHAT", "STATE", "WHY IT MATTERS"), ((f.level, f.name, f.state, f.why) for f in found)
