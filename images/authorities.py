@@ -109,7 +109,7 @@ _KIND, _CONTENT, _TRUSTED = "holdfast.image", "holdfast.content", "holdfast.auth
 
 
 @dataclass(frozen=True, slots=True)
-class Relative:
+class ImageRelative:
     """An image with other authorities: `more` are not trusted here, `fewer` are trusted only here."""
 
     tag: str
@@ -138,7 +138,7 @@ def labels(made_of: BuildContext) -> dict[str, str]:
     }
 
 
-def find(images: EngineImages, made_of: BuildContext) -> Relative | None:
+def find(images: EngineImages, made_of: BuildContext) -> ImageRelative | None:
     """Return the newest image with the same content; None if no image has it."""
     found = images.listed(holdfast_image=made_of.kind, holdfast_content=_content(made_of))
     ours = _trusted(made_of)
@@ -146,7 +146,7 @@ def find(images: EngineImages, made_of: BuildContext) -> Relative | None:
         for tag in image.tags:
             theirs = set(image.labels.get(_TRUSTED, "").split())
             if tag.startswith(f"holdfast/{made_of.kind}:"):
-                return Relative(tag, len(theirs - ours), len(ours - theirs))
+                return ImageRelative(tag, len(theirs - ours), len(ours - theirs))
     return None
 
 

@@ -30,7 +30,7 @@ from holdfast.engine.engine_faults import is_full, said
 from holdfast.engine.engine_images import EngineImages
 from holdfast.errors import EngineError, EngineUnavailable, ImageError, InvalidArgument
 from holdfast.images import authorities, proxy_settings
-from holdfast.images.apt_sources import Mirror, host_mirror
+from holdfast.images.apt_sources import AptMirror, host_mirror
 from holdfast.images.build_context import BuildContext, ContextFile, tree
 from holdfast.images.buildlog import BuildLog
 
@@ -70,7 +70,7 @@ class _NoRegistry(Exception):
     """The base cannot be pulled; the message is a few words.  A finding, not a fault."""
 
 
-def _recipe(mirror: Mirror | None) -> str:
+def _recipe(mirror: AptMirror | None) -> str:
     text = "\n".join([SUITE, *(mirror.lines(SUITE) if mirror else [])])
     return hashlib.sha256(text.encode()).hexdigest()[:12]
 
@@ -110,7 +110,7 @@ def _brief(text: str) -> str:
     return text.strip().rsplit(": ", 1)[-1][:80]
 
 
-def _bootstrap(images: EngineImages, reference: str, mirror: Mirror | None, progress: Progress) -> None:
+def _bootstrap(images: EngineImages, reference: str, mirror: AptMirror | None, progress: Progress) -> None:
     _require_mmdebstrap(progress)
     attempts: list[list[str]] = [mirror.lines(SUITE)] if mirror else []
     attempts.append([])  # the tool's own default, also where the host's mirror lacks this release

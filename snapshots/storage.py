@@ -17,7 +17,7 @@ from holdfast.snapshots import files, raw_cache
 from holdfast.snapshots.chunks import pack_upkeep, packing, recipe
 from holdfast.snapshots.chunks.chunks import Chunks, PacksBusy
 from holdfast.snapshots.chunks.pack_upkeep import Marks, Swept
-from holdfast.snapshots.chunks.packing import Packed
+from holdfast.snapshots.chunks.packing import PackedFiles
 from holdfast.snapshots.manifest import StoredFile
 
 WAIT = 60.0
@@ -25,14 +25,14 @@ WAIT = 60.0
 
 
 @dataclass(frozen=True, slots=True)
-class Stored:
+class StoredBytes:
     """Bytes of one snapshot: of its plain images, and of its other files."""
 
     raw: int
     files: int
 
 
-def keep(folder: Path, entries: Sequence[StoredFile], done: files.Ahead | None = None) -> Stored:
+def keep(folder: Path, entries: Sequence[StoredFile], done: files.Ahead | None = None) -> StoredBytes:
     """Make a snapshot's folder durable as it is. Its images are packed later.
 
     `done` has been writing some of the files to the disk.
@@ -42,12 +42,12 @@ def keep(folder: Path, entries: Sequence[StoredFile], done: files.Ahead | None =
     """
     files.make_durable(folder, done.finish() if done is not None else ())
     images = sum(entry.bytes for entry in entries if entry.name.startswith(f"{raw_cache.IMAGES}/"))
-    return Stored(images, sum(entry.bytes for entry in entries) - images)
+    return StoredBytes(images, sum(entry.bytes for entry in entries) - images)
 
 
 def pack(
     home: Home, folder: Path, snapshot: str, entries: Sequence[StoredFile], parent: str | None
-) -> Packed | None:
+) -> PackedFiles | None:
     """Pack a snapshot's images, which stay. Return None if others keep changing the packs.
 
     `parent` is the snapshot that it most resembles, so that what is unchanged is found fast.

@@ -23,7 +23,7 @@ from holdfast.kernels.guest.cell_log import (
     kept_cell,
 )
 from holdfast.kernels.guest.jupyter_library import KernelFailure, load_library
-from holdfast.kernels.guest.kernel_state import PATIENCE, Observing, Questions, VariableReader
+from holdfast.kernels.guest.kernel_state import PATIENCE, KernelActivity, VariableQuestions, VariableReader
 from holdfast.kernels.guest.messages import Cell, CellStatus, events_of, leaves
 from holdfast.kernels.guest.process import KernelProcess, Message
 from holdfast.runtime.guest import adoption
@@ -127,8 +127,8 @@ class RunningKernel:
         self._front_cells: FrontCells | None = None
         self._fronts: FrontEnds | None = None
         self._fronts_folder = folder / "front-ends"
-        self._questions = Questions()
-        self._observing = Observing(name, cell_journal.waits)
+        self._questions = VariableQuestions()
+        self._observing = KernelActivity(name, cell_journal.waits)
         self._returncode: int | None = None
         self._life = asyncio.Lock()
         self._tasks: set[asyncio.Task[None]] = set()

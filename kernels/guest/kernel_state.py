@@ -3,7 +3,7 @@
 Activity is the question of its cell, if one asks, else what its main thread does. Names are asked for, one
 question at a time, and the last answer is remembered. The question is one expression, evaluated by a silent
 request that leaves no trace: neither in the history nor in the namespace. `look_inside.py` runs in the
-kernel, as text: its Python may be a different one. Expression and parsing are pure; `Questions` knows
+kernel, as text: its Python may be a different one. Expression and parsing are pure; `VariableQuestions` knows
 messages by their ids, and its caller whether the kernel may be asked. How cells are run is not known here.
 """
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 LONGEST = 500
 
 
-class Observing:
+class KernelActivity:
     """The observer of one kernel. `note(cell, state)` records that a cell asks."""
 
     def __init__(self, kernel: str, note: Callable[[str, Mapping[str, Any]], None]) -> None:
@@ -156,7 +156,7 @@ def parse(content: Mapping[str, Any], as_of: int) -> VariableReader:
         return VariableReader(note="the kernel's answer is not valid")
 
 
-class Questions:
+class VariableQuestions:
     """The question under way, if there is one, and the last answer."""
 
     def __init__(self) -> None:

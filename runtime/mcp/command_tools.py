@@ -18,7 +18,7 @@ from holdfast.runtime.mcp import kernel_tools, outcomes
 from holdfast.runtime.mcp.agent_sessions import AgentSession
 from holdfast.runtime.mcp.agent_tools import AgentTools, LastLine, patience, said
 from holdfast.runtime.mcp.kernel_tools import answered, followed
-from holdfast.runtime.mcp.outcomes import KeptOutput, Shown, part
+from holdfast.runtime.mcp.outcomes import KeptOutput, ShownText, part
 
 SHORT_LOOK = 1.0
 """Seconds without output after which what still runs is taken to have shown all it has."""
@@ -206,7 +206,7 @@ def _pressed(found: AgentSession, key: str, id_: str, seconds: float, last: Last
     return _told(found, result, seconds, output)
 
 
-def _lines(found: AgentSession, id_: str, line: int) -> tuple[Shown, bool]:
+def _lines(found: AgentSession, id_: str, line: int) -> tuple[ShownText, bool]:
     """Return the output of a command, job or cell from a line on, and whether it still runs."""
     if found.kind(id_) == "cell":
         cell = found.session.kernel.join(id_, patience=SHORT_LOOK)

@@ -19,7 +19,7 @@ _UNPACKED = (
 )
 
 
-class Unpacked(NamedTuple):
+class UnpackedSnapshot(NamedTuple):
     """A snapshot that is not packed yet, the one before it, which it probably resembles, and its bytes."""
 
     id: str
@@ -27,14 +27,14 @@ class Unpacked(NamedTuple):
     bytes: int
 
 
-def unpacked(database: Path) -> list[Unpacked]:
+def unpacked(database: Path) -> list[UnpackedSnapshot]:
     """Return the snapshots that are not packed yet, oldest first.
 
     Raises:
         sqlite3.Error: the database cannot be read, or is of another version.
     """
     with closing(peek.opened(database)) as db:
-        return [Unpacked(*row) for row in db.execute(_UNPACKED)]
+        return [UnpackedSnapshot(*row) for row in db.execute(_UNPACKED)]
 
 
 def record(database: Path, snapshot: str, *, own: int, shared: int, packed: bool = True) -> None:

@@ -44,7 +44,7 @@ from holdfast.snapshots.chunks.recipe import Recipe, RecipeFile
 ENDLESS = 1 << 62
 
 
-class Course:
+class PageCourse:
     """The expected places of a snapshot's pages, one after the other.
 
     Attributes:
@@ -122,12 +122,12 @@ REACH = 4 * GROUP
 THREADS = 2
 
 
-class Overtaken(Exception):
+class PackingOvertaken(Exception):
     """While others had their turn they removed pages that were found, or packed the same snapshot."""
 
 
 @dataclass(frozen=True, slots=True)
-class Packed:
+class PackedFiles:
     """The result of packing: bytes of the files, and bytes written for them, recipe and packs together.
 
     `shared` is about how many bytes are taken by pages that were stored before.
@@ -147,7 +147,7 @@ def pack(
     parent: Recipe | None = None,
     *,
     polite: bool = False,
-) -> Packed:
+) -> PackedFiles:
     """Pack files of a snapshot's folder and leave a recipe in it. The files stay.
 
     What is as `parent` has it is found fastest; another parent, or none, costs time and nothing else. With
@@ -165,7 +165,7 @@ def pack(
     ):
         for part in folder.glob(recipe.PARTS):
             part.unlink(missing_ok=True)
-        packing = _Packing(chunks, pool, Course(parent), folder, mine if polite else None)
+        packing = _Packing(chunks, pool, PageCourse(parent), folder, mine if polite else None)
         try:
             made = Recipe(snapshot, {name: packing.file(name, folder / name) for name in names})
             written = packing.finish()
@@ -181,20 +181,20 @@ def pack(
         marks = Marks()
         marks.add(chunks, made)
     shared = max(0, marks.accounts[snapshot].own - written)
-    return Packed(sum(file.bytes for file in made.files.values()), written + size, shared)
+    return PackedFiles(sum(file.bytes for file in made.files.values()), written + size, shared)
 
 
 def _check(chunks: Chunks, folder: Path, files: Iterable[RecipeFile]) -> None:
     """Raise Overtaken if a snapshot has a recipe by now, or the packs lack pages of these files."""
     if (folder / recipe.FILE).exists():
-        raise Overtaken("it is packed")
+        raise PackingOvertaken("it is packed")
     chunks.close()
     try:
         for run in (run for file in files for run in file.runs):
             if run.pack != NOWHERE and not chunks.pack(run.pack).holds(run.first, run.count):
-                raise Overtaken(run.pack)
+                raise PackingOvertaken(run.pack)
     except PackDamaged as error:
-        raise Overtaken(str(error)) from error
+        raise PackingOvertaken(str(error)) from error
 
 
 class _Packing:
@@ -204,7 +204,7 @@ class _Packing:
         self,
         chunks: Chunks,
         pool: ThreadPoolExecutor,
-        course: Course,
+        course: PageCourse,
         folder: Path,
         turn: PackTurn | None,
     ) -> None:

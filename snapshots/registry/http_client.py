@@ -22,7 +22,7 @@ from holdfast.errors import RegistryDenied, RegistryError, RegistryUnavailable
 from holdfast.snapshots.registry import authorization, registry_failures, registry_login
 from holdfast.snapshots.registry.authorization import Authorization
 from holdfast.snapshots.registry.reference import Reference, is_loopback
-from holdfast.snapshots.registry.registry_failures import BUSY, Backoff, Passing, asked_for
+from holdfast.snapshots.registry.registry_failures import BUSY, Backoff, PassingFailure, asked_for
 
 PROXIES = ("HTTPS_PROXY", "HTTP_PROXY", "ALL_PROXY")
 
@@ -114,7 +114,7 @@ class HttpClient:
         reference: Reference,
         *,
         plain_http: bool = False,
-        find: Callable[[str], registry_login.Credentials | None] = registry_login.find,
+        find: Callable[[str], registry_login.RegistryCredentials | None] = registry_login.find,
         patience: Backoff | None = None,
         transport: httpx.BaseTransport | None = None,
     ) -> None:
@@ -177,7 +177,7 @@ class HttpClient:
         """
         try:
             return self.patience.again(attempt)
-        except Passing as passing:
+        except PassingFailure as passing:
             raise self.unavailable(passing) from passing
 
     def once(
@@ -206,7 +206,9 @@ class HttpClient:
                 response = self._client.send(request, stream=True, follow_redirects=False)
             if response.status_code in BUSY:
                 answer = self.read(response)
-                raise Passing(f"it answers {registry_failures.said(answer)}", asked_for(answer.headers))
+                raise PassingFailure(
+                    f"it answers {registry_failures.said(answer)}", asked_for(answer.headers)
+                )
             if response.status_code in (401, 403) and ours:
                 answer = self.read(response)
                 asked = authorization.parse_challenges(answer.headers.get_list("www-authenticate"))
@@ -288,9 +290,9 @@ class HttpClient:
                     f"cannot reach {self.reference.host}: it does not speak TLS",
                     hint="use --plain-http if you know the network in between",
                 ) from error
-            raise Passing(registry_failures.why(error)) from error
+            raise PassingFailure(registry_failures.why(error)) from error
 
-    def unavailable(self, why: Passing) -> RegistryUnavailable:
+    def unavailable(self, why: PassingFailure) -> RegistryUnavailable:
         """Return the error for when all attempts are used up."""
         hint = "is the name right, and does the registry run?"
         if not self.reference.is_loopback and (chosen := variables()):
@@ -342,7 +344,7 @@ class HttpClient:
                 )
                 answer = self.read(self._client.send(request, stream=True, follow_redirects=False))
             if answer.status_code in BUSY:
-                raise Passing(
+                raise PassingFailure(
                     f"its token server answers {registry_failures.said(answer)}", asked_for(answer.headers)
                 )
             return answer

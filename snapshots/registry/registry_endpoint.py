@@ -30,7 +30,7 @@ from holdfast.snapshots.bundle.endpoints import DIGEST, BlobDescriptor
 from holdfast.snapshots.registry import registry_failures
 from holdfast.snapshots.registry.authorization import pull, push
 from holdfast.snapshots.registry.http_client import HttpClient
-from holdfast.snapshots.registry.registry_failures import Passing
+from holdfast.snapshots.registry.registry_failures import PassingFailure
 from holdfast.snapshots.registry.upload import CHUNK, Upload, UploadNotes
 
 MAX_RECONNECTS = 100
@@ -87,8 +87,8 @@ class BlobReader(io.RawIOBase):
             with self._client.passing():
                 piece = next(self._pieces, b"")
             if not piece:
-                raise Passing("the connection was lost")
-        except Passing as passing:
+                raise PassingFailure("the connection was lost")
+        except PassingFailure as passing:
             if self._response is not None:
                 self._response.close()
                 self._response = None

@@ -12,7 +12,7 @@ import pytest
 from holdfast.engine.engine_images import EngineImages
 from holdfast.errors import EngineError, ImageError
 from holdfast.images import build
-from holdfast.images.apt_sources import Mirror
+from holdfast.images.apt_sources import AptMirror
 
 REGISTRY = "debian:trixie-slim"
 
@@ -127,7 +127,7 @@ def test_a_failed_bootstrap_shows_the_end_of_its_output(monkeypatch: pytest.Monk
 
     monkeypatch.setattr(build, "_lines", lines)
     monkeypatch.setattr(shutil, "which", lambda name: f"/usr/bin/{name}")
-    monkeypatch.setattr(build, "host_mirror", lambda: Mirror("http://mirror.example/debian"))
+    monkeypatch.setattr(build, "host_mirror", lambda: AptMirror("http://mirror.example/debian"))
 
     with pytest.raises(ImageError) as caught:
         obtain(FakeImages(registry=EngineError("cannot pull image: no such host")))

@@ -28,7 +28,7 @@ def test_the_same_content_is_found_whatever_it_trusts() -> None:
 
     found = authorities.find(images, context("b", "c", "d"))
 
-    assert found == authorities.Relative(there, more=1, fewer=2)
+    assert found == authorities.ImageRelative(there, more=1, fewer=2)
     assert "1 more, 2 fewer" in str(found)
     assert found.hint("holdfast/session:wanted").startswith(f"`docker tag {there} holdfast/session:wanted`")
 
