@@ -18,7 +18,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from holdfast.base.value_classes import dataclass, replace
+from holdfast.base.value_classes import as_table, dataclass, replace
 from holdfast.runtime.guest.pulse.foreground import thread_of
 from holdfast.runtime.guest.pulse.input_kind import REPL, InputModes, Prompt
 from holdfast.runtime.guest.pulse.state import Detail, State
@@ -114,13 +114,7 @@ class VariableReader:
 
     def as_dict(self) -> dict[str, Any]:
         """Return it for the wire."""
-        return {
-            "rows": [dict(row) for row in self.rows],
-            "left_out": self.left_out,
-            "as_of": self.as_of,
-            "current": self.current,
-            "note": self.note,
-        }
+        return as_table(self)
 
     def stale(self) -> VariableReader:
         """Return it marked as known from before."""

@@ -332,17 +332,6 @@ _RULES: tuple[Callable[[MachineFacts], Iterator[PostureFinding]], ...] = (
 )
 
 
-def plain_row(found: PostureFinding) -> Mapping[str, str]:
-    """Return a finding as JSON values."""
-    return {
-        "name": found.name,
-        "level": found.level,
-        "state": found.state,
-        "why": found.why,
-        "improve": found.improve,
-    }
-
-
 SYSCTLS = (
     "kernel.dmesg_restrict",
     "kernel.kptr_restrict",
