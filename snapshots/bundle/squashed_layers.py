@@ -15,12 +15,10 @@ import copy
 import hashlib
 import json
 import os
-import stat
 import tarfile
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from enum import Enum
 from pathlib import Path
 from typing import BinaryIO, cast
 
@@ -28,116 +26,11 @@ from holdfast.base import private_files
 from holdfast.engine.engine import Engine
 from holdfast.engine.joined import Joined
 from holdfast.errors import EngineError, StoreError
-from holdfast.snapshots.bundle import image_layers
+from holdfast.snapshots.bundle import image_layers, names_below
 from holdfast.snapshots.bundle.image_layers import Hashed, ImageFacts
+from holdfast.snapshots.bundle.names_below import DELETES, HIDES
 from holdfast.snapshots.layer import image
 from holdfast.snapshots.layer.archive import END
-
-HIDES, DELETES = ".wh..wh..opq", ".wh."
-"""Name and beginning of names by which an archive of a layer hides a folder's names below, or one."""
-_OPAQUE = ("trusted.overlay.opaque", "user.overlay.opaque")
-
-
-class Name(Enum):
-    """The entry of a single layer for a name."""
-
-    NOTHING = 0
-    DELETION = 1
-    FOLDER = 2
-    HIDING_FOLDER = 3
-    """A folder that hides the names of lower layers in it."""
-    FILE = 4
-
-
-Lookup = Callable[[str], Name]
-
-
-def shown(paths: Iterable[str], layers: Sequence[Lookup]) -> set[str]:
-    """Return the paths that layers, the topmost first, together show."""
-    return {path for path in paths if _is_shown(path, layers)}
-
-
-def _is_shown(path: str, layers: Sequence[Lookup]) -> bool:
-    for layer in layers:
-        is_last = False
-        for prefix in prefixes(path):
-            found = layer(prefix)
-            if found is Name.NOTHING:
-                break
-            if found is Name.DELETION:
-                return False
-            if prefix == path:
-                return True
-            if found is Name.FILE:
-                return False
-            is_last |= found is Name.HIDING_FOLDER
-        if is_last:
-            return False
-    return False
-
-
-def prefixes(path: str) -> Iterator[str]:
-    """Yield the folders above a path, the uppermost first, and the path."""
-    at = path.find("/")
-    while at > 0:
-        yield path[:at]
-        at = path.find("/", at + 1)
-    yield path
-
-
-def of_folder(folder: Path) -> Lookup:
-    """Look names up in the folder of an engine's layer; a folder above a name is asked for before it."""
-
-    def lookup(path: str) -> Name:
-        place = os.path.join(folder, path)  # noqa: PTH118 - names that are not text
-        try:
-            found = os.lstat(place)
-        except (FileNotFoundError, NotADirectoryError):
-            return Name.NOTHING
-        if stat.S_ISCHR(found.st_mode) and found.st_rdev == 0:
-            return Name.DELETION
-        if not stat.S_ISDIR(found.st_mode):
-            return Name.FILE
-        for name in _OPAQUE:
-            with suppress(OSError):
-                if os.getxattr(place, name, follow_symlinks=False) in (b"y", b"x"):
-                    return Name.HIDING_FOLDER
-        return Name.FOLDER
-
-    return lookup
-
-
-def of_archive(names: Iterable[tuple[str, bool]], wanted: Iterable[str]) -> Lookup:
-    """Look names up in an archive of a layer.
-
-    Args:
-        names: the names in the archive, and whether each is a folder.
-        wanted: the paths that are asked for later; with the folders above them, no others are remembered.
-    """
-    asked = {prefix for path in wanted for prefix in prefixes(path)}
-    there: dict[str, bool] = {}
-    hiding: set[str] = set()
-    deleted: set[str] = set()
-    for path, is_folder in names:
-        above, _, name = path.rpartition("/")
-        if name == HIDES:
-            hiding.add(above)
-        elif name.startswith(DELETES):
-            deleted.add(f"{above}/{name[len(DELETES) :]}" if above else name[len(DELETES) :])
-        elif path in asked:
-            there[path] = is_folder
-    deleted &= asked
-
-    def lookup(path: str) -> Name:
-        if path not in there:
-            # A folder that only hides does not need an entry of its own.
-            return Name.DELETION if path in deleted else Name.NOTHING
-        if not there[path]:
-            return Name.FILE
-        return Name.HIDING_FOLDER if path in hiding or path in deleted else Name.FOLDER
-
-    return lookup
-
 
 FORM = 1
 """Changes whenever the same layers would become different bytes."""
@@ -427,14 +320,14 @@ class LeavingImage:
             return set()
         folders = self._engine.images.layers(self._ref)
         if len(folders) == len(self._all) and all(os.access(each, os.R_OK | os.X_OK) for each in folders):
-            return shown(names, [of_folder(each) for each in folders[-count:]])
-        found: dict[str, Lookup] = {}
+            return names_below.shown(names, [names_below.of_folder(each) for each in folders[-count:]])
+        found: dict[str, names_below.Lookup] = {}
 
         def take(layer: Hashed) -> None:
             """Note the names in a layer. Only its digest at the end tells whether it is one."""
-            lookup: Lookup | None = None
+            lookup: names_below.Lookup | None = None
             with suppress(tarfile.TarError):
-                lookup = of_archive(_names(layer), names)
+                lookup = names_below.of_archive(_names(layer), names)
             for _ in layer:
                 pass
             if lookup is not None:
@@ -443,7 +336,7 @@ class LeavingImage:
                 raise EngineError("cannot read the files of a snapshot: a layer is damaged")
 
         image_layers.each(self._engine, self._ref, self._all[:count], take)
-        return shown(names, [found[each] for each in reversed(self._all[:count])])
+        return names_below.shown(names, [found[each] for each in reversed(self._all[:count])])
 
     def _archive(self, diff_id: str) -> Path:
         return self._scratch / f"{diff_id.partition(':')[2]}.tar"

@@ -12,9 +12,10 @@ import pytest
 
 from holdfast.engine.engine import Engine
 from holdfast.errors import EngineError
-from holdfast.snapshots.bundle import image_layers, squashed_layers
+from holdfast.snapshots.bundle import image_layers, names_below
 from holdfast.snapshots.bundle.image_layers import Hashed, ImageFacts
-from holdfast.snapshots.bundle.squashed_layers import LeavingImage, Name, SquashedLayer
+from holdfast.snapshots.bundle.names_below import Name
+from holdfast.snapshots.bundle.squashed_layers import LeavingImage, SquashedLayer
 from holdfast.snapshots.layer import image
 
 
@@ -77,14 +78,14 @@ def test_names_below_are_those_an_overlay_shows() -> None:
     upper = [(".wh.gone", False), ("d/.wh..wh..opq", False), ("d", True), ("d/x", False), ("file", False)]
     lower = [("gone", False), ("d", True), ("d/old", False), ("e", True), ("e/y", False), ("file/z", False)]
     wanted = ["gone", "d/x", "d/old", "e/y", "e/none", "file/z", "d"]
-    layers = [squashed_layers.of_archive(each, wanted) for each in (upper, lower)]
-    assert squashed_layers.shown(wanted, layers) == {"d/x", "e/y", "d"}
+    layers = [names_below.of_archive(each, wanted) for each in (upper, lower)]
+    assert names_below.shown(wanted, layers) == {"d/x", "e/y", "d"}
 
 
 def test_names_of_a_folder_are_those_of_its_archive(tmp_path: Path) -> None:
     (tmp_path / "d").mkdir()
     (tmp_path / "d/x").symlink_to("nowhere")
-    lookup = squashed_layers.of_folder(tmp_path)
+    lookup = names_below.of_folder(tmp_path)
     assert [lookup(each) for each in ("d", "d/x", "d/y")] == [Name.FOLDER, Name.FILE, Name.NOTHING]
 
 

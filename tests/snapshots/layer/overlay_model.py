@@ -23,7 +23,7 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
-from holdfast.snapshots.bundle import squashed_layers
+from holdfast.snapshots.bundle import names_below
 from holdfast.snapshots.bundle.squashed_layers import SquashedLayer
 from holdfast.snapshots.checkpointer.layers import apart, apart_files, file_entry
 from holdfast.snapshots.checkpointer.layers.copy import LayerCopy
@@ -262,8 +262,8 @@ class Model:
             image.mkdir()
             archives = [self.folder / "archives" / each.name for each in stack]
             with one.open("w+b") as file:
-                below = [squashed_layers.of_folder(self.lower)]
-                layer = SquashedLayer(archives, lambda names: squashed_layers.shown(names, below))
+                below = [names_below.of_folder(self.lower)]
+                layer = SquashedLayer(archives, lambda names: names_below.shown(names, below))
                 file.writelines(layer.read())
                 file.seek(0)
                 self.unpack(file, image)
