@@ -37,7 +37,7 @@ _BOOT = Path("/proc/sys/kernel/random/boot_id")
 
 @dataclass(frozen=True, slots=True)
 class EarlierImage:
-    """An image to build on. `layers` and `blobs` are as in `image.Parent`.
+    """An image to build on. `layers` and `blobs` are as in `image.ParentImage`.
 
     In bytes, `written` is its own topmost layer as an archive, `whole` about an archive of the container's
     whole layer, `grown` its own layer as the engine counts, and `size` the image. `index` is the digest of
