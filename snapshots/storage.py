@@ -25,14 +25,14 @@ WAIT = 60.0
 
 
 @dataclass(frozen=True, slots=True)
-class StoredBytes:
+class Stored:
     """Bytes of one snapshot: of its plain images, and of its other files."""
 
     raw: int
     files: int
 
 
-def keep(folder: Path, entries: Sequence[StoredFile], done: files.Ahead | None = None) -> StoredBytes:
+def keep(folder: Path, entries: Sequence[StoredFile], done: files.Ahead | None = None) -> Stored:
     """Make a snapshot's folder durable as it is. Its images are packed later.
 
     `done` has been writing some of the files to the disk.
@@ -42,7 +42,7 @@ def keep(folder: Path, entries: Sequence[StoredFile], done: files.Ahead | None =
     """
     files.make_durable(folder, done.finish() if done is not None else ())
     images = sum(entry.bytes for entry in entries if entry.name.startswith(f"{raw_cache.IMAGES}/"))
-    return StoredBytes(images, sum(entry.bytes for entry in entries) - images)
+    return Stored(images, sum(entry.bytes for entry in entries) - images)
 
 
 def pack(

@@ -24,7 +24,7 @@ from holdfast.base.home import Home
 from holdfast.errors import SnapshotDamaged, StoreError
 from holdfast.runtime.storage import packing_request, snapshot_lock
 from holdfast.runtime.store import packed_sizes
-from holdfast.runtime.store.packed_sizes import UnpackedSnapshot
+from holdfast.runtime.store.packed_sizes import Unpacked
 from holdfast.snapshots import raw_cache
 from holdfast.snapshots.chunks import pack_upkeep, packing, recipe
 from holdfast.snapshots.chunks.chunks import Chunks, PacksBusy
@@ -81,7 +81,7 @@ class _Round:
                 packing_request.postpone(home, str(error))
             return False
 
-    def _pack(self, one: UnpackedSnapshot) -> None:
+    def _pack(self, one: Unpacked) -> None:
         home, folder = self._home, self._home.snapshots / one.id
         try:
             with raw_cache.held(folder), Chunks(home.root) as chunks:

@@ -20,12 +20,12 @@ from holdfast.errors import EngineError, HoldfastError, SnapshotError, SnapshotI
 from holdfast.runtime.operations.context import Context
 from holdfast.runtime.storage import packing_request, snapshot_lock
 from holdfast.runtime.store import packed_sizes, peek
-from holdfast.runtime.store.packed_sizes import UnpackedSnapshot
+from holdfast.runtime.store.packed_sizes import Unpacked
 from holdfast.runtime.store.rows import SnapshotRow
 from holdfast.snapshots import manifest, raw_cache, storage
 from holdfast.snapshots.chunks.pack_upkeep import THIN, Marks, Swept
 from holdfast.snapshots.chunks.recipe import RecipeDamaged
-from holdfast.snapshots.storage import StoredBytes
+from holdfast.snapshots.storage import Stored
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -75,7 +75,7 @@ def image_ref(snapshot_id: str) -> str:
     return f"holdfast/snapshot:{snapshot_id}"
 
 
-def details(stored: StoredBytes, grown: int, layers: Mapping[str, int] | None = None) -> Mapping[str, Any]:
+def details(stored: Stored, grown: int, layers: Mapping[str, int] | None = None) -> Mapping[str, Any]:
     """Return what a snapshot's row records of its storage until it is packed.
 
     Bytes of its process images uncompressed (`raw`), of what is stored for them alone (`own`), of pages that
@@ -104,7 +104,7 @@ def leave_to_worker(context: Context) -> None:
         packing_request.start(context.home)
 
 
-def too_many(waiting: Sequence[UnpackedSnapshot], free: int) -> list[UnpackedSnapshot]:
+def too_many(waiting: Sequence[Unpacked], free: int) -> list[Unpacked]:
     """Return which snapshots to pack at once, so that plain ones take no more than is free. Pure.
 
     Args:
@@ -112,7 +112,7 @@ def too_many(waiting: Sequence[UnpackedSnapshot], free: int) -> list[UnpackedSna
         free: the bytes that are free on their disk.
     """
     over = sum(one.bytes for one in waiting) - free
-    going: list[UnpackedSnapshot] = []
+    going: list[Unpacked] = []
     for one in waiting:
         if over <= 0:
             break

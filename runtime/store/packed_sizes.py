@@ -19,7 +19,7 @@ _UNPACKED = (
 )
 
 
-class UnpackedSnapshot(NamedTuple):
+class Unpacked(NamedTuple):
     """A snapshot that is not packed yet, the one before it, which it probably resembles, and its bytes."""
 
     id: str
@@ -27,14 +27,14 @@ class UnpackedSnapshot(NamedTuple):
     bytes: int
 
 
-def unpacked(database: Path) -> list[UnpackedSnapshot]:
+def unpacked(database: Path) -> list[Unpacked]:
     """Return the snapshots that are not packed yet, oldest first.
 
     Raises:
         sqlite3.Error: the database cannot be read, or is of another version.
     """
     with closing(peek.opened(database)) as db:
-        return [UnpackedSnapshot(*row) for row in db.execute(_UNPACKED)]
+        return [Unpacked(*row) for row in db.execute(_UNPACKED)]
 
 
 def record(database: Path, snapshot: str, *, own: int, shared: int, packed: bool = True) -> None:
