@@ -49,7 +49,8 @@ def snapshots(
     json: bool = JSON,
 ) -> None:
     """List snapshots: kind, size, age, reason and parent."""
-    from holdfast.runtime.history.lineage.overview import Form, draw, marks, overview, why
+    from holdfast.runtime.history.lineage.draw_tree import Form, draw
+    from holdfast.runtime.history.lineage.overview import marks, overview, why
     from holdfast.runtime.journal.journal_query import find
     from holdfast.runtime.storage import snapshot_storage
 

@@ -190,7 +190,7 @@ def replay(
 
         how["matcher"] = rules_file.read(holdfast.home).matcher()
     if cast is None:
-        from holdfast.runtime.history.recording.recording import Player
+        from holdfast.runtime.history.recording.player import Player
 
         player = Player(recording, speed=speed, max_idle=max_idle, raw=raw)
         if sys.stdout.isatty():

@@ -1,70 +1,24 @@
 """The context of a call: home, engine, actor and reason.
 
-Passed down instead of the controller. Knows no sessions, snapshots or handles. The upgrade of a home in which
-sessions of an older version run is refused, unless they shall be left behind.
+Passed down instead of the controller. Knows no sessions, snapshots or handles.
 """
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from functools import cached_property
 
 from holdfast.base.background import Background
 from holdfast.base.home import Home
 from holdfast.base.value_classes import dataclass, field
-from holdfast.errors import EngineError, StoreError
 from holdfast.runtime.store import peek
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from holdfast.engine.engine import Engine
     from holdfast.runtime.operations.step import Step
     from holdfast.runtime.store.rows import SessionRow
     from holdfast.runtime.store.store import Store
-
-LEAVE_RUNNING = "HOLDFAST_LEAVE_RUNNING"
-_SHOWN = 5
-
-
-def check_left_running(home: Path, sessions: Mapping[str, str], running: Callable[[], set[str]]) -> None:
-    """Check that the upgrade leaves no session behind that runs, or that the user chose that.
-
-    Args:
-        home: the state directory.
-        sessions: the names, by container, of sessions that run according to the store.
-        running: returns the containers of the home that run. Raises EngineError.
-
-    Raises:
-        StoreError: some run, or the engine does not say which.
-    """
-    if not sessions or os.environ.get(LEAVE_RUNNING):
-        return
-    try:
-        there = running()
-    except EngineError as error:
-        raise StoreError(
-            f"cannot open {home} with this version: it holds {_counted(list(sessions.values()), '')} of an "
-            f"older one, and the engine does not say whether they run ({error})",
-            hint=f"start the engine; {LEAVE_RUNNING}=1 upgrades the home nevertheless; "
-            "running processes are lost",
-        ) from error
-    left = [name for container, name in sessions.items() if container in there]
-    if left:
-        raise StoreError(
-            f"cannot open {home} with this version: it holds {_counted(left, 'running ')} of an older one, "
-            "which this one would not reach",
-            hint=f"suspend or remove them with that version first; {LEAVE_RUNNING}=1 upgrades the home all "
-            "the same, and what was not captured of them is lost",
-        )
-
-
-def _counted(names: Sequence[str], what: str) -> str:
-    shown = ", ".join(names[:_SHOWN]) + (", ..." if len(names) > _SHOWN else "")
-    return f"{len(names)} {what}session{'s' if len(names) > 1 else ''} ({shown})"
-
 
 Progress = Callable[[str], None]
 """A function that takes one line for each step of something slow."""
@@ -116,11 +70,12 @@ class Context:
         Raises:
             StoreError: it cannot be used, or an older version has sessions running in it.
         """
+        from holdfast.runtime.operations import leaving_running
         from holdfast.runtime.store.store import Store  # 0.2 s that `exec` does not need to spend
 
         return Store.open(
             self.home.database,
-            lambda names: check_left_running(self.home.root, names, self.running_containers),
+            lambda names: leaving_running.check(self.home.root, names, self.running_containers),
         )
 
     @cached_property

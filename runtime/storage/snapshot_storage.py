@@ -1,17 +1,15 @@
 """Storage accounting: keeps the sizes in the store in step with the disk, and sweeps.
 
-`snapshots.storage` does the work; it knows no rows. A layer of files that several images have is charged to
-the oldest snapshot that is left.
+`snapshots.storage` does the work; it knows no rows.
 """
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import sqlite3
 from collections.abc import Mapping, Sequence
-from contextlib import closing, suppress
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from holdfast.base import ballast
@@ -19,7 +17,7 @@ from holdfast.base.interrupts import held
 from holdfast.errors import EngineError, HoldfastError, SnapshotError, SnapshotInUse, StoreError
 from holdfast.runtime.operations.context import Context
 from holdfast.runtime.storage import packing_request, snapshot_lock
-from holdfast.runtime.store import packed_sizes, peek
+from holdfast.runtime.store import layer_sizes, packed_sizes
 from holdfast.runtime.store.packed_sizes import Unpacked
 from holdfast.runtime.store.rows import SnapshotRow
 from holdfast.snapshots import manifest, raw_cache, storage
@@ -28,38 +26,7 @@ from holdfast.snapshots.chunks.recipe import RecipeDamaged
 from holdfast.snapshots.storage import Stored
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from holdfast.engine.engine_images import ListedImage
-
-_LAYERED = (
-    "SELECT id, bytes, details FROM snapshots "
-    "WHERE state = 'ready' AND json_extract(details, '$.storage.layers') IS NOT NULL ORDER BY created_at, id"
-)
-
-
-def recount(database: Path) -> None:
-    """Charge each layer to the oldest snapshot whose image has it; called when snapshots were removed.
-
-    Raises:
-        sqlite3.Error: the database cannot be read or written.
-    """
-    with closing(peek.opened(database, "rw")) as db:
-        db.isolation_level = None
-        db.execute("BEGIN IMMEDIATE")
-        seen: set[str] = set()
-        for snapshot, size, text in db.execute(_LAYERED).fetchall():
-            details = json.loads(text)
-            stored = details["storage"]
-            files = sum(each for digest, each in stored["layers"].items() if digest not in seen)
-            seen.update(stored["layers"])
-            if more := files - stored["files"]:
-                details["storage"] = {**stored, "files": files, "besides": stored["besides"] + more}
-                db.execute(
-                    "UPDATE snapshots SET bytes = ?, details = ? WHERE id = ?",
-                    (size + more, json.dumps(details), snapshot),
-                )
-        db.execute("COMMIT")
 
 
 DEEP = 0.9
@@ -227,7 +194,7 @@ def tidy(context: Context) -> None:
     A sweep reads what every snapshot needs. If there are many, the background packer does it.
     """
     with suppress(sqlite3.Error):
-        recount(context.home.database)
+        layer_sizes.recount(context.home.database)
     with suppress(HoldfastError, OSError):
         if sum(1 for _ in context.home.snapshots.iterdir()) > SWEPT_AT_ONCE:
             _sweep_later(context)

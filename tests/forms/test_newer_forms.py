@@ -14,7 +14,7 @@ from tests.forms import samples
 
 from holdfast.errors import BundleNewer, BundleRefused, SnapshotDamaged, SnapshotNewer
 from holdfast.runtime.history.drift import baseline
-from holdfast.runtime.store import database, schema
+from holdfast.runtime.store import mending, schema
 from holdfast.runtime.transfer import journal_export
 from holdfast.snapshots import manifest, record
 from holdfast.snapshots.bundle import form
@@ -65,9 +65,7 @@ def _baseline(folder: Path, change: dict[str, Any]) -> object:
 
 def test_a_new_word_in_the_store_raises_its_version() -> None:
     """Otherwise the version before would mend the row of a newer one, as if it were damaged."""
-    assert {place: " ".join(sorted(words)) for place, words in database.KNOWN.items()} == WORDS[
-        schema.VERSION
-    ]
+    assert {place: " ".join(sorted(words)) for place, words in mending.KNOWN.items()} == WORDS[schema.VERSION]
 
 
 OF_SNAPSHOTS = [_manifest, _record, _baseline]

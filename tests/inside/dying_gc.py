@@ -12,7 +12,8 @@ from typing import Any
 from holdfast.engine.engine import Engine
 from holdfast.engine.engine_images import EngineImages
 from holdfast.runtime.api.controller import Holdfast
-from holdfast.runtime.store.store import Operations, Store
+from holdfast.runtime.store.operations import Operations
+from holdfast.runtime.store.store import Store
 
 left = int(sys.argv[1])
 

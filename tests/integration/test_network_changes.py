@@ -20,7 +20,7 @@ from holdfast.runtime.api.controller import Holdfast
 from holdfast.runtime.api.session import Session
 from holdfast.runtime.capture import reuse_check, snapshot_service
 from holdfast.runtime.guest_rpc.guest_client import GuestClient
-from holdfast.runtime.store.store import Operations
+from holdfast.runtime.store.operations import Operations
 from holdfast.snapshots import manifest, service
 
 host = egress.host

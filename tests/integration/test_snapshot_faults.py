@@ -34,7 +34,7 @@ from holdfast.runtime.capture import capture
 from holdfast.runtime.capture.capture import Taking
 from holdfast.runtime.guest import layout
 from holdfast.runtime.sessions.session_lock import session_lock
-from holdfast.runtime.store.store import Operations
+from holdfast.runtime.store.operations import Operations
 from holdfast.snapshots import service
 
 pytestmark = pytest.mark.thorough

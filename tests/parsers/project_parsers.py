@@ -13,7 +13,7 @@ from pathlib import Path
 from tests.parsers.parser_under_test import ParserUnderTest
 
 from holdfast.errors import InvalidArgument
-from holdfast.runtime.history.repositories import git_config, git_files, git_index, work_tree
+from holdfast.runtime.history.repositories import git_config, git_files, git_ignore, git_index
 from holdfast.runtime.lifecycle import build_source, devcontainer
 
 COMMIT = b"tree 0123456789abcdef0123456789abcdef01234567\nauthor A <a@b> 1 +0000\n\nfirst\n"
@@ -123,7 +123,7 @@ def _config(data: bytes, _: random.Random) -> None:
 
 
 def _ignored(data: bytes, _: random.Random) -> None:
-    found = work_tree.Ignored(0, work_tree.read(data))
+    found = git_ignore.Ignored(0, git_ignore.read(data))
     for name in (["a"], ["build", "x.o"], ["two", "four", "caf\xe9"], ["x" * 200]):
         found.ignores(name, folder=False)
 

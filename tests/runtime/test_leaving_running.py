@@ -11,7 +11,7 @@ from tests.runtime.store.test_store import OLD
 
 from holdfast.base.home import Home
 from holdfast.errors import EngineError, StoreError
-from holdfast.runtime.operations import context
+from holdfast.runtime.operations import leaving_running
 from holdfast.runtime.store import schema
 from holdfast.runtime.store.store import Store
 
@@ -20,16 +20,16 @@ SESSIONS = {"c1": "work", "c2": "other"}
 
 def test_those_that_run_are_named() -> None:
     with pytest.raises(StoreError, match=r"it holds 1 running session \(other\)") as refused:
-        context.check_left_running(Path("/home"), SESSIONS, lambda: {"c2", "c3"})
+        leaving_running.check(Path("/home"), SESSIONS, lambda: {"c2", "c3"})
     assert "suspend or remove them with that version first" in refused.value.hint
-    context.check_left_running(Path("/home"), SESSIONS, lambda: {"c3"})
+    leaving_running.check(Path("/home"), SESSIONS, lambda: {"c3"})
 
 
 def test_without_sessions_the_engine_is_not_asked() -> None:
     def running() -> set[str]:
         raise AssertionError
 
-    context.check_left_running(Path("/home"), {}, running)
+    leaving_running.check(Path("/home"), {}, running)
 
 
 def test_without_the_engine_they_may_run(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -37,10 +37,10 @@ def test_without_the_engine_they_may_run(monkeypatch: pytest.MonkeyPatch) -> Non
         raise EngineError("cannot reach the engine")
 
     with pytest.raises(StoreError, match="does not say whether they run") as refused:
-        context.check_left_running(Path("/home"), SESSIONS, running)
-    monkeypatch.setenv(context.LEAVE_RUNNING, "1")
-    assert f"{context.LEAVE_RUNNING}=1" in refused.value.hint
-    context.check_left_running(Path("/home"), SESSIONS, running)
+        leaving_running.check(Path("/home"), SESSIONS, running)
+    monkeypatch.setenv(leaving_running.VARIABLE, "1")
+    assert f"{leaving_running.VARIABLE}=1" in refused.value.hint
+    leaving_running.check(Path("/home"), SESSIONS, running)
 
 
 def test_a_refused_upgrade_changes_nothing(home: Home) -> None:

@@ -1,7 +1,6 @@
 """The files of a checkout that Git would keep, and whether they differ from the commit. Runs nothing of it.
 
-Tracked files come from the index; others are those that no text of gitignore(5) names. Patterns come from a
-project and may be anything: matching takes time in proportion to pattern and name. Filters, hooks and
+Tracked files come from the index; others are those that no text of gitignore(5) names. Filters, hooks and
 programs of a configuration are never run: a file that differs only by what a filter makes of it is unknown.
 """
 
@@ -9,184 +8,15 @@ from __future__ import annotations
 
 import hashlib
 import os
-import re
 import stat
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from functools import cached_property
 from pathlib import Path
 
-from holdfast.runtime.history.repositories import git_files, git_index, git_place
+from holdfast.runtime.history.repositories import git_files, git_ignore, git_index, git_place
+from holdfast.runtime.history.repositories.git_ignore import Ignored
 from holdfast.runtime.history.repositories.git_index import IndexEntry
 from holdfast.runtime.history.repositories.git_place import GitPlace
-
-LONGEST = 1 << 20
-"""Bytes of a file of patterns."""
-_MOST_RULES = 20_000
-_LONGEST_PATTERN = 4096
-_ANY = "**"
-_CLASSES = {
-    "alnum": "0-9A-Za-z", "alpha": "A-Za-z", "blank": " \\t", "digit": "0-9", "lower": "a-z", "upper": "A-Z",
-    "space": "\\s", "xdigit": "0-9A-Fa-f", "punct": "!-/:-@\\[-`{-~", "cntrl": "\\x00-\\x1f", "print": " -~",
-    "graph": "!-~",
-}  # fmt: skip
-
-
-@dataclass(frozen=True)
-class Pattern:
-    """One line: names that are ignored, or not after all (`again`).
-
-    Attributes:
-        parts: of the pattern, each for one part of a path.
-        again: what an earlier line ignores is not ignored.
-        folders: it is for folders only.
-        anywhere: it is for a name in any folder below, else for a path from the folder of its file.
-    """
-
-    parts: tuple[str, ...]
-    again: bool
-    folders: bool
-    anywhere: bool
-
-    @cached_property
-    def _forms(self) -> tuple[re.Pattern[str] | None, ...]:
-        return tuple(None if part == _ANY else re.compile(_form(part), re.DOTALL) for part in self.parts)
-
-    def matches(self, path: list[str], folder: bool) -> bool:
-        """Check a path, from the folder of the pattern's file, in parts."""
-        if self.folders and not folder:
-            return False
-        forms = self._forms
-        if self.anywhere:
-            assert forms[0] is not None
-            return forms[0].fullmatch(path[-1]) is not None
-        # Which numbers of parts of the path the pattern so far can stand for.
-        reached = {0}
-        for at, form in enumerate(forms):
-            last = at == len(forms) - 1
-            if form is None:
-                first = min(reached)
-                # At the end it is all that is inside, not the folder itself.
-                reached = set(range(first + 1 if last else first, len(path) + 1))
-            else:
-                reached = {to + 1 for to in reached if to < len(path) and form.fullmatch(path[to])}
-            if not reached:
-                return False
-        return len(path) in reached
-
-
-@dataclass(slots=True)
-class Ignored:
-    """The patterns that hold in one folder: those of its own file, and of the folders above.
-
-    Attributes:
-        depth: of this folder, in parts.
-        patterns: its own, with the lowest precedence first.
-        above: those of the folder above.
-    """
-
-    depth: int = 0
-    patterns: list[Pattern] = field(default_factory=list)
-    above: Ignored | None = None
-
-    def ignores(self, path: list[str], folder: bool) -> bool:
-        """Check a name in this folder, whose path from the working tree has these parts."""
-        # Git compares bytes: a letter of several is as many for it.
-        path = [part.encode("utf-8", "surrogateescape").decode("latin-1") for part in path]
-        holding: Ignored | None = self
-        while holding is not None:
-            for pattern in reversed(holding.patterns):
-                if pattern.matches(path[holding.depth :], folder):
-                    return not pattern.again
-            holding = holding.above
-        return False
-
-
-def read(data: bytes) -> list[Pattern]:
-    """Return the patterns of a file; none of one that is too long."""
-    if len(data) > LONGEST:
-        return []
-    lines = data.removeprefix(b"\xef\xbb\xbf").decode("latin-1").split("\n")
-    return [found for line in lines[:_MOST_RULES] if (found := _pattern(line.removesuffix("\r")))]
-
-
-def _pattern(line: str) -> Pattern | None:
-    text = line.rstrip(" ")
-    if text.endswith("\\") and text != line:
-        text += " "  # the first of the blanks is quoted
-    if not text or text.startswith("#") or len(text) > _LONGEST_PATTERN:
-        return None
-    again = text.startswith("!")
-    text = text.removeprefix("!")
-    folders = text.endswith("/")
-    text = text.removesuffix("/")
-    anywhere = "/" not in text
-    parts = tuple(part for part in text.removeprefix("/").split("/"))
-    if "" in parts:
-        return None
-    if anywhere and parts[0] == _ANY:
-        parts = ("*",)
-    try:
-        made = Pattern(parts, again, folders, anywhere)
-        assert made._forms
-    except re.error:
-        return None
-    return made
-
-
-def _form(part: str) -> str:
-    """Return the regular expression of one part of a pattern.
-
-    A text between two stars is looked for once, and never again from elsewhere, as fnmatch does it.
-    """
-    pieces: list[str] = [""]
-    at = 0
-    while at < len(part):
-        letter = part[at]
-        at += 1
-        if letter == "*":
-            if pieces[-1] or len(pieces) == 1:
-                pieces.append("")
-        elif letter == "?":
-            pieces[-1] += "."
-        elif letter == "[":
-            text, at = _class(part, at)
-            pieces[-1] += text
-        elif letter == "\\" and at < len(part):
-            pieces[-1] += re.escape(part[at])
-            at += 1
-        else:
-            pieces[-1] += re.escape(letter)
-    first, *others = pieces
-    if not others:
-        return first
-    *middle, last = others
-    return first + "".join(f"(?>.*?{piece})" for piece in middle) + f".*{last}"
-
-
-def _class(part: str, at: int) -> tuple[str, int]:
-    """Return the regular expression of a class of letters, and where it ends."""
-    begin, text = at, ""
-    negated = part[at : at + 1] in ("!", "^")
-    at += negated
-    first, before = True, False
-    while at < len(part) and (first or part[at] != "]"):
-        first = False
-        if part.startswith("[:", at) and (end := part.find(":]", at)) > 0 and part[at + 2 : end] in _CLASSES:
-            text += _CLASSES[part[at + 2 : end]]
-            at, before = end + 2, False
-            continue
-        # A range needs a letter before it, and after it; what another range ends with is not one.
-        ranging = part[at] == "-" and before and at + 1 < len(part) and part[at + 1] != "]"
-        text += "-" if ranging else ""
-        at += ranging
-        at += part[at] == "\\" and at + 1 < len(part)
-        text += re.escape(part[at])
-        at, before = at + 1, not ranging
-    if at >= len(part):
-        return re.escape("["), begin
-    return f"[{'^' if negated else ''}{text}]", at + 1
-
 
 DEEPEST = 8
 """Depth to which submodules within submodules are followed."""
@@ -277,7 +107,7 @@ class WorkTree:
         while waiting:
             above, ignored = waiting.pop()
             folder = self.place.root / above
-            own = read(git_place.read(folder / ".gitignore", LONGEST))
+            own = git_ignore.read(git_place.read(folder / ".gitignore", git_ignore.LONGEST))
             depth = len(above.split("/")) if above else 0
             holding = Ignored(depth, own, ignored) if own else ignored
             try:
@@ -380,7 +210,7 @@ class WorkTree:
         files.append(self.place.common / "info" / "attributes")
         return any(
             word in text
-            for text in (git_place.read(path, LONGEST) for path in files)
+            for text in (git_place.read(path, git_ignore.LONGEST) for path in files)
             for word in _CONVERSIONS
         )
 
@@ -405,8 +235,8 @@ def _own_patterns(place: GitPlace) -> Ignored:
         callers = path.read_bytes()
     except OSError:
         callers = b""
-    own = git_place.read(place.common / "info" / "exclude", LONGEST)
-    return Ignored(0, read(own), Ignored(0, read(callers)))
+    own = git_place.read(place.common / "info" / "exclude", git_ignore.LONGEST)
+    return Ignored(0, git_ignore.read(own), Ignored(0, git_ignore.read(callers)))
 
 
 def _digests(path: Path, size: int, link: bool, width: int) -> set[bytes]:

@@ -14,8 +14,8 @@ from holdfast.runtime.lifetimes.session_ends import (
     LOOK_SECONDS,
     DueSteps,
     Watch,
-    busy,
 )
+from holdfast.runtime.lifetimes.time_unused import busy
 from holdfast.runtime.store.lifetime import Lifetime
 from holdfast.runtime.store.row_details import SessionDetails
 from holdfast.runtime.store.rows import SessionRow

@@ -13,7 +13,7 @@ import pytest
 from holdfast.base.home import Home
 from holdfast.errors import StoreError
 from holdfast.runtime.api.controller import Holdfast
-from holdfast.runtime.store import database, peek, schema
+from holdfast.runtime.store import mending, peek, schema
 from holdfast.runtime.store.rows import OperationKind
 from holdfast.runtime.store.store import Store
 from holdfast.runtime.store.timelines import Branch
@@ -70,7 +70,7 @@ def damage(home: Home, table: str, column: str, value: Any, where: str = "rowid 
 
 
 def aside(home: Home) -> list[dict[str, Any]]:
-    file = home.root / database.ASIDE
+    file = home.root / mending.ASIDE
     return [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
 
 
@@ -88,7 +88,7 @@ def test_a_damaged_value_spoils_its_own_row(home: Home, table: str, column: str,
     assert store.snapshot("good-s") == snapshots[0]
     assert store.session("good") == sessions[0]
     bad = found[snapshots[1].id]
-    if table == "snapshots" and column not in database._HARMLESS:
+    if table == "snapshots" and column not in mending._HARMLESS:
         assert bad.state == "damaged"
         assert f"({column})" in bad.details.damage
     store.forget_snapshot(bad.id)
@@ -98,7 +98,7 @@ def test_a_damaged_value_spoils_its_own_row(home: Home, table: str, column: str,
     store.update_session(row.id, state="removed")
     assert [row.id for row in store.sessions()] == [sessions[0].id]
     assert [each["table"] for each in aside(home)] == [table]
-    assert (home.root / database.ASIDE).stat().st_mode & 0o077 == 0
+    assert (home.root / mending.ASIDE).stat().st_mode & 0o077 == 0
 
 
 def test_a_frequent_command_finds_the_others(home: Home) -> None:
@@ -148,7 +148,7 @@ def test_a_session_that_snapshots_lack_is_unknown(home: Home) -> None:
 
 def test_what_cannot_be_mended_is_reported(home: Home) -> None:
     damage(home, "snapshots", "details", "{")
-    (home.root / database.ASIDE).mkdir()  # so that nothing can be written there
+    (home.root / mending.ASIDE).mkdir()  # so that nothing can be written there
     with pytest.raises(StoreError):
         Store.open(home.database).snapshots()
     with closing(sqlite3.connect(home.database)) as db:

@@ -13,7 +13,7 @@ from holdfast.runtime.history.drift.holdings import (
     encode,
     parse,
 )
-from holdfast.runtime.history.drift.session_drift import rewind
+from holdfast.runtime.history.drift.undo_journal import rewind
 
 
 def process(

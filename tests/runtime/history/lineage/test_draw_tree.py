@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from holdfast.runtime.history.lineage.overview import Form, LineageOverview, Ran, draw, why
+from holdfast.runtime.history.lineage.draw_tree import Form, draw
+from holdfast.runtime.history.lineage.overview import LineageOverview, Ran, why
 from holdfast.runtime.store.row_details import SnapshotDetails
 from holdfast.runtime.store.rows import SessionRow, SnapshotRow
 

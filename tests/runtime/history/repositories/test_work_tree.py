@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.runtime.history.repositories import git_config, git_index, git_place, work_tree
+from holdfast.runtime.history.repositories import git_config, git_ignore, git_index, git_place
 from holdfast.runtime.history.repositories.work_tree import WorkTree
 
 NAMES = ("a", "b", "ab", "a.o", "b.log", "x y", "lib", "foo-bar", "[z]", "A", "é", "#h", "!n")
@@ -82,16 +82,16 @@ def test_files_are_those_that_git_lists(tmp_path: Path, seed: int, monkeypatch: 
 
 def test_a_pattern_takes_no_longer_than_it_is(tmp_path: Path) -> None:
     """One that makes other matchers try every way ends at once, whatever the names are."""
-    found = work_tree.read(b"/" + b"**/a/" * 400 + b"b\n" + b"*a" * 1000 + b"b\n")
+    found = git_ignore.read(b"/" + b"**/a/" * 400 + b"b\n" + b"*a" * 1000 + b"b\n")
     assert len(found) == 2
-    ignored = work_tree.Ignored(0, found)
+    ignored = git_ignore.Ignored(0, found)
     assert not ignored.ignores(["a"] * 1000, False)
     assert not ignored.ignores(["a" * 250], False)
     for count in (3, 10, 30, 100, 200):  # with as many texts as the name has room for, there are most ways
-        (pattern,) = work_tree.read(b"*a" * count + b"b\n")
+        (pattern,) = git_ignore.read(b"*a" * count + b"b\n")
         assert not pattern.matches(["a" * 250], False)
         assert pattern.matches(["a" * 250 + "b"], False)
-    assert work_tree.read(b"a" + b" " * 1_000_000 + b"b") == []  # too long, after blanks that end nowhere
+    assert git_ignore.read(b"a" + b" " * 1_000_000 + b"b") == []  # too long, after blanks that end nowhere
 
 
 @pytest.mark.parametrize(
@@ -143,7 +143,7 @@ def test_a_credential_ends_where_git_ends_a_line(end: str) -> None:
 
 def test_dashes_in_classes_are_as_git_has_them() -> None:
     """Behind a backslash, and after a range, one is a letter."""
-    found = work_tree.Ignored(0, work_tree.read(b"[a\\-c]1\n[a-c--e]2\n"))
+    found = git_ignore.Ignored(0, git_ignore.read(b"[a\\-c]1\n[a-c--e]2\n"))
     ignored = [name for name in ("a1", "b1", "-1", "c1", "b2", "-2", "d2") if found.ignores([name], False)]
     assert ignored == ["a1", "-1", "c1", "b2", "-2", "d2"]
 
