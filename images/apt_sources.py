@@ -17,7 +17,7 @@ _ONE_LINE = re.compile(r"^deb\s+(?:\[[^\]]*\]\s+)?(?P<uri>\S+)\s+(?P<suite>\S+)"
 
 
 @dataclass(frozen=True, slots=True)
-class Mirror:
+class AptMirror:
     """The addresses of the archive and its security updates; `security` may be unknown."""
 
     archive: str
@@ -57,7 +57,7 @@ def deb822_sources(text: str) -> Iterator[tuple[str, str]]:
                 yield uri, suite
 
 
-def choose(sources: Iterable[tuple[str, str]], codename: str) -> Mirror | None:
+def choose(sources: Iterable[tuple[str, str]], codename: str) -> AptMirror | None:
     """Return the mirror that serves the host's own release `codename`, or None if none is named."""
     archive = security = None
     for uri, suite in sources:
@@ -67,10 +67,10 @@ def choose(sources: Iterable[tuple[str, str]], codename: str) -> Mirror | None:
             archive = archive or uri
         elif suite in {f"{codename}-security", "stable-security"}:
             security = security or uri
-    return Mirror(archive, security) if archive else None
+    return AptMirror(archive, security) if archive else None
 
 
-def host_mirror(apt: Path = APT_FOLDER, os_release: Path = OS_RELEASE) -> Mirror | None:
+def host_mirror(apt: Path = APT_FOLDER, os_release: Path = OS_RELEASE) -> AptMirror | None:
     """Return the mirror a Debian host uses; None on any other host, whose mirrors have no Debian."""
     release = (
         dict(line.split("=", 1) for line in os_release.read_text().splitlines() if "=" in line)

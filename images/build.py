@@ -1,28 +1,187 @@
 """Images named by the content they are made of: built when missing, never rebuilt needlessly.
 
 `holdfast/<kind>:<digest>` names the content (recipe, guest, the host's certificate authorities), so an image
-that exists is current, and a change anywhere gives another tag.  Sessions are not known here.
+that exists is current, and a change anywhere gives another tag. Every image starts from the same Debian
+system: a registry's where one answers, else our own bootstrap of the same packages. Sessions are not known
+here.
 """
 
 from __future__ import annotations
 
 import functools
+import hashlib
 import os
+import queue
+import shutil
+import subprocess
+import tempfile
+import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 from holdfast import errors
-from holdfast.base import locks, way_to_internet
+from holdfast.base import host_environment, locks, way_to_internet
 from holdfast.base.text import plain
 from holdfast.engine.engine_faults import is_full, said
 from holdfast.engine.engine_images import EngineImages
 from holdfast.errors import EngineError, EngineUnavailable, ImageError, InvalidArgument
-from holdfast.images import base, host_authorities, other_authorities, proxy_settings
+from holdfast.images import authorities, proxy_settings
+from holdfast.images.apt_sources import AptMirror, host_mirror
 from holdfast.images.build_context import BuildContext, ContextFile, tree
 from holdfast.images.buildlog import BuildLog
+
+SUITE = "trixie"
+REGISTRY_REPOSITORY = "debian"
+REGISTRY_TAG = f"{SUITE}-slim"
+ROOTFS_REPOSITORY = "holdfast/rootfs"
+# Seconds of silence from the registry after which a bootstrap (about 20 s) is the faster way.
+REGISTRY_PATIENCE = 20.0
+
+Progress = Callable[[str], None]
+
+
+def obtain_base(images: EngineImages, progress: Progress) -> str:
+    """Return a reference to the base image, fetched or made if the engine does not have it.
+
+    Raises:
+        ImageError: no registry answers and a base cannot be bootstrapped here.
+    """
+    registry = f"{REGISTRY_REPOSITORY}:{REGISTRY_TAG}"
+    mirror = host_mirror()
+    bootstrapped = f"{ROOTFS_REPOSITORY}:{_recipe(mirror)}"
+    for reference in (registry, bootstrapped):
+        if images.exists(reference):
+            return reference
+    progress(f"base: asking the registry for {registry}")
+    try:
+        _pull(images, progress)
+    except _NoRegistry as reason:
+        progress(f"base: no registry ({reason}); bootstrapping {SUITE} from the Debian mirror")
+        _bootstrap(images, bootstrapped, mirror, progress)
+        return bootstrapped
+    return registry
+
+
+class _NoRegistry(Exception):
+    """The base cannot be pulled; the message is a few words.  A finding, not a fault."""
+
+
+def _recipe(mirror: AptMirror | None) -> str:
+    text = "\n".join([SUITE, *(mirror.lines(SUITE) if mirror else [])])
+    return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+
+def _pull(images: EngineImages, progress: Progress) -> None:
+    """Pull in a thread: the engine says nothing, for minutes, while a registry does not answer."""
+    events: queue.Queue[dict[str, Any] | Exception | None] = queue.Queue()
+
+    def run() -> None:
+        try:
+            for event in images.pull(REGISTRY_REPOSITORY, REGISTRY_TAG):
+                events.put(event)
+            events.put(None)
+        except Exception as error:  # noqa: BLE001  # handed to the waiting thread, which judges it
+            events.put(error)
+
+    threading.Thread(target=run, name="holdfast-pull", daemon=True).start()
+    last = ""
+    while True:
+        try:
+            event = events.get(timeout=REGISTRY_PATIENCE)
+        except queue.Empty:
+            raise _NoRegistry(f"silent for {REGISTRY_PATIENCE:.0f} s") from None
+        if event is None:
+            return
+        if isinstance(event, Exception):
+            raise _NoRegistry(_brief(str(event))) from event
+        if "error" in event:
+            raise _NoRegistry(_brief(str(event["error"])))
+        if event.get("status") != last and "id" not in event:
+            last = str(event.get("status"))
+            progress(f"base: {last}")
+
+
+def _brief(text: str) -> str:
+    """Return the last part of an engine's chain of causes, which is the root cause."""
+    return text.strip().rsplit(": ", 1)[-1][:80]
+
+
+def _bootstrap(images: EngineImages, reference: str, mirror: AptMirror | None, progress: Progress) -> None:
+    _require_mmdebstrap(progress)
+    attempts: list[list[str]] = [mirror.lines(SUITE)] if mirror else []
+    attempts.append([])  # the tool's own default, also where the host's mirror lacks this release
+    with tempfile.TemporaryDirectory(prefix="holdfast-base-") as folder:
+        archive = Path(folder, "base.tar")
+        tail: list[str] = []
+        for sources in attempts:
+            command = ["mmdebstrap", "--variant=minbase", SUITE, str(archive), *sources]
+            tail = []
+            for line in _lines(command):
+                if line is None:
+                    break
+                tail.append(line)
+                if line.startswith("I: ") and line.endswith("..."):
+                    progress(f"base: {line[3:]}")
+            else:
+                import_system(images, archive, reference)
+                return
+        raise ImageError(
+            f"cannot bootstrap Debian {SUITE}: mmdebstrap failed",
+            hint="\n".join(tail[-15:]),
+        )
+
+
+def _lines(command: list[str]) -> Iterator[str | None]:
+    """Yield the lines a command prints; a final None if it failed."""
+    settings = {**proxy_settings.both_spellings(os.environ), "LC_ALL": "C.UTF-8"}
+    with subprocess.Popen(
+        command,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+        env=host_environment.with_settings(settings),
+    ) as process:
+        assert process.stdout is not None
+        for line in process.stdout:
+            yield line.rstrip()
+    if process.returncode != 0:
+        yield None
+
+
+def import_system(images: EngineImages, archive: Path, reference: str) -> None:
+    """Make a base image of the files in an archive.
+
+    Raises:
+        ImageError: the engine refuses them.
+    """
+    answer = images.import_files(archive, reference, ['CMD ["bash"]'])
+    if '"error"' in answer:
+        raise said(ImageError, "import the bootstrapped base image", "the engine refuses it", answer.strip())
+
+
+def _require_mmdebstrap(progress: Progress) -> None:
+    if shutil.which("mmdebstrap"):
+        return
+    if os.geteuid() != 0 or not shutil.which("apt-get"):
+        raise ImageError(
+            "cannot make a base image: no registry answers and mmdebstrap is not installed",
+            hint=f"run `docker pull {REGISTRY_REPOSITORY}:{REGISTRY_TAG}` where a registry is reachable, "
+            "or install mmdebstrap and debian-archive-keyring",
+        )
+    progress("base: installing mmdebstrap")
+    install = ["apt-get", "install", "-q", "-y", "--no-install-recommends"]
+    for command in (["apt-get", "update", "-q"], [*install, "mmdebstrap", "debian-archive-keyring"]):
+        lines = list(_lines(command))
+        if lines and lines[-1] is None:
+            tail = "\n".join(line for line in lines[-15:] if line)
+            raise ImageError(f"cannot install mmdebstrap: `{' '.join(command[:2])}` failed", hint=tail)
+
 
 KINDS = ("session", "toolbox", "gateway", "controller", "portable", "data")
 ALWAYS = ("session", "toolbox")
@@ -43,11 +202,11 @@ def context(kind: str, environ: Mapping[str, str] = os.environ) -> BuildContext:
         raise InvalidArgument(f"cannot build an image {kind!r}: the kinds are {', '.join(KINDS)}")
     files = dict(_own_files(kind))
     # A folder must not be empty for COPY to find it.
-    files[f"{other_authorities.AUTHORITIES}README"] = ContextFile(
+    files[f"{authorities.AUTHORITIES}README"] = ContextFile(
         b"Certificate authorities of the host that built this image.\n"
     )
-    for name, pem in host_authorities.host_additions(environ).items():
-        files[f"{other_authorities.AUTHORITIES}{name}"] = ContextFile(pem)
+    for name, pem in authorities.host_additions(environ).items():
+        files[f"{authorities.AUTHORITIES}{name}"] = ContextFile(pem)
     return BuildContext(kind, files)
 
 
@@ -121,7 +280,7 @@ def ensure(
     def below() -> str:
         if kind in BELOW:
             return ensure(images, BELOW[kind], progress, lock_folder=lock_folder)
-        return base.obtain(images, say)
+        return obtain_base(images, say)
 
     return once(images, made_of, tag, below, say, lock_folder, turn=kind)
 
@@ -145,7 +304,7 @@ def once(
         return tag
     with _turn(lock_folder, turn, say):
         if not images.exists(tag):
-            if relative := other_authorities.find(images, made_of):
+            if relative := authorities.find(images, made_of):
                 say(f"{made_of.kind}: {relative}: {relative.hint(tag)}")
             _build(images, made_of, tag, base_reference(), say)
     return tag
@@ -190,7 +349,7 @@ def _build(
             f"{made_of.kind}/Dockerfile",
             tag,
             arguments,
-            other_authorities.labels(made_of),
+            authorities.labels(made_of),
             # Networks of containers have neither this machine's loopback nor, usually, IPv6.
             host_network=proxy_settings.on_this_machine(os.environ) or way_to_internet.is_missing(),
         )

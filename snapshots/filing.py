@@ -71,10 +71,10 @@ class Filing:
         self._labels = labels
         self._known = known
         self._chain = chain
-        self._parent: image.Parent | None = None
+        self._parent: image.ParentImage | None = None
         self._earlier: EarlierImage | None = None
         self._layers_below: dict[str, int] = {}
-        self._made: tuple[image.Added, LayerArchive] | None = None
+        self._made: tuple[image.ExtendedImage, LayerArchive] | None = None
 
     def begin(self) -> None:
         """Copy everything that can be copied while the session runs.
@@ -214,7 +214,7 @@ class Filing:
         self._chain.add(added, written=archive.size, whole=archive.whole, grown=grown, size=size)
         return grown, {**self._layers_below, added.layers[-1]: grown}
 
-    def _added(self, layer: Path) -> image.Added:
+    def _added(self, layer: Path) -> image.ExtendedImage:
         assert self._parent is not None
         archive = LayerArchive(layer)
         if archive.apart and not (self._staging / apart.LIST).exists():

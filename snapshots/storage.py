@@ -17,7 +17,7 @@ from holdfast.snapshots import files, raw_cache
 from holdfast.snapshots.chunks import pack_upkeep, packing, recipe
 from holdfast.snapshots.chunks.chunks import Chunks, PacksBusy
 from holdfast.snapshots.chunks.pack_upkeep import Marks, Swept
-from holdfast.snapshots.chunks.packing import Packed
+from holdfast.snapshots.chunks.packing import PackedFiles
 from holdfast.snapshots.manifest import StoredFile
 
 WAIT = 60.0
@@ -47,7 +47,7 @@ def keep(folder: Path, entries: Sequence[StoredFile], done: files.Ahead | None =
 
 def pack(
     home: Home, folder: Path, snapshot: str, entries: Sequence[StoredFile], parent: str | None
-) -> Packed | None:
+) -> PackedFiles | None:
     """Pack a snapshot's images, which stay. Return None if others keep changing the packs.
 
     `parent` is the snapshot that it most resembles, so that what is unchanged is found fast.

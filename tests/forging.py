@@ -14,7 +14,7 @@ from holdfast.snapshots.bundle import bundle_segments, form, media, signing
 from holdfast.snapshots.bundle.endpoints import BlobDescriptor
 from holdfast.snapshots.bundle.oci_layout import FileDestination, FileOrigin
 from holdfast.snapshots.bundle.sealing import Seal, Sealing
-from holdfast.snapshots.bundle.signing import Key
+from holdfast.snapshots.bundle.signing import SigningKey
 
 Change = Callable[["Forgery"], None]
 
@@ -36,7 +36,7 @@ class Forgery:
             self.annotations = dict(found.annotations)
             self.image: dict[str, Any] = json.loads(read(image))
             self.image_config: dict[str, Any] = json.loads(
-                read(form.Named.model_validate(self.image["config"]).descriptor())
+                read(form.NamedBlob.model_validate(self.image["config"]).descriptor())
             )
             manifest = form.parse(form.ImageManifest, read(snapshot), "manifest")
             self.config: dict[str, Any] = json.loads(read(manifest.config.descriptor()))
@@ -79,7 +79,7 @@ class Forgery:
         kept.append({"name": name, "bytes": len(data), "blake3": blake3(data).hexdigest()})
         self.snapshot["files"] = kept
 
-    def write(self, path: Path, key: Key | None, seal: tuple[Sealing, Seal] | None = None) -> Path:
+    def write(self, path: Path, key: SigningKey | None, seal: tuple[Sealing, Seal] | None = None) -> Path:
         """Make a bundle of it, with digests that match and a signature that holds."""
         segments: list[dict[str, Any]] = []
         layers: list[dict[str, Any]] = []

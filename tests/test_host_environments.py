@@ -21,7 +21,7 @@ COMMON = frozenset(("run", "call", "Process"))
 PLACES = {"posix_spawn": 2, "posix_spawnp": 2, "execve": 2, "execvpe": 2, "spawnve": 3, "spawnvpe": 3}
 """Where these take the environment, without its name. Those with an `l` take it last."""
 CHANGES = frozenset(("update", "setdefault", "pop", "clear", "popitem"))
-IN_SESSIONS = ("e2b.cell_environment", "images.portable.image_kernel")
+IN_SESSIONS = ("e2b.code_execution", "images.portable.image_kernel")
 """Modules, or texts in them, that run in a session."""
 
 

@@ -11,7 +11,7 @@ from bench.stats import Series, Target
 from bench.world import World
 from holdfast import Session
 from holdfast.base import polling
-from holdfast.images import base
+from holdfast.images import build
 
 FAMILY = "new session"
 DOCKER = "docker"
@@ -64,7 +64,7 @@ def rows(world: World, plan: Plan) -> Iterator[Row]:
     contenders = {
         "new session to first command": started(lambda made: made.exec("true")),
         _OTHER: started(
-            lambda made: made.exec("true"), image=base.obtain(world.holdfast.engine.images, world.tell)
+            lambda made: made.exec("true"), image=build.obtain_base(world.holdfast.engine.images, world.tell)
         ),
         "new session to first cell": started(lambda made: made.cell("1")),
         "warm session to first command": started(lambda made: made.exec("true"), warm=True),

@@ -23,10 +23,9 @@ from holdfast.kernels.guest.cell_log import (
     kept_cell,
 )
 from holdfast.kernels.guest.jupyter_library import KernelFailure, load_library
+from holdfast.kernels.guest.kernel_state import PATIENCE, KernelActivity, VariableQuestions, VariableReader
 from holdfast.kernels.guest.messages import Cell, CellStatus, events_of, leaves
-from holdfast.kernels.guest.observing import Observing
 from holdfast.kernels.guest.process import KernelProcess, Message
-from holdfast.kernels.guest.variables import PATIENCE, Questions, VariableReader
 from holdfast.runtime.guest import adoption
 from holdfast.runtime.guest.identity.account import UserAccount
 from holdfast.runtime.guest.identity.actor import Who
@@ -128,8 +127,8 @@ class RunningKernel:
         self._front_cells: FrontCells | None = None
         self._fronts: FrontEnds | None = None
         self._fronts_folder = folder / "front-ends"
-        self._questions = Questions()
-        self._observing = Observing(name, cell_journal.waits)
+        self._questions = VariableQuestions()
+        self._observing = KernelActivity(name, cell_journal.waits)
         self._returncode: int | None = None
         self._life = asyncio.Lock()
         self._tasks: set[asyncio.Task[None]] = set()

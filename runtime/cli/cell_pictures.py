@@ -1,22 +1,182 @@
 """Pictures and pages that cells show: kept as files, named in one line, and drawn in terminals that can.
 
-The bytes are a session's. Their header is read, and nothing is decoded here: a terminal that draws them does
-so as a browser would; only sixels are made of the pixels. Knows no kernel and no session.
+The bytes are a session's. A picture's header is read, and nothing is decoded here: a terminal that draws it
+does so as a browser would; only sixels are made of the pixels, within the bounds of `plots` (DEC's
+VT330/VT340 Programmer Reference Manual, volume 2, chapter 14). Tables of a page are shown as rows of text: it
+is read in time in proportion to its length, which the parser of Python's library is not (CVE-2025-6069), and
+nothing of it but the text of cells is used. Knows no kernel and no session.
 """
 
 from __future__ import annotations
 
 import base64
 import binascii
+import html
 import importlib.util
+import io
 import os
+import re
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from itertools import count
+from itertools import count, groupby
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from holdfast.runtime.cli import printing
+
+if TYPE_CHECKING:
+    from PIL import Image
+
+WIDEST = 800
+"""Pixels of the longer side."""
+COLORS = 64
+_BAND = 6
+"""Rows of pixels in one row of sixels."""
+_ZERO = 0x3F
+"""The character without a pixel."""
+_REPEATED = 4
+"""So many equal characters are shorter with a count."""
+
+
+def sixels(png: bytes) -> str | None:
+    """Return the sequence that draws a picture; None if it cannot be read."""
+    from holdfast.runtime.mcp import plots  # needs Pillow
+
+    small = plots.small_png({"image/png": base64.b64encode(png).decode("ascii")})
+    return None if small is None else "".join(_drawn(_few_colors(small)))
+
+
+def _few_colors(png: bytes) -> Image.Image:
+    from PIL import Image
+
+    with Image.open(io.BytesIO(png), formats=["PNG"]) as opened:
+        picture = opened.convert("RGBA")
+    paper = Image.new("RGBA", picture.size, "white")
+    paper.alpha_composite(picture)
+    paper.thumbnail((WIDEST, WIDEST))
+    return paper.convert("RGB").quantize(COLORS)
+
+
+def _drawn(picture: Image.Image) -> Iterator[str]:
+    width, height = picture.size
+    yield f'\x1bPq"1;1;{width};{height}'
+    palette = picture.getpalette() or []
+    for number, at in enumerate(range(0, len(palette) - 2, 3)):
+        red, green, blue = (round(part * 100 / 255) for part in palette[at : at + 3])
+        yield f"#{number};2;{red};{green};{blue}"
+    pixels = picture.tobytes()
+    for top in range(0, height, _BAND):
+        colors: dict[int, bytearray] = {}
+        for bit, row in enumerate(range(top, min(top + _BAND, height))):
+            for column, color in enumerate(pixels[row * width : (row + 1) * width]):
+                colors.setdefault(color, bytearray(width))[column] |= 1 << bit
+        yield "$".join(f"#{color}{_packed(bits)}" for color, bits in sorted(colors.items())) + "-"
+    yield "\x1b\\"
+
+
+def _packed(bits: bytearray) -> str:
+    """Return the characters of one color in a band, with counts of equal ones."""
+    parts = []
+    for value, run in groupby(bits):
+        count, char = len(list(run)), chr(_ZERO + value)
+        parts.append(f"!{count}{char}" if count >= _REPEATED else char * count)
+    return "".join(parts)
+
+
+READ_MOST = 1 << 20
+"""Characters of a page."""
+ROWS_MOST, COLUMNS_MOST, TABLES_MOST = 60, 30, 5
+"""Of each table that is shown, and of a page."""
+CELL_MOST = 200
+"""Characters of a cell."""
+_PIECE = re.compile(r"<(/?)([A-Za-z][A-Za-z0-9]{0,15})([^<>]{0,1000})>|<[!?][^<>]{0,1000}>|[^<]+|<")
+"""A tag, a comment or declaration, text, or a sign that begins neither. Each repetition is bounded."""
+_SPAN = re.compile(r"\bcolspan\s{0,3}=\s{0,3}[\"']?([0-9]{1,3})\b", re.IGNORECASE)
+_UNSEEN = ("script", "style", "template")
+
+Row = tuple[str, ...]
+
+
+def tables(page: str) -> list[list[Row]]:
+    """Return the tables of a page, each as rows of equal length; the first row is the heading."""
+    found = [rows for rows in _TableReader().read(page[:READ_MOST]) if any(rows)]
+    return [_even(rows) for rows in found[:TABLES_MOST]]
+
+
+def _even(rows: list[list[str]]) -> list[Row]:
+    width = max(map(len, rows))
+    return [tuple(row + [""] * (width - len(row))) for row in rows]
+
+
+def _pieces(page: str) -> Iterator[tuple[str, str, str]]:
+    """Yield tags, as `td` or `/td` with their attributes, and text with an empty name."""
+    for found in _PIECE.finditer(page):
+        if found[2] is not None:
+            yield found[1] + found[2].lower(), found[3], ""
+        elif not found[0].startswith("<"):
+            yield "", "", found[0]
+
+
+class _TableReader:
+    """Collects the cells of tables; a table within a cell is text of that cell."""
+
+    def __init__(self) -> None:
+        self._tables: list[list[list[str]]] = []
+        self._depth = 0
+        self._unseen = ""
+        self._cell: list[str] | None = None
+        self._span = 1
+        self._full = False
+
+    def read(self, page: str) -> list[list[list[str]]]:
+        """Return the rows of each table."""
+        for tag, attributes, text in _pieces(page):
+            if self._unseen:
+                self._unseen = "" if tag == f"/{self._unseen}" else self._unseen
+            elif tag in _UNSEEN:
+                self._unseen = tag
+            elif tag == "table":
+                self._depth += 1
+                if self._depth == 1:
+                    self._tables.append([])
+            elif self._depth == 1 and tag:
+                self._take(tag, attributes)
+            elif self._depth and tag == "/table":
+                self._depth -= 1
+            elif self._cell is not None and text:
+                self._cell.append(text)
+        self._end_cell()
+        return self._tables
+
+    def _take(self, tag: str, attributes: str) -> None:
+        if tag in ("tr", "td", "th", "/tr", "/td", "/th", "/table"):
+            self._end_cell()
+        if tag == "tr":
+            self._begin_row()
+        elif tag in ("td", "th"):
+            self._cell = []
+            span = _SPAN.search(attributes)
+            self._span = int(span[1]) if span else 1
+        elif tag == "/table":
+            self._depth = 0
+
+    def _begin_row(self) -> None:
+        self._full = len(self._tables[-1]) >= ROWS_MOST
+        if not self._full:
+            self._tables[-1].append([])
+
+    def _end_cell(self) -> None:
+        if self._cell is None:
+            return
+        text = " ".join(html.unescape("".join(self._cell)).split())[:CELL_MOST]
+        self._cell = None
+        if not self._tables[-1]:
+            self._begin_row()
+        row = self._tables[-1][-1]
+        if not self._full:
+            row += [text, *[""] * (self._span - 1)][: COLUMNS_MOST - len(row)]
+
 
 SIDE_MOST = 10_000
 """Pixels of a side: more is kept, and not drawn."""
@@ -123,9 +283,7 @@ def drawn(graphics: str, content: bytes) -> Iterator[str]:
     """
     if graphics == "sixel":
         if importlib.util.find_spec("PIL") is not None:  # it comes with the packages of `mcp`
-            from holdfast.runtime.cli import sixel_pictures
-
-            yield sixel_pictures.sixels(content) or ""
+            yield sixels(content) or ""
         return
     text = base64.b64encode(content).decode("ascii")
     if graphics == "iterm":
@@ -146,9 +304,7 @@ def chosen(save: str | None, home: Path) -> CellPictures:
 
 
 def _show_tables(page: str) -> None:
-    from holdfast.runtime.cli import html_tables  # few pages are shown
-
-    for head, *rows in html_tables.tables(page):
+    for head, *rows in tables(page):
         printing.table(head, rows)
 
 

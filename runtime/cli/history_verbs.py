@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 
 from holdfast.base.text import plain
+from holdfast.base.value_classes import as_table
 from holdfast.runtime.api.controller import Holdfast
 from holdfast.runtime.api.session import Session
 from holdfast.runtime.api.snapshot import Snapshot
@@ -267,10 +268,7 @@ def verify(
                 "bytes": found.bytes,
                 "damaged": found.damaged,
                 "newer": found.newer,
-                "findings": [
-                    {"snapshot": one.snapshot, "name": one.name, "text": one.text, "repaired": one.repaired}
-                    for one in found.findings
-                ],
+                "findings": [as_table(one) for one in found.findings],
             }
         )
     else:

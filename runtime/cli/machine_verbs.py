@@ -6,6 +6,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 
+from holdfast.base.value_classes import as_table
 from holdfast.errors import InvalidArgument
 from holdfast.runtime.cli import printing
 from holdfast.runtime.cli.arguments import JSON
@@ -53,11 +54,11 @@ def doctor(
 
 def _security(*, as_json: bool) -> None:
     """Print the posture. Exit code 1 if something that Holdfast promises does not hold."""
-    from holdfast.runtime.doctor.posture import posture_rules, read_facts
+    from holdfast.runtime.doctor import posture
 
-    found = posture_rules.judge(read_facts.read(context_of(controller(), "doctor --security")))
+    found = posture.judge(posture.read(context_of(controller(), "doctor --security")))
     if as_json:
-        printing.emit([posture_rules.plain_row(line) for line in found])
+        printing.emit([as_table(line) for line in found])
     else:
         printing.table(
             ("", "WHAT", "STATE", "WHY IT MATTERS"), ((f.level, f.name, f.state, f.why) for f in found)
@@ -92,12 +93,7 @@ def _say_hints(found: Sequence[Check]) -> None:
 
 def _show(found: Sequence[Check], *, as_json: bool) -> None:
     if as_json:
-        printing.emit(
-            [
-                {"name": check.name, "ok": check.ok, "detail": check.detail, "hint": check.hint}
-                for check in found
-            ]
-        )
+        printing.emit([as_table(check) for check in found])
     else:
         printing.table(("", "CHECK", "FOUND"), (("ok" if c.ok else "NO", c.name, c.detail) for c in found))
         _say_hints(found)

@@ -6,6 +6,7 @@ import sys
 import time
 
 from holdfast.base.text import plain
+from holdfast.base.value_classes import as_table
 from holdfast.runtime.cli import printing
 from holdfast.runtime.cli.arguments import JSON, SESSION_REF, SNAPSHOT_REFS
 from holdfast.runtime.cli.caller import controller, wants_json
@@ -138,7 +139,7 @@ def gc(
     """Delete what nothing needs: expired snapshots, leftovers of failed operations, old images."""
     found = controller().keeping.collect_garbage(dry_run=dry_run)
     if wants_json(json):
-        printing.emit([{"kind": g.kind, "name": g.name, "why": g.why, "bytes": g.bytes} for g in found])
+        printing.emit([as_table(one, "remove") for one in found])
         return
     for one in found:
         printing.say(plain(f"{one.kind} {one.name} ({printing.size(one.bytes)}): {one.why}"))

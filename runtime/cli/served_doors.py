@@ -15,7 +15,7 @@ from holdfast.runtime.http_doors import door_setup
 from holdfast.runtime.http_doors.admission import Admission, App
 from holdfast.runtime.http_doors.request_limits import RequestRate
 from holdfast.runtime.jupyter import jupyter_app
-from holdfast.runtime.jupyter.jupyter_app import GatewayDoor
+from holdfast.runtime.jupyter.jupyter_app import JupyterDoor
 from holdfast.runtime.operations.context import Progress
 from holdfast.runtime.serve import server_app
 from holdfast.runtime.serve.api_server import Beside
@@ -72,7 +72,7 @@ class ServedDoors:
         doors: list[ServedDoor] = [
             # First: what is sent to the name of a port must reach nothing else.
             PortDoor(rules, traffic, callers, tokens, ids, visits),
-            GatewayDoor(rules, jupyter_app.gateway(callers)),
+            JupyterDoor(rules, jupyter_app.gateway(callers)),
             # Before the other wire, which takes any request with its header for an API key.
             RuntimeDoor(rules, swerex_app.wire(callers)),
             SandboxDoor(rules, e2b_app.wire(callers, tokens, lives, ids), tokens, ids),

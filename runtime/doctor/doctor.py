@@ -174,13 +174,13 @@ def inotify_check(root: Path = Path("/proc")) -> Check:
 
 
 def _image(context: Context, kind: str) -> Check:
-    from holdfast.images import build, other_authorities
+    from holdfast.images import authorities, build
 
     made_of = build.context(kind)
     tag = f"holdfast/{kind}:{made_of.digest}"
     if context.engine.images.exists(tag):
         return Check(f"{kind} image", True, tag)
-    if relative := other_authorities.find(context.engine.images, made_of):
+    if relative := authorities.find(context.engine.images, made_of):
         advice = f"`holdfast image build`; or {relative.hint(tag)}"
         return Check(f"{kind} image", False, f"{tag} is not built; {relative}", advice)
     return Check(f"{kind} image", False, f"{tag} is not built", "`holdfast image build`")

@@ -22,9 +22,9 @@ from starlette.types import Scope
 from holdfast.base.text import plain
 from holdfast.errors import HoldfastError, InvalidArgument, KernelNotFound
 from holdfast.runtime.api.session import Session
-from holdfast.runtime.e2b import cell_environment, connect_wire, execution_lines
+from holdfast.runtime.e2b import code_execution, connect_wire
+from holdfast.runtime.e2b.code_execution import KEEPALIVE, ExecutionLines, Line, written
 from holdfast.runtime.e2b.connect_wire import WireBody
-from holdfast.runtime.e2b.execution_lines import KEEPALIVE, ExecutionLines, Line, written
 from holdfast.runtime.e2b.sandbox_access import SANDBOX_PORT
 from holdfast.runtime.e2b.sandbox_caller import From, SandboxCaller
 from holdfast.runtime.e2b.sandbox_lives import SandboxFacts
@@ -240,7 +240,7 @@ async def execute(caller: SandboxCaller, asked: Execution) -> CallResponse:
     """
     call = StreamedCall(caller, caller.sandbox, None, execution_call(asked, lambda: caller.all.stopping))
     await call.begin(BEGIN_SECONDS)
-    answer = CallResponse(call, _lines(call, lambda: answer.cut()), execution_lines.MEDIA_TYPE)
+    answer = CallResponse(call, _lines(call, lambda: answer.cut()), code_execution.MEDIA_TYPE)
     return answer
 
 
@@ -315,10 +315,10 @@ class _ToldLines:
 def _before(found: Session, context: str, language: str | None, passing: Mapping[str, str]) -> str | None:
     """Return what is to run before the cell, so that it has its environment."""
     facts = SandboxFacts.of(found.row)
-    return cell_environment.source(
+    return code_execution.source(
         language or language_in(found, context),
         facts.env if facts else {},
-        cell_environment.checked(passing),
+        code_execution.checked(passing),
     )
 
 

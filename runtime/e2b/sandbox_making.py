@@ -1,4 +1,7 @@
-"""Creation of sandboxes: new ones, from a snapshot, and once for all requests with one idempotency key."""
+"""Creation of sandboxes: new ones, from a snapshot, and once for all requests with one idempotency key.
+
+A sandbox gets a user account. What the session answers to that is checked, because it is hostile.
+"""
 
 from __future__ import annotations
 
@@ -17,6 +20,7 @@ from holdfast.errors import (
     GuestError,
     ImageError,
     InvalidArgument,
+    ProtocolError,
     SessionError,
     SnapshotNotFound,
 )
@@ -25,13 +29,29 @@ from holdfast.runtime.e2b import control_bodies, sandbox_lives
 from holdfast.runtime.e2b.connect_wire import SandboxBusy, SandboxNotFound
 from holdfast.runtime.e2b.control_bodies import TEMPLATE_IMAGES, NetworkWish, NewSandbox
 from holdfast.runtime.e2b.sandbox_lives import ACCOUNT, SandboxFacts
-from holdfast.runtime.guest_rpc.account_calls import make_account
+from holdfast.runtime.guest_rpc import wire_fields
 from holdfast.runtime.guest_rpc.guest_client import GuestClient
 from holdfast.runtime.lifecycle import chosen_image, create
 from holdfast.runtime.restore import template_start
 from holdfast.runtime.store.lifetime import Lifetime
 from holdfast.runtime.store.row_details import SessionDetails
 from holdfast.runtime.store.rows import SessionRow, SnapshotRow
+
+LONGEST = 4096
+
+
+def make_account(client: GuestClient, name: str) -> str:
+    """Make an account of the session unless there is one of that name; return its home, an absolute path.
+
+    Raises:
+        GuestError: the session cannot make it, or is of an older version.
+        ProtocolError: it answers something else.
+    """
+    home = wire_fields.text(client.request("account_make", name=name), "home")
+    if not home.startswith("/") or len(home) > LONGEST or not home.isprintable():
+        raise ProtocolError("cannot understand the session: it names no home of the account")
+    return home
+
 
 LONGEST_KEY = 200
 DEFAULT_SECONDS = 300.0

@@ -36,14 +36,14 @@ SHARED = ""
 BACKLOG = 1024
 
 
-class Worker:
+class SessionWorker:
     """The process of one session: connections go to it through `channel`, and `sent` counts them."""
 
     def __init__(self, channel: socket.socket) -> None:
         self.channel, self.sent = channel, 0
 
 
-class Door:
+class ConnectionDoor:
     """Hands out connections. `serve` is what a new process does with its end of the channel."""
 
     def __init__(
@@ -54,7 +54,7 @@ class Door:
         processes: int = PROCESSES,
     ) -> None:
         self._listener, self._known, self._serve, self._processes = listener, known, serve, processes
-        self._workers: dict[str, Worker] = {}
+        self._workers: dict[str, SessionWorker] = {}
         self._pids: set[int] = set()
         self._selector = selectors.DefaultSelector()
         listener.setblocking(False)
@@ -88,7 +88,7 @@ class Door:
                 socket.send_fds(worker.channel, [b"."], [connection.fileno()])
                 worker.sent += 1
 
-    def _start(self, whose: str, connection: socket.socket) -> Worker:
+    def _start(self, whose: str, connection: socket.socket) -> SessionWorker:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         pid = os.fork()
         if pid == 0:
@@ -98,7 +98,7 @@ class Door:
         theirs.close()
         ours.setblocking(False)
         self._pids.add(pid)
-        self._workers[whose] = worker = Worker(ours)
+        self._workers[whose] = worker = SessionWorker(ours)
         self._selector.register(ours, selectors.EVENT_READ, whose)
         return worker
 
@@ -152,7 +152,7 @@ def main() -> None:
     roots.write_bytes(ROOTS.read_bytes() + (extra.read_bytes() if extra.exists() else b""))
     policies = Policies(FOLDER / "sessions")
     process = session_process.prepared(policies, FOLDER / "refused", authority, roots)
-    door = Door(listener, lambda peer: policies.of(peer) is not None, process)
+    door = ConnectionDoor(listener, lambda peer: policies.of(peer) is not None, process)
     gc.collect()
     gc.freeze()  # else the collector of each process would copy all it shares with this one
     while (FOLDER / "sessions").stat().st_nlink > 0:

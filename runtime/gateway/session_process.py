@@ -66,7 +66,7 @@ _TOO_LARGE = b"HTTP/1.1 431 Too Large\r\nConnection: close\r\n\r\n"
 Commands = Generator[commands.Command, Any, None]
 
 
-class Loop(asyncio.SelectorEventLoop):
+class JudgedLoop(asyncio.SelectorEventLoop):
     """Connects only to addresses that were judged for the connection being made."""
 
     async def getaddrinfo(self, host: Any, port: Any, **asked: Any) -> list[Any]:
@@ -106,7 +106,7 @@ class MemoryBudget:
                 os._exit(_SHORT)
 
 
-class Handler(ProxyConnectionHandler):  # type: ignore[misc]  # its types are in the image
+class SessionHandler(ProxyConnectionHandler):  # type: ignore[misc]  # its types are in the image
     """A connection of the session. It reads only so far ahead while something is decided or opened."""
 
     budget: MemoryBudget
@@ -219,7 +219,7 @@ class Connections:
         if writer.get_extra_info("peername") is None:
             writer.close()
             return
-        handler = Handler(self._master, reader, writer, self._master.options, self._mode)
+        handler = SessionHandler(self._master, reader, writer, self._master.options, self._mode)
         handler.layer = layers.modes.HttpProxy(handler.layer.context)
         await handler.handle_client()
 
@@ -265,14 +265,14 @@ def prepared(
             connection_strategy="eager",
             websocket=False,  # its messages would be kept, and are not looked at
         )
-        Handler.budget = MemoryBudget(BUDGET)
+        SessionHandler.budget = MemoryBudget(BUDGET)
         running = asyncio.create_task(master.run())
         await Connections(channel, master).all_done()
         master.shutdown()
         await running
 
     def run(channel: socket.socket) -> None:
-        with asyncio.Runner(loop_factory=Loop) as runner:
+        with asyncio.Runner(loop_factory=JudgedLoop) as runner:
             runner.run(serve(channel))
 
     return run

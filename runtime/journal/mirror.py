@@ -86,7 +86,7 @@ def _wanted(journal: int, last: int) -> list[tuple[int, str]]:
 
 
 @dataclass(frozen=True, slots=True)
-class New:
+class NewEntries:
     """The entries a session wrote since the last time, oldest first, and how many older ones were dropped."""
 
     entries: list[CheckedLine]
@@ -94,7 +94,7 @@ class New:
     missed_bytes: int
 
 
-def _new(journal: int, names: list[str], last: int) -> New:
+def _new(journal: int, names: list[str], last: int) -> NewEntries:
     """Read segments backwards, up to an entry that is known or the limit for one time."""
     found: list[CheckedLine] = []
     lines = taken = missed = missed_bytes = 0
@@ -125,7 +125,7 @@ def _new(journal: int, names: list[str], last: int) -> New:
         # The first time, the number it began with is not known.
         gap = max(0, found[0].seq - last - 1)
         missed = gap if last else min(missed, gap)
-    return New(found, missed, missed_bytes)
+    return NewEntries(found, missed, missed_bytes)
 
 
 def _content(journal: int, name: str) -> tuple[bytes, int]:

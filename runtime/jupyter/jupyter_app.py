@@ -242,7 +242,7 @@ _SCHEMES = (b"token", b"bearer")
 logger = logging.getLogger("holdfast.serve")
 
 
-class GatewayDoor(TokenDoor):
+class JupyterDoor(TokenDoor):
     """The door of this wire, known by its paths; the server's token is in a header or the query."""
 
     single = frozenset({b"authorization"})

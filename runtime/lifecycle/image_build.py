@@ -24,8 +24,7 @@ from holdfast.engine.engine_faults import said
 from holdfast.errors import EngineError, EngineUnavailable, ImageError, InvalidArgument
 from holdfast.images import build as images
 from holdfast.images import proxy_settings
-from holdfast.images.buildkit_log import BuildKitLog
-from holdfast.images.buildlog import BuildLog
+from holdfast.images.buildlog import BuildKitLog, BuildLog
 from holdfast.runtime.egress import host_network
 from holdfast.runtime.egress.close_network import Closing
 from holdfast.runtime.lifecycle import build_source, provision

@@ -23,8 +23,7 @@ from holdfast.base.version import VERSION
 from holdfast.runtime.api.controller import Holdfast
 from holdfast.runtime.mcp.agent_sessions import AgentSessions, Default
 from holdfast.runtime.mcp.agent_tools import PatientCalls
-from holdfast.runtime.mcp.command_tools import CommandTools
-from holdfast.runtime.mcp.file_tools import FileTools
+from holdfast.runtime.mcp.command_tools import CommandTools, FileTools
 from holdfast.runtime.mcp.kernel_tools import KernelTools
 from holdfast.runtime.mcp.state_tools import StateTools
 from holdfast.runtime.mcp.task_tools import TaskTools

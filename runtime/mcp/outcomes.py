@@ -29,7 +29,7 @@ _HEAD = 0.3
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class ShownText:
     """A text as shown. `omitted` are the first and the last line that are not in it, counted from 1.
 
     Both are 0 if something was left out and its numbers are unknown.
@@ -46,14 +46,14 @@ def clean(data: bytes | str) -> str:
     return "\n".join(line.rstrip("\r").rpartition("\r")[2] for line in kept.split("\n"))
 
 
-def shorten(text: str, most: int = MOST_CHARACTERS, *, before: int | None = 0) -> Shown:
+def shorten(text: str, most: int = MOST_CHARACTERS, *, before: int | None = 0) -> ShownText:
     """Return the beginning and the end of a text, in whole lines; all of it if it is short enough.
 
     `before` lines come before its first one, and count; None if their number is unknown.
     """
     lines = lines_of(text)
     if sum(map(_cost, lines)) <= most and len(lines) <= MOST_LINES:
-        return Shown("\n".join(lines))
+        return ShownText("\n".join(lines))
     return both_ends(lines, lines, len(lines), most, before=before)
 
 
@@ -64,23 +64,23 @@ def both_ends(
     most: int = MOST_CHARACTERS,
     *,
     before: int | None = 0,
-) -> Shown:
+) -> ShownText:
     """Return the beginning and the end of a text of `count` lines, of which the first and last are given."""
     head = _fitting(first_lines, int(most * _HEAD), int(MOST_LINES * _HEAD))
     rest = last_lines[-min(len(last_lines), count - head) :] if count > head else []
     tail = _fitting(rest[::-1], int(most * (1 - _HEAD)), MOST_LINES - head)
     first, last = head + 1, count - tail
     if first > last:
-        return Shown("\n".join([*first_lines[:head], *rest]))
+        return ShownText("\n".join([*first_lines[:head], *rest]))
     if before is None:
         omitted = f"… {last - first + 1} lines are not shown …"
     else:
         omitted = f"… lines {before + first} to {before + last} of {before + count} are not shown …"
     shown = "\n".join([*first_lines[:head], omitted, *rest[len(rest) - tail :]])
-    return Shown(shown, (0, 0) if before is None else (before + first, before + last))
+    return ShownText(shown, (0, 0) if before is None else (before + first, before + last))
 
 
-def part(text: str, first: int, most: int = MOST_CHARACTERS) -> Shown:
+def part(text: str, first: int, most: int = MOST_CHARACTERS) -> ShownText:
     """Return the lines from number `first` on, as many as fit, and at least one; negative counts from the
     end."""
     lines = lines_of(text)
@@ -88,15 +88,15 @@ def part(text: str, first: int, most: int = MOST_CHARACTERS) -> Shown:
     return from_line(lines[begin:], begin, len(lines), most)
 
 
-def from_line(lines: Sequence[str], begin: int, count: int, most: int = MOST_CHARACTERS) -> Shown:
+def from_line(lines: Sequence[str], begin: int, count: int, most: int = MOST_CHARACTERS) -> ShownText:
     """Return as many lines as fit, and at least one, of a text of `count`: those after the first `begin`."""
     shown = lines[: max(1, _fitting(lines, most, 2 * MOST_LINES))]
     last = begin + len(shown)
     if not shown:
-        return Shown(f"… there are {count} lines …")
+        return ShownText(f"… there are {count} lines …")
     if last >= count:
-        return Shown("\n".join(shown))
-    return Shown("\n".join([*shown, f"… {count - last} more lines …"]), (last + 1, count))
+        return ShownText("\n".join(shown))
+    return ShownText("\n".join([*shown, f"… {count - last} more lines …"]), (last + 1, count))
 
 
 def lines_of(text: str) -> list[str]:
@@ -166,14 +166,14 @@ class KeptOutput:
         self._end.feed(data)
         self._newlines += data.count(b"\n")
 
-    def both_ends(self, rows: int, cols: int) -> Shown:
+    def both_ends(self, rows: int, cols: int) -> ShownText:
         """Return the beginning and the end, of what was fed; a terminal of that size showed it."""
         if self._size <= WHOLE:
             return shorten(plain_text(bytes(self._begin), rows, cols), before=self._before)
         last, count = self._last_lines()
         return both_ends(_first_lines(bytes(self._begin)), last, count, before=self._before)
 
-    def from_line(self, first: int, rows: int, cols: int) -> Shown | None:
+    def from_line(self, first: int, rows: int, cols: int) -> ShownText | None:
         """Return lines from number `first` on, which is `wanted`, or counts from the end if it is negative.
 
         None: a line that far from the end is not kept; `line_number` is what is to be `wanted`.
@@ -250,7 +250,7 @@ def lost(count: int) -> str:
     return f"({count} bytes before this are not kept)" if count else ""
 
 
-def rest(shown: Shown, id_: str) -> str:
+def rest(shown: ShownText, id_: str) -> str:
     """Return how to read what was left out of an output; empty if nothing was."""
     if shown.omitted is None:
         return ""
@@ -273,7 +273,7 @@ def waits(state: State) -> str:
     return f"{doing(state)}; answer(text=…)"
 
 
-def _facts(result: ExecResult, shown: Shown, waited: float) -> list[str]:
+def _facts(result: ExecResult, shown: ShownText, waited: float) -> list[str]:
     id_ = result.command_id
     if result.waiting is not None:
         parts = [waits(result.waiting), f"id {id_}"]

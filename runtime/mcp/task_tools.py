@@ -1,4 +1,8 @@
-"""The tool for a session's task: its goal and steps, verified one by one, for the next conversation."""
+"""The tool for a session's task: its goal and steps, verified one by one, for the next conversation.
+
+Arguments are words of agents, read here by pure functions. An agent over MCP has no command line: where a
+text for people names a command, the agent reads the tool's action.
+"""
 
 from __future__ import annotations
 
@@ -12,14 +16,13 @@ from typing import Any, Literal
 from mcp.server.mcpserver import Context
 from mcp.server.mcpserver.exceptions import ToolError
 
-from holdfast.base.quantities import size_text
+from holdfast.base.quantities import parse_duration, size_text
 from holdfast.base.text import plain
 from holdfast.errors import InvalidArgument, SessionFileNotFound
 from holdfast.runtime.api.artifact_handles import HomeArtifacts
 from holdfast.runtime.api.session import Session
 from holdfast.runtime.api.session_task import SessionTask, TaskVerdict
 from holdfast.runtime.history.drift.starting_point import time_of
-from holdfast.runtime.mcp import task_words
 from holdfast.runtime.mcp.agent_sessions import AgentSession, AgentSessions
 from holdfast.runtime.mcp.agent_tools import AgentTools, LastLine, said
 from holdfast.runtime.mcp.outcomes import shorten
@@ -27,6 +30,133 @@ from holdfast.runtime.task import handoff
 from holdfast.runtime.task.stated_actions import StatedAction
 from holdfast.runtime.task.task_record import TaskRecord
 from holdfast.runtime.task.task_standing import TaskStanding
+
+_FIELD = re.compile(r"^(?P<name>[a-z][a-z -]*): *(?P<value>.*)$")
+_COMMANDS = (
+    (
+        re.compile(r"`holdfast task unblock \S+ && holdfast task resume \S+`"),
+        "`task(unblock)`, `task(resume)`",
+    ),
+    (re.compile(r"`holdfast task (?P<verb>unblock|resume) [^`]*`"), r"`task(\g<verb>)`"),
+    (re.compile(r"`holdfast task show [^`]*`"), "`task(export)`"),
+    (
+        re.compile(r"`holdfast task (?P<verb>done|claim|release|answer|drop) \S+ (?P<rest>[^`]*)`"),
+        r"`task(\g<verb>)` \g<rest>",
+    ),
+    (re.compile(r"`holdfast wait [^`]*`"), "`shell` without a command"),
+    (re.compile(r"`holdfast (?P<verb>journal|drift|events|pulse) [^`]*`"), r"`status`"),
+)
+"""Commands in texts for people, and what an agent does instead."""
+
+
+def for_agents(text: str) -> str:
+    """Return a text with the actions of tools in place of commands."""
+    for pattern, instead in _COMMANDS:
+        text = pattern.sub(instead, text)
+    return text
+
+
+def fields(text: str, known: tuple[str, ...], first: str = "") -> dict[str, Any]:
+    """Return the values of lines such as `back end: sqlite`; the first line may be the field `first`'s value.
+
+    Raises:
+        InvalidArgument: a line has another field than those, or one occurs twice.
+    """
+    found: dict[str, Any] = {}
+    for place, line in enumerate(filter(None, map(str.strip, text.splitlines()))):
+        match = _FIELD.fullmatch(line)
+        name = match["name"].replace(" ", "_").replace("-", "_") if match else ""
+        if name not in known and place == 0 and first:
+            found[first] = line
+        elif match is None or name not in known or name in found:
+            names = ", ".join(f"`{each.replace('_', ' ')}: …`" for each in known)
+            raise InvalidArgument(f"cannot read line {place + 1}", hint=f"lines such as {names}")
+        else:
+            found[name] = match["value"]
+    return found
+
+
+def done(text: str) -> dict[str, Any]:
+    """Return the arguments of `SessionTask.done`: a report's path, and lines `timeout: …`, `busy wait: …`.
+
+    Raises:
+        InvalidArgument: a line is not understood, or a time is not one.
+    """
+    found = fields(text, ("junit", "timeout", "busy_wait"), "junit")
+    return found | {name: _seconds(found[name]) for name in ("timeout", "busy_wait") if name in found}
+
+
+def block(text: str) -> dict[str, Any]:
+    """Return the arguments of `SessionTask.block` but what it needs and its step.
+
+    Raises:
+        InvalidArgument: a line is not understood.
+    """
+    found = fields(text, ("why", "entry", "tried", "suspend"), "why")
+    if found.get("suspend", "yes") not in ("yes", "no"):
+        raise InvalidArgument("cannot read `suspend`: it is neither yes nor no")
+    return found | ({"suspend": found["suspend"] == "yes"} if "suspend" in found else {})
+
+
+def checkpoint(text: str) -> dict[str, Any]:
+    """Return the arguments of `SessionTask.checkpoint`: a label, and lines `resume at: …`, `kind: …`.
+
+    Raises:
+        InvalidArgument: a line is not understood.
+    """
+    found = fields(text, ("label", "resume_at", "kind"), "label")
+    if found.get("kind", "live") not in ("live", "filesystem"):
+        raise InvalidArgument(
+            "cannot take this kind of checkpoint", hint="`kind: live` or `kind: filesystem`"
+        )
+    return found
+
+
+def artifact(text: str) -> dict[str, Any]:
+    """Return the arguments of `SessionTask.artifact`: a path, and lines `name: …`, `entry: #12`.
+
+    Without a name it has the last part of its path.
+
+    Raises:
+        InvalidArgument: a line is not understood, or there is no path.
+    """
+    found = fields(text, ("path", "name", "entry"), "path")
+    if "path" not in found:
+        raise InvalidArgument("cannot keep an artifact without its path")
+    return {"name": PurePosixPath(found["path"]).name or found["path"], **found}
+
+
+def policy(text: str) -> dict[str, Any]:
+    """Return the arguments of `SessionTask.set` that lines of a policy say; `profile: NAME=COMMAND` is one.
+
+    Raises:
+        InvalidArgument: a line is not understood.
+    """
+    lines = [line for line in map(str.strip, text.splitlines()) if line]
+    profiles = [line.partition(":")[2].strip() for line in lines if line.startswith("profile:")]
+    others = "\n".join(line for line in lines if not line.startswith("profile:"))
+    found = fields(others, ("verify", "back_end", "artifacts", "checkpoint", "retry_limit"))
+    if "retry_limit" in found:
+        if not re.fullmatch(r"[0-9]{1,4}", found["retry_limit"], re.ASCII):
+            raise InvalidArgument("cannot use this retry limit: it is not a number")
+        found["retry_limit"] = int(found["retry_limit"])
+    if profiles:
+        if not all("=" in each for each in profiles):
+            raise InvalidArgument(
+                "cannot use this profile: it lacks a command", hint="`profile: NAME=COMMAND`"
+            )
+        found["profiles"] = {
+            name.strip(): command for name, _, command in (each.partition("=") for each in profiles)
+        }
+    return found
+
+
+def _seconds(text: str) -> float:
+    found = parse_duration(text)
+    if found is None:
+        raise InvalidArgument("cannot use this time", hint="seconds, or such as `90s` or `5m`")
+    return found
+
 
 _WANTED_ARTIFACT = re.compile(r"(?P<name>.+?)(?: of (?P<session>\S+))?(?: to (?P<path>\S.*))?", re.DOTALL)
 
@@ -151,7 +281,7 @@ _CHANGES: Mapping[str, Callable[[SessionTask, str, str, str], TaskRecord]] = {
     "goal": lambda task, text, why, step: task.set(goal=text),
     "plan": lambda task, text, why, step: task.plan(text),
     "skip": lambda task, text, why, step: task.step(step, status="skipped"),
-    "step": lambda task, text, why, step: task.step(step, **task_words.fields(text, _STEP)),
+    "step": lambda task, text, why, step: task.step(step, **fields(text, _STEP)),
     "claim": lambda task, text, why, step: task.claim(step, take=text.strip() == "take"),
     "release": lambda task, text, why, step: task.release(step),
     "decide": lambda task, text, why, step: task.decide(text, why),
@@ -162,14 +292,14 @@ _CHANGES: Mapping[str, Callable[[SessionTask, str, str, str], TaskRecord]] = {
     "risk": lambda task, text, why, step: task.note(text, "risk"),
     "resume_at": lambda task, text, why, step: task.set(resume_at=text),
     "block": lambda task, text, why, step: task.block(
-        needs=why, step=step or None, **{"why": text, **task_words.block(text)}
+        needs=why, step=step or None, **{"why": text, **block(text)}
     ),
     "unblock": lambda task, text, why, step: task.unblock(text or None),
     "reread": lambda task, text, why, step: task.read_again(text, why or None),
-    "artifact": lambda task, text, why, step: task.artifact(**task_words.artifact(text)),
+    "artifact": lambda task, text, why, step: task.artifact(**artifact(text)),
     "drop": lambda task, text, why, step: task.drop(*_item(text)),
     "verify": lambda task, text, why, step: task.step(step, verify=text) if step else task.set(verify=text),
-    "policy": lambda task, text, why, step: task.set(**task_words.policy(text)),
+    "policy": lambda task, text, why, step: task.set(**policy(text)),
     "import": lambda task, text, why, step: task.import_(text),
     "replace": lambda task, text, why, step: task.import_(text, replace=True),
 }
@@ -257,7 +387,7 @@ class TaskTools(AgentTools):
 
         def work(found: AgentSession, _: LastLine) -> str:
             if action in _ANSWERS:
-                return task_words.for_agents(_ANSWERS[action](self.agents(context), found, text, step))
+                return for_agents(_ANSWERS[action](self.agents(context), found, text, step))
             record = _CHANGES[action](found.session.task, text, why, step)
             done, total = record.finished
             return said(found, "", record.state, f"{done} of {total} steps done")
@@ -280,7 +410,7 @@ def _report(agents: AgentSessions, text: str) -> str:
 
 
 def _done(_agents: AgentSessions, found: AgentSession, text: str, step: str) -> str:
-    return _verdict(found, step, found.session.task.done(step, **task_words.done(text)))
+    return _verdict(found, step, found.session.task.done(step, **done(text)))
 
 
 def _attempt(_agents: AgentSessions, found: AgentSession, text: str, step: str) -> str:
@@ -296,7 +426,7 @@ def _export(_agents: AgentSessions, found: AgentSession, _text: str, _step: str)
 
 
 def _checkpoint(_agents: AgentSessions, found: AgentSession, text: str, _step: str) -> str:
-    return said(found, "", f"checkpoint {found.session.task.checkpoint(**task_words.checkpoint(text)).name}")
+    return said(found, "", f"checkpoint {found.session.task.checkpoint(**checkpoint(text)).name}")
 
 
 def _resume(_agents: AgentSessions, found: AgentSession, _text: str, _step: str) -> str:

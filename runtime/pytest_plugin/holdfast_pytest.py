@@ -83,9 +83,9 @@ def pytest_configure(config: pytest.Config) -> None:
         (folder / f"{os.getpid()}{_WORKER}").touch()
     else:
         folder, command = Path(tempfile.mkdtemp(prefix="holdfast-pytest-")), _command(config)
-        reporter = Reporter(folder)
+        reporter = CaptureReporter(folder)
         config.pluginmanager.register(reporter, "holdfast-reporter")
-    capturing = Capturing(config, session, folder, command, reporter)
+    capturing = TestCaptures(config, session, folder, command, reporter)
     config.pluginmanager.register(capturing, "holdfast-capturing")
 
 
@@ -112,7 +112,7 @@ def _command(config: pytest.Config) -> str:
     return " ".join(["pytest", *map(str, config.invocation_params.args)])
 
 
-class Reporter:
+class CaptureReporter:
     """The reporter of the process that started the run: prints the captures. Its `folder` is the run's."""
 
     def __init__(self, folder: Path) -> None:
@@ -127,7 +127,7 @@ class Reporter:
     def pytest_configure_node(self, node: Any) -> None:
         """Give a worker of xdist what it shares with the others, and collect its captures."""
         if not node.config.pluginmanager.hasplugin("holdfast-hearing"):
-            node.config.pluginmanager.register(Hearing(self), "holdfast-hearing")
+            node.config.pluginmanager.register(WorkerCaptures(self), "holdfast-hearing")
         node.workerinput["holdfast"] = {"folder": str(self.folder), "command": _command(node.config)}
 
     @pytest.hookimpl(optionalhook=True)
@@ -150,10 +150,10 @@ class Reporter:
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
-class Hearing:
+class WorkerCaptures:
     """Collects the captures of workers from their reports."""
 
-    def __init__(self, reporter: Reporter) -> None:
+    def __init__(self, reporter: CaptureReporter) -> None:
         self._reporter = reporter
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
@@ -170,7 +170,7 @@ def _thaw(reference: str) -> str:
     return f"holdfast restore {reference}" if known else f"holdfast thaw {shlex.quote(reference)}"
 
 
-class Turns:
+class CaptureTurns:
     """Limits a run to one capture at a time among all its processes, and to a total number."""
 
     def __init__(self, path: Path) -> None:
@@ -190,7 +190,7 @@ class Turns:
             os.close(fd)
 
 
-class Capturing:
+class TestCaptures:
     """Captures tests that fail in this process. In a worker of xdist there is no `reporter`."""
 
     def __init__(
@@ -199,14 +199,14 @@ class Capturing:
         session: ModuleType,
         folder: Path,
         command: str,
-        reporter: Reporter | None,
+        reporter: CaptureReporter | None,
     ) -> None:
         self._reporter = reporter
         self._config = config
         self._command = command
         self._session: Any = session
         self._folder = folder
-        self._turns = Turns(folder / "turns")
+        self._turns = CaptureTurns(folder / "turns")
         self._most: int = config.getoption("holdfast_max")
         self._worker = hasattr(config, "workerinput")
         self._unavailable = ""
@@ -216,7 +216,7 @@ class Capturing:
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         """Hook into unittest's tests, which it would tear down before pytest learns of a failure."""
         if any(_testcase(item) for item in session.items):
-            self._config.pluginmanager.register(Unittests(self), "holdfast-unittests")
+            self._config.pluginmanager.register(UnittestFailures(self), "holdfast-unittests")
 
     @pytest.hookimpl(trylast=True)
     def pytest_exception_interact(self, node: Any, call: Any, report: Any) -> None:
@@ -324,10 +324,10 @@ class Capturing:
         return OpenDebugger()
 
 
-class Unittests:
+class UnittestFailures:
     """Handles failures of unittest's tests where they occur: before their tearDown and cleanups."""
 
-    def __init__(self, capturing: Capturing) -> None:
+    def __init__(self, capturing: TestCaptures) -> None:
         self._capturing = capturing
 
     @pytest.hookimpl(tryfirst=True)

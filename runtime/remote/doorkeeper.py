@@ -62,7 +62,7 @@ class FrameWriter:
             local_terminal.write(self._descriptor, frame(kind, body))
 
 
-class Call:
+class RemoteCall:
     """One command line while it runs, on a terminal of its own or with pipes."""
 
     def __init__(self, wanted: dict[str, Any], out: FrameWriter) -> None:
@@ -162,7 +162,7 @@ def serve() -> int:
         kind, body = next(frames, (b"", b""))
         if kind != BEGIN:
             return 2
-        call = Call(json.loads(body), out)
+        call = RemoteCall(json.loads(body), out)
         threading.Thread(target=_follow, args=(frames, call), daemon=True).start()
         threading.Thread(target=_show_life, args=(out,), daemon=True).start()
         code = call.finish()
@@ -176,7 +176,7 @@ def _incoming() -> Iterator[tuple[bytes, bytes]]:
         yield from parts.feed(data)
 
 
-def _follow(frames: Iterator[tuple[bytes, bytes]], call: Call) -> None:
+def _follow(frames: Iterator[tuple[bytes, bytes]], call: RemoteCall) -> None:
     for kind, body in frames:
         if kind == INPUT:
             call.take(body)

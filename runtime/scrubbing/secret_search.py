@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from holdfast.base.text import plain
+from holdfast.base.value_classes import as_table
 from holdfast.runtime.scrubbing.rule import LONGEST, Match, Matcher
 from holdfast.runtime.scrubbing.scrubber import Scrubber
 
@@ -50,8 +51,7 @@ class SecretFinding:
 
     def as_dict(self) -> dict[str, Any]:
         """Return the finding for programs."""
-        found = {"rule": self.rule, "count": self.count, "where": self.where, "kind": self.kind}
-        return found | ({"more": True} if self.more else {})
+        return as_table(self) if self.more else as_table(self, "more")
 
 
 def findings(

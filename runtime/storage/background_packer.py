@@ -129,7 +129,7 @@ class _Round:
                     if (folder / recipe.FILE).exists():
                         self._sweeps = True  # it is not counted yet
                         return
-                    with suppress(packing.Overtaken):
+                    with suppress(packing.PackingOvertaken):
                         names = _images(folder)
                         done = packing.pack(
                             chunks, folder, one.id, names, parent=guide, polite=True, pauses=self._pauses

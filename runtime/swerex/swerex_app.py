@@ -1,42 +1,258 @@
-"""The application of this wire: who is let in, its paths, each below its session, and errors as answers."""
+"""The application of this wire: who is let in, its paths, each below its session, and errors as answers.
+
+Programs beside the shells are run to their end as `subprocess.run` does. Files are texts as `Path.read_text`
+and `Path.write_text` take them, or uploads: a form with a file or an archive, and the path that it is for.
+The path comes behind the content, so the content is kept in a temporary file until then.
+"""
 
 from __future__ import annotations
 
+import io
 import json
 import logging
 import re
-from typing import Annotated, Any
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from dataclasses import dataclass
+from typing import IO, Annotated, Any
 
 from fastapi import APIRouter, Depends, FastAPI
 from fastapi.exceptions import RequestValidationError
+from starlette.datastructures import FormData, UploadFile
 from starlette.exceptions import HTTPException
+from starlette.formparsers import MultiPartException, MultiPartParser
 from starlette.requests import Request
 from starlette.responses import JSONResponse
 
 from holdfast.base.request_id import request_id
-from holdfast.errors import HoldfastError, SessionNotFound
+from holdfast.base.text import plain
+from holdfast.errors import HoldfastError, InvalidArgument, SessionNotFound
 from holdfast.runtime.api.session import Session
+from holdfast.runtime.api.session_files import SessionFiles, unzipped
 from holdfast.runtime.guest_rpc.patience import Patience
+from holdfast.runtime.guest_rpc.program_result import ProgramResult
 from holdfast.runtime.http_doors import admission
 from holdfast.runtime.http_doors.admission import Refusal, Scope, Send
+from holdfast.runtime.http_doors.request_limits import CLOSE
 from holdfast.runtime.serve.callers import ApiCaller, Callers, chosen_actor
 from holdfast.runtime.serve.models.base_models import Ref
 from holdfast.runtime.serve.request_gate import TokenDoor
 from holdfast.runtime.store import lifetime
-from holdfast.runtime.swerex import program_commands, runtime_bodies, runtime_files, runtime_shells
+from holdfast.runtime.swerex import runtime_bodies, runtime_shells
 from holdfast.runtime.swerex.expected_output import UnreadOutput
 from holdfast.runtime.swerex.runtime_bodies import (
     Action,
     ClosedShell,
+    CommandFailed,
     FileToRead,
     FileToWrite,
     NewShell,
     Observation,
     PlainCommand,
+    ProgramMissing,
+    RuntimeFailure,
     ShellCommand,
     ShellInterrupt,
+    TimeIsOver,
 )
 from holdfast.runtime.swerex.runtime_shells import CommandAction, ForcedInterrupt
+
+SHORTEST = 0.001
+"""Seconds of a time limit of none."""
+MERGED = 'exec "$@" 2>&1'
+
+
+def words(asked: PlainCommand) -> list[str]:
+    """Return the program and its arguments.  Pure."""
+    given = [asked.command] if isinstance(asked.command, str) else list(asked.command)
+    argv = ["/bin/sh", "-c", *given] if asked.shell else given
+    return ["/bin/sh", "-c", MERGED, "sh", *argv] if asked.merge_output_streams else argv
+
+
+def run_plainly(
+    found: Session, asked: PlainCommand, patience: Patience, stopping: Callable[[], bool]
+) -> dict[str, str | int]:
+    """Run it, and return what it wrote and its exit code, which is negative if a signal ended it.
+
+    A client that leaves ends it; the end of the server does not.
+
+    Raises:
+        TimeIsOver: it took too long, and was ended with all it had started.
+        CommandFailed: it failed, and its caller wanted that to be an error.
+        ProgramMissing: there is no such program or folder.
+        RuntimeFailure: it wrote more than an answer may have.
+        SessionError, GuestError: it cannot be run.
+    """
+    try:
+        program = found.programs.start(words(asked), env=asked.env, cwd=asked.cwd)
+    except InvalidArgument as error:
+        raise ProgramMissing(str(error), hint=error.hint) from error
+    timeout = None if asked.timeout is None else max(SHORTEST, asked.timeout)
+    result = program.wait(timeout=timeout, patience=patience)
+    if result.timed_out:
+        raise TimeIsOver(
+            f"cannot wait for {_command(asked)}: timeout after {asked.timeout:g} s; it was ended"
+        )
+    if result.info.state == "running":
+        if not stopping():
+            program.signal("TERM")
+        raise TimeIsOver(f"cannot wait for {_command(asked)}: the server ends; the command continues")
+    if result.dropped or result.lost:
+        raise RuntimeFailure(
+            f"cannot return what {_command(asked)} wrote: it has more than 16 MiB",
+            hint="let it write into a file",
+        )
+    answer: dict[str, str | int] = {
+        "stdout": result.stdout.decode("utf-8", "backslashreplace"),
+        "stderr": result.stderr.decode("utf-8", "backslashreplace"),
+        "exit_code": exit_code(result),
+    }
+    if asked.check and answer["exit_code"] != 0:
+        message = (
+            f"Command {asked.command!r} failed with exit code {answer['exit_code']}. "
+            f"Stdout:\n{answer['stdout']!r}\nStderr:\n{answer['stderr']!r}"
+        )
+        raise CommandFailed(f"{asked.error_msg}: {message}" if asked.error_msg else message)
+    return answer
+
+
+def exit_code(result: ProgramResult) -> int:
+    """Return the exit code of a program that has ended, as `subprocess` has it.  Pure."""
+    return -(result.signal or 0) if result.exit_code is None else result.exit_code
+
+
+def _command(asked: PlainCommand) -> str:
+    return f"the command {str(asked.command)[:1000]!r}"
+
+
+MOST_TEXT = 64 << 20
+"""Bytes of a file that an answer may have."""
+
+
+def read_text(found: Session, asked: FileToRead) -> str:
+    """Return the text of a file.
+
+    Raises:
+        InvalidArgument: it is too large, or not in that encoding.
+        SessionFileError: it cannot be read.
+    """
+    data = found.files.read(asked.path, 0, MOST_TEXT + 1)
+    if len(data) > MOST_TEXT:
+        raise InvalidArgument(
+            f"cannot read {asked.path!r} at once: it has more than {MOST_TEXT >> 20} MiB",
+            hint="read parts of it",
+        )
+    return decoded(data, asked.encoding, asked.errors)
+
+
+def decoded(data: bytes, encoding: str | None, errors: str | None) -> str:
+    """Return the text of a file's content, UTF-8 unless another encoding is named.  Pure.
+
+    Raises:
+        InvalidArgument: there is no such encoding, or it is another one.
+    """
+    try:
+        return io.TextIOWrapper(io.BytesIO(data), encoding or "utf-8", errors or "strict").read()
+    except (LookupError, ValueError, UnicodeError) as error:
+        raise InvalidArgument(f"cannot decode the file: {plain(str(error), 200)}") from None
+
+
+def write_text(found: Session, asked: FileToWrite) -> None:
+    """Write a file, and make the folders above it.
+
+    Raises:
+        InvalidArgument: it has halves of characters.
+        SessionFileError: it cannot be written.
+    """
+    try:  # what `read_file` made of other bytes is written as they were
+        content = asked.content.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError as error:
+        raise InvalidArgument(
+            f"cannot write {asked.path!r}: its content is not valid text ({error})"
+        ) from None
+    make_above(found.files, asked.path)
+    found.files.write(asked.path, content)
+
+
+def make_above(files: SessionFiles, path: str) -> None:
+    """Make the folders above a path."""
+    above = path.rstrip("/").rpartition("/")[0]
+    if above not in ("", "~"):
+        files.make_folder(above, parents=True)
+
+
+MOST_UPLOAD = 4 << 30
+"""Bytes of a body."""
+PIECE = 1 << 20
+LONGEST_PATH = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class UploadedContent:
+    """A file for a path of the session; `packed`: an archive for a folder there."""
+
+    content: IO[bytes]
+    path: str
+    packed: bool
+
+
+async def form_of(request: Request) -> FormData:
+    """Read the form of a request, whose files the caller closes.
+
+    Raises:
+        InvalidArgument: it is not a form.
+        HTTPException: it is too large.
+    """
+    if not request.headers.get("content-type", "").lower().startswith("multipart/form-data"):
+        raise InvalidArgument("cannot read the upload: it is not a form (multipart/form-data)")
+    try:
+        return await MultiPartParser(
+            request.headers, _limited(request.stream()), max_files=1, max_fields=10
+        ).parse()
+    except (MultiPartException, KeyError, ValueError) as error:
+        why = (
+            error.message
+            if isinstance(error, MultiPartException)
+            else "its boundary is missing, or it is cut short"
+        )
+        raise InvalidArgument(f"cannot read the upload: {why}") from None
+
+
+def upload_in(form: FormData) -> UploadedContent:
+    """Return what a form uploads.
+
+    Raises:
+        InvalidArgument: it lacks the file or its path.
+    """
+    file, path, packed = form.get("file"), form.get("target_path"), form.get("unzip", "false")
+    if not isinstance(file, UploadFile):
+        raise InvalidArgument("cannot read the upload: it does not contain a file")
+    if not isinstance(path, str) or not path or len(path) > LONGEST_PATH or "\0" in path:
+        raise InvalidArgument(f"cannot read the upload: target_path must have 1 to {LONGEST_PATH} characters")
+    return UploadedContent(file.file, path, str(packed).lower() in ("true", "1", "yes", "on"))
+
+
+def store_upload(found: Session, sent: UploadedContent) -> None:
+    """Write the file, or unpack the archive, and make the folders above.
+
+    Raises:
+        InvalidArgument: the archive is refused.
+        SessionFileError: something cannot be written.
+    """
+    sent.content.seek(0)
+    if sent.packed:
+        unzipped(found.files, sent.content, sent.path)
+        return
+    make_above(found.files, sent.path)
+    found.files.write_parts(sent.path, iter(lambda: sent.content.read(PIECE), b""))
+
+
+async def _limited(stream: AsyncIterator[bytes]) -> AsyncGenerator[bytes, None]:
+    size = 0
+    async for part in stream:
+        size += len(part)
+        if size > MOST_UPLOAD:
+            raise HTTPException(413, f"the body has more than {MOST_UPLOAD} bytes", CLOSE)
+        yield part
 
 
 class AsciiAnswer(JSONResponse):
@@ -132,7 +348,7 @@ async def execute(who: From, session: Ref, body: PlainCommand) -> Answer:
     """Run a program beside the shells, to its end."""
 
     def work(found: Session, patience: Patience) -> Answer:
-        return program_commands.execute(found, body, patience, lambda: who.all.stopping)
+        return run_plainly(found, body, patience, lambda: who.all.stopping)
 
     return await who.patiently(session, None, work)
 
@@ -140,23 +356,23 @@ async def execute(who: From, session: Ref, body: PlainCommand) -> Answer:
 @router.post("/read_file")
 async def read_file(who: From, session: Ref, body: FileToRead) -> Answer:
     """Return the text of a file."""
-    return {"content": await who.in_session(session, lambda found: runtime_files.read_text(found, body))}
+    return {"content": await who.in_session(session, lambda found: read_text(found, body))}
 
 
 @router.post("/write_file")
 async def write_file(who: From, session: Ref, body: FileToWrite) -> Answer:
     """Write a text file."""
-    await who.in_session(session, lambda found: runtime_files.write_text(found, body))
+    await who.in_session(session, lambda found: write_text(found, body))
     return {}
 
 
 @router.post("/upload")
 async def upload(who: From, session: Ref) -> Answer:
     """Write a file, or unpack an archive into a folder."""
-    form = await runtime_files.form_of(who.request)
+    form = await form_of(who.request)
     try:
-        sent = runtime_files.upload_in(form)
-        await who.waits(lambda: runtime_files.store_upload(who.session(session), sent))
+        sent = upload_in(form)
+        await who.waits(lambda: store_upload(who.session(session), sent))
     finally:
         await form.close()
     return {}

@@ -84,7 +84,7 @@ def bundle_config(
     manifest: Manifest,
     image: ImageFacts,
     segments: list[form.LayerSegment],
-    files: list[form.InParts],
+    files: list[form.FileInParts],
     details: SnapshotDetails,
     scrubber: Scrubber,
     stored: Sequence[StoredFile],
@@ -105,7 +105,7 @@ def bundle_config(
         if scrubber.text(manifest.session_name) == manifest.session_name
         else manifest.session,
     }
-    made = form.Config(
+    made = form.BundleConfig(
         snapshot=manifest.model_copy(update=changed),
         base=base_layers(image.config, len(image.layers)),
         segments=segments,

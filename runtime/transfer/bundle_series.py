@@ -20,7 +20,7 @@ from holdfast.runtime.transfer.inspection import SearchedFiles
 from holdfast.snapshots import raw_cache
 from holdfast.snapshots.bundle.earlier_pages import EarlierPages, PageRange
 from holdfast.snapshots.bundle.endpoints import BlobDescriptor
-from holdfast.snapshots.bundle.form import Config, FilePart, InParts, LayerSegment
+from holdfast.snapshots.bundle.form import BundleConfig, FileInParts, FilePart, LayerSegment
 
 if TYPE_CHECKING:
     from holdfast.snapshots.manifest import Manifest
@@ -41,7 +41,7 @@ class SentBundle:
     """A bundle that was sent: its large files, their parts, its segments, and how it was searched."""
 
     pages: EarlierPages
-    files: Mapping[str, InParts]
+    files: Mapping[str, FileInParts]
     segments: Sequence[LayerSegment]
     blobs: Sequence[BlobDescriptor]
     searched: SearchedFiles
@@ -94,7 +94,7 @@ class BundleSeries:
     def sent(
         self,
         folder: Path,
-        files: Sequence[InParts],
+        files: Sequence[FileInParts],
         segments: Sequence[LayerSegment],
         blobs: Sequence[BlobDescriptor],
         searched: SearchedFiles,
@@ -135,7 +135,7 @@ class _SegmentPlace:
 class EarlierImport:
     """The files of one import; close it in the end."""
 
-    def __init__(self, folder: Path, config: Config, blobs: Sequence[BlobDescriptor]) -> None:
+    def __init__(self, folder: Path, config: BundleConfig, blobs: Sequence[BlobDescriptor]) -> None:
         """Keep the files below a snapshot's folder from being evicted.
 
         Raises:
@@ -212,7 +212,7 @@ class ImportSeries:
     def __init__(self) -> None:
         self.earlier: EarlierImport | None = None
 
-    def imported(self, folder: Path, config: Config, blobs: Sequence[BlobDescriptor]) -> None:
+    def imported(self, folder: Path, config: BundleConfig, blobs: Sequence[BlobDescriptor]) -> None:
         """Keep an import, if it is the first and still there."""
         if self.earlier is None:
             with suppress(SnapshotDamaged):

@@ -19,7 +19,7 @@ from holdfast.runtime.transfer.bundle_series import BundleSeries, SentBundle
 from holdfast.runtime.transfer.searched_parts import SearchedLayers
 from holdfast.snapshots.bundle import bundle_segments, media
 from holdfast.snapshots.bundle.endpoints import DIGEST, BlobDescriptor, BundleDestination
-from holdfast.snapshots.bundle.form import FilePart, InParts, LayerSegment
+from holdfast.snapshots.bundle.form import FileInParts, FilePart, LayerSegment
 from holdfast.snapshots.bundle.image_layers import Hashed
 from holdfast.snapshots.bundle.sealing import Sealing
 
@@ -176,12 +176,12 @@ class OutgoingSegments:
         self.segments: list[LayerSegment] = []
         self.blobs: list[BlobDescriptor] = []
 
-    def file(self, path: Path, name: str) -> InParts:
+    def file(self, path: Path, name: str) -> FileInParts:
         """Send a file in segments of its own."""
         with path.open("rb") as file:
-            return InParts(name=name, parts=list(self._cut(bundle_segments.pieces(file))))
+            return FileInParts(name=name, parts=list(self._cut(bundle_segments.pieces(file))))
 
-    def changed(self, path: Path, name: str, ranges: Sequence[PageRange], earlier: SentBundle) -> InParts:
+    def changed(self, path: Path, name: str, ranges: Sequence[PageRange], earlier: SentBundle) -> FileInParts:
         """Send the new ranges of a file; the others are named as parts of segments that were sent before."""
         parts: list[FilePart] = []
         held, waiting = bytearray(), list[int]()
@@ -210,15 +210,15 @@ class OutgoingSegments:
                         flush()
                 at += one.size
         flush()
-        return InParts(name=name, parts=parts)
+        return FileInParts(name=name, parts=parts)
 
-    def together(self, small: Iterable[tuple[str, bytes]]) -> Iterator[InParts]:
+    def together(self, small: Iterable[tuple[str, bytes]]) -> Iterator[FileInParts]:
         """Send small files in common segments."""
         for data, places in bundle_segments.together(small):
             number = self._place(data) if data else None
             for name, offset, size in places:
                 part = FilePart(segment=number, offset=offset, bytes=size)
-                yield InParts(name=name, parts=[part] if size else [])
+                yield FileInParts(name=name, parts=[part] if size else [])
 
     def _cut(self, pieces: Iterable[FilePiece]) -> Iterator[FilePart]:
         for piece in pieces:

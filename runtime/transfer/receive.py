@@ -29,7 +29,7 @@ from holdfast.runtime.store.entry import CheckedLine
 from holdfast.runtime.store.rows import OperationKind
 from holdfast.runtime.transfer import foreign_snapshot, journal_export, transfer_options, unpack_parts
 from holdfast.runtime.transfer.transfer_options import ReceiveOptions
-from holdfast.runtime.transfer.unpack_parts import BundleSource, Segments
+from holdfast.runtime.transfer.unpack_parts import BundleSegments, BundleSource
 from holdfast.snapshots import files, manifest, raw_cache, storage
 from holdfast.snapshots.bundle import foreign_files, form, loading, media, sealing, signing
 from holdfast.snapshots.bundle.endpoints import BlobDescriptor, BundleOrigin
@@ -141,14 +141,14 @@ class _Opened:
             raise BundleRefused("cannot import: its image has not as many layers as it says")
         return found, config
 
-    def snapshot(self) -> tuple[form.Config, list[BlobDescriptor]]:
+    def snapshot(self) -> tuple[form.BundleConfig, list[BlobDescriptor]]:
         """Return the snapshot's config, and its segments."""
         data = self.source.document(self.both[1], form.MAX_MANIFEST)
         found = form.parse(form.ImageManifest, data, "the manifest of its snapshot")
         if found.subject is None or found.subject.digest != self.both[0].digest:
             raise BundleRefused("cannot import: its processes are those of another image")
         data = self.source.document(found.config.descriptor(), form.MAX_CONFIG)
-        config = form.parse(form.Config, data, "the config of its snapshot")
+        config = form.parse(form.BundleConfig, data, "the config of its snapshot")
         return config, [layer.descriptor() for layer in found.layers]
 
 
@@ -217,7 +217,7 @@ class _Receiving:
         unpack_parts.check_room(self._staging, whole + 2 * grown)
 
         source = wanted.opened.source
-        parts = Segments(source, wanted.segments, config.segments, self._advance, whole, self._earlier)
+        parts = BundleSegments(source, wanted.segments, config.segments, self._advance, whole, self._earlier)
         if isinstance(wanted.opened.origin, Resuming):
             segments = parts.missing() if wanted.files else []
             wanted.opened.origin.ahead([*segments, *(blob for _, blob, _ in missing)])
@@ -274,14 +274,14 @@ class _Receiving:
         """Return whether the engine accepts an image without the layers it has."""
         return self._context.engine.layers.store() is ImageStore.OVERLAY2
 
-    def _past(self, parts: Segments) -> list[CheckedLine]:
+    def _past(self, parts: BundleSegments) -> list[CheckedLine]:
         """Store the journal; it describes what ran, so it is not accepted from untrusted signers."""
         found = next((file for file in self._wanted.config.files if file.name == journal_export.FILE), None)
         if found is None or self._wanted.files_only:
             return []
         return journal_export.read(parts.text(found, journal_export.MAX_BYTES))
 
-    def _files(self, config: form.Config, parts: Segments) -> files.Ahead:
+    def _files(self, config: form.BundleConfig, parts: BundleSegments) -> files.Ahead:
         """Assemble the files, compare them, and have what is in them judged.
 
         They are on their way to the disk meanwhile, and still when this returns.

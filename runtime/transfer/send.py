@@ -180,7 +180,7 @@ class _Sending:
         self._all = context.engine.images.size(manifest.image) + sum(entry.bytes for entry in manifest.files)
         self._progress = options.progress
         self._segments = OutgoingSegments(self._put, self._destination.has, self._report, self._series)
-        self._large: list[form.InParts] = []
+        self._large: list[form.FileInParts] = []
 
     def image(self, layers: OutgoingLayers) -> BlobDescriptor:
         """Send the image; return its manifest."""
@@ -246,7 +246,7 @@ class _Sending:
             for entry in self._manifest.files
         ]
 
-    def _files(self, folder: Path, changes: Mapping[str, Sequence[PageRange]]) -> Iterator[form.InParts]:
+    def _files(self, folder: Path, changes: Mapping[str, Sequence[PageRange]]) -> Iterator[form.FileInParts]:
         journal = journal_export.collect(self._context, self._snapshot, self._scrubber.value)
         small: list[tuple[str, bytes]] = [(journal_export.FILE, journal), *self._rewritten.items()]
         earlier = self._series.earlier

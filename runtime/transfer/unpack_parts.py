@@ -22,7 +22,7 @@ from holdfast.errors import BundleRefused, StoreError
 from holdfast.runtime.transfer.bundle_series import EarlierImport
 from holdfast.snapshots.bundle import bundle_segments, foreign_files, form, media
 from holdfast.snapshots.bundle.endpoints import BlobDescriptor, BundleOrigin
-from holdfast.snapshots.bundle.form import FilePart, InParts, LayerSegment
+from holdfast.snapshots.bundle.form import FileInParts, FilePart, LayerSegment
 from holdfast.snapshots.bundle.sealing import Sealing
 
 Advance = Callable[[int], None]
@@ -127,7 +127,7 @@ def raw_size(blob: BlobDescriptor) -> int:
     return int(text)
 
 
-class Segments:
+class BundleSegments:
     """The segments of a bundle; each is read when it is needed, and the last one is kept.
 
     What an `earlier` import has is copied from there. In total no more is unpacked than twice what they hold,
@@ -184,7 +184,7 @@ class Segments:
         self._last = (number, data)
         return data
 
-    def write(self, file: InParts, path: Path) -> None:
+    def write(self, file: FileInParts, path: Path) -> None:
         """Assemble a file; zeros become holes.
 
         Raises:
@@ -215,7 +215,7 @@ class Segments:
             self._advance(part.bytes)
         return copied
 
-    def text(self, file: InParts, limit: int) -> bytes:
+    def text(self, file: FileInParts, limit: int) -> bytes:
         """Return a small file, without writing it anywhere.
 
         Raises:
@@ -228,7 +228,7 @@ class Segments:
         )
 
 
-def check_names(config: form.Config, besides: str) -> None:
+def check_names(config: form.BundleConfig, besides: str) -> None:
     """Check that a bundle has the files of its manifest, each once, under valid names.
 
     `besides` is not a file of the snapshot.

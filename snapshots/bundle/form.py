@@ -1,7 +1,7 @@
 """The documents of a bundle: index, manifests, and the config that describes a snapshot. Pure.
 
     index ─┬─ image manifest      an ordinary image: the files of the session
-           └─ snapshot manifest   config: `Config`; layers: segments of everything else
+           └─ snapshot manifest   config: `BundleConfig`; layers: segments of everything else
 
 Input is not trusted: lengths, counts and names are limited here, the reader compares digests. Documents are
 written in one way only (sorted keys, no spaces), so that the same snapshot has the same digests everywhere.
@@ -48,7 +48,7 @@ class _Document(BaseModel):
     model_config = ConfigDict(extra="ignore", frozen=True, populate_by_name=True)
 
 
-class Named(_Document):
+class NamedBlob(_Document):
     """A descriptor as it is written."""
 
     media_type: Annotated[Word, Field(alias="mediaType")]
@@ -65,16 +65,16 @@ class Named(_Document):
 class BundleIndex(_Document):
     """The index that a reference or a file leads to."""
 
-    manifests: Annotated[list[Named], Field(max_length=100)]
+    manifests: Annotated[list[NamedBlob], Field(max_length=100)]
     annotations: Annotated[dict[Word, Annotated[str, Field(max_length=20_000)]], Field(max_length=100)] = {}
 
 
 class ImageManifest(_Document):
     """Either of the two manifests."""
 
-    config: Named
-    layers: Annotated[list[Named], Field(max_length=MAX_SEGMENTS)]
-    subject: Named | None = None
+    config: NamedBlob
+    layers: Annotated[list[NamedBlob], Field(max_length=MAX_SEGMENTS)]
+    subject: NamedBlob | None = None
     artifact_type: Annotated[Word | None, Field(alias="artifactType")] = None
     annotations: Annotated[dict[Word, Annotated[str, Field(max_length=20_000)]], Field(max_length=100)] = {}
 
@@ -102,7 +102,7 @@ class FilePart(BaseModel):
     bytes: Count
 
 
-class InParts(BaseModel):
+class FileInParts(BaseModel):
     """A file, from its beginning to its end."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -120,7 +120,7 @@ class LayerSegment(BaseModel):
     blake3: Hash
 
 
-class Config(BaseModel):
+class BundleConfig(BaseModel):
     """A snapshot as it travels. `segments` are in the order of the manifest's layers.
 
     `base` is how many layers the image had before any layer of a snapshot was added; `details` are what the
@@ -133,7 +133,7 @@ class Config(BaseModel):
     snapshot: Manifest
     base: Annotated[int, Field(ge=0, le=MAX_LAYERS)]
     segments: Annotated[list[LayerSegment], Field(max_length=MAX_SEGMENTS)]
-    files: Annotated[list[InParts], Field(max_length=MAX_FILES)]
+    files: Annotated[list[FileInParts], Field(max_length=MAX_FILES)]
     details: dict[str, Any] = {}
 
 

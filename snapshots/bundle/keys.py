@@ -23,7 +23,7 @@ from holdfast.base.home import Home
 from holdfast.errors import InvalidArgument, StoreError
 from holdfast.snapshots.bundle import form, sealing, signing
 from holdfast.snapshots.bundle.sealing import Opener
-from holdfast.snapshots.bundle.signing import Key
+from holdfast.snapshots.bundle.signing import SigningKey
 
 DEFAULT = "default"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
@@ -72,7 +72,7 @@ class Keys:
             return self._new(name, passphrase)
 
     def _new(self, name: str, passphrase: str | None) -> KnownKey:
-        key = Key(Ed25519PrivateKey.generate())
+        key = SigningKey(Ed25519PrivateKey.generate())
         locking: serialization.KeySerializationEncryption = serialization.NoEncryption()
         if passphrase:
             locking = serialization.BestAvailableEncryption(passphrase.encode())
@@ -91,7 +91,7 @@ class Keys:
         self._write(path, pem)
         return KnownKey(name, key.public, own=True, locked=bool(passphrase), recipient=to)
 
-    def sending(self, name: str | None = None, passphrase: str | None = None) -> tuple[Key, bool]:
+    def sending(self, name: str | None = None, passphrase: str | None = None) -> tuple[SigningKey, bool]:
         """Return the key that signs outgoing bundles, and whether it was just made, as there was none.
 
         The passphrase, if given, also becomes that of a new key.
@@ -107,7 +107,7 @@ class Keys:
                 return key, False
             return self._open(self._new(DEFAULT, passphrase), passphrase), True
 
-    def signer(self, name: str | None = None, passphrase: str | None = None) -> Key | None:
+    def signer(self, name: str | None = None, passphrase: str | None = None) -> SigningKey | None:
         """Return the signing key: the one named, else the only one or the default; None if there is none.
 
         Raises:
@@ -189,7 +189,7 @@ class Keys:
             self._write_trusted({key: value for key, value in self._trusted().items() if key != found.name})
         return found
 
-    def _open(self, known: KnownKey, passphrase: str | None) -> Key:
+    def _open(self, known: KnownKey, passphrase: str | None) -> SigningKey:
         path = self._folder / f"{known.name}.pem"
         try:
             secret = passphrase.encode() if passphrase and known.locked else None
@@ -204,9 +204,9 @@ class Keys:
                 if known.locked
                 else f"see {path}",
             ) from error
-        if not isinstance(private, Ed25519PrivateKey) or Key(private).public != known.public:
+        if not isinstance(private, Ed25519PrivateKey) or SigningKey(private).public != known.public:
             raise InvalidArgument(f"cannot sign with key {known.name}: {path} holds another key")
-        return Key(private)
+        return SigningKey(private)
 
     def _trusted(self) -> dict[str, str]:
         try:

@@ -37,7 +37,7 @@ class Signer(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Key:
+class SigningKey:
     """A private key."""
 
     private: Ed25519PrivateKey

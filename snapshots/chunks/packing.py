@@ -3,12 +3,17 @@
 The order makes it safe to end anywhere: packs are on the disk before the recipe that needs them, and the
 recipe before anything relies on it. Pages written without a recipe are swept later. A background job leaves
 its turn to others in between; at the end it makes sure that every page it found is still there.
+
+The course of a file says where its next page probably is. Memory stays where it was, so the parent snapshot's
+file tells it at the same offset. After something was inserted or moved, the next page that is found tells it
+again. A wrong guess costs time and nothing else, since digests are compared.
 """
 
 from __future__ import annotations
 
 import os
 import time
+from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -18,7 +23,6 @@ from pathlib import Path
 from holdfast.base import private_files
 from holdfast.snapshots.chunks import pack_turn, recipe
 from holdfast.snapshots.chunks.chunks import PATIENCE, Chunks
-from holdfast.snapshots.chunks.course import Course
 from holdfast.snapshots.chunks.index import PackIndex
 from holdfast.snapshots.chunks.pack_turn import PackTurn
 from holdfast.snapshots.chunks.pack_upkeep import Marks
@@ -32,10 +36,85 @@ from holdfast.snapshots.chunks.packs import (
     PAGES,
     ZEROS,
     PackDamaged,
+    PageRun,
     Runs,
     digest,
 )
 from holdfast.snapshots.chunks.recipe import Recipe, RecipeFile
+
+ENDLESS = 1 << 62
+
+
+class PageCourse:
+    """The expected places of a snapshot's pages, one after the other.
+
+    Attributes:
+        pack: the pack expected to hold the next page; `NOWHERE` for zeros, None if nothing is known.
+        page: its number there.
+        left: how many pages follow each other from there.
+        apart: True if the course follows a pack, in which zeros are left out, and not the parent's file.
+    """
+
+    def __init__(self, parent: Recipe | None) -> None:
+        """`parent` is the recipe of a snapshot with similar files."""
+        self._runs: list[PageRun] = []
+        self._starts: dict[str, int] = {}
+        for name, file in parent.files.items() if parent is not None else ():
+            self._starts[name] = len(self._runs)
+            self._runs += file.runs
+        self._sorted: list[tuple[str, int, int]] | None = None
+        self._at = len(self._runs)
+        self.apart = False
+        self.pack: str | None = None
+        self.page = 0
+        self.left = 0
+
+    @property
+    def gapped(self) -> bool:
+        """True if zeros follow what is expected here."""
+        after = self._at + 1
+        return not self.apart and after < len(self._runs) and self._runs[after].pack == NOWHERE
+
+    def begin(self, name: str) -> None:
+        """Expect a file as the parent has it under the same name."""
+        self._go(self._starts.get(name, len(self._runs)))
+
+    def advance(self, count: int) -> None:
+        """Pass pages of the file, whether or not they were where they were expected."""
+        while self.pack is not None and count >= self.left:
+            count -= self.left
+            self._go(self._at + 1)
+        self.page += count
+        self.left -= count
+
+    def advance_zeros(self, count: int) -> None:
+        """Pass pages of zeros, which take no place in packs."""
+        if not self.apart:
+            self.advance(count)
+
+    def follow(self, pack: str, page: int) -> None:
+        """Expect what comes after a page that was found elsewhere."""
+        if self._sorted is None:
+            self._sorted = sorted((run.pack, run.first, at) for at, run in enumerate(self._runs))
+        near = bisect_right(self._sorted, (pack, page, ENDLESS)) - 1
+        if near >= 0:
+            at = self._sorted[near][2]
+            run = self._runs[at]
+            if run.pack == pack and pack != NOWHERE and page < run.first + run.count:
+                self._go(at)
+                self.advance(page + 1 - run.first)
+                return
+        self._at, self.apart = len(self._runs), True
+        self.pack, self.page, self.left = pack, page + 1, ENDLESS
+
+    def _go(self, at: int) -> None:
+        self._at, self.apart = at, False
+        if at < len(self._runs):
+            run = self._runs[at]
+            self.pack, self.page, self.left = run.pack, run.first, run.count
+        else:
+            self.pack, self.page, self.left = None, 0, 0
+
 
 WINDOW = 256 * PAGE
 ZEROS_GROUP = bytes(GROUP_BYTES)
@@ -46,12 +125,12 @@ LOOK_AGAIN = 0.01
 """Seconds between two questions of a job that pauses."""
 
 
-class Overtaken(Exception):
+class PackingOvertaken(Exception):
     """While others had their turn they removed pages that were found, or packed the same snapshot."""
 
 
 @dataclass(frozen=True, slots=True)
-class Packed:
+class PackedFiles:
     """The result of packing: bytes of the files, and bytes written for them, recipe and packs together.
 
     `shared` is about how many bytes are taken by pages that were stored before.
@@ -72,7 +151,7 @@ def pack(
     *,
     polite: bool = False,
     pauses: Callable[[], bool] = lambda: False,
-) -> Packed:
+) -> PackedFiles:
     """Pack files of a snapshot's folder and leave a recipe in it. The files stay.
 
     What is as `parent` has it is found fastest; another parent, or none, costs time and nothing else. With
@@ -91,7 +170,7 @@ def pack(
     ):
         for part in folder.glob(recipe.PARTS):
             part.unlink(missing_ok=True)
-        packing = _Packing(chunks, pool, Course(parent), folder, mine if polite else None, pauses)
+        packing = _Packing(chunks, pool, PageCourse(parent), folder, mine if polite else None, pauses)
         try:
             made = Recipe(snapshot, {name: packing.file(name, folder / name) for name in names})
             written = packing.finish()
@@ -107,20 +186,20 @@ def pack(
         marks = Marks()
         marks.add(chunks, made)
     shared = max(0, marks.accounts[snapshot].own - written)
-    return Packed(sum(file.bytes for file in made.files.values()), written + size, shared)
+    return PackedFiles(sum(file.bytes for file in made.files.values()), written + size, shared)
 
 
 def _check(chunks: Chunks, folder: Path, files: Iterable[RecipeFile]) -> None:
     """Raise Overtaken if a snapshot has a recipe by now, or the packs lack pages of these files."""
     if (folder / recipe.FILE).exists():
-        raise Overtaken("it is packed")
+        raise PackingOvertaken("it is packed")
     chunks.close()
     try:
         for run in (run for file in files for run in file.runs):
             if run.pack != NOWHERE and not chunks.pack(run.pack).holds(run.first, run.count):
-                raise Overtaken(run.pack)
+                raise PackingOvertaken(run.pack)
     except PackDamaged as error:
-        raise Overtaken(str(error)) from error
+        raise PackingOvertaken(str(error)) from error
 
 
 class _Packing:
@@ -130,7 +209,7 @@ class _Packing:
         self,
         chunks: Chunks,
         pool: ThreadPoolExecutor,
-        course: Course,
+        course: PageCourse,
         folder: Path,
         turn: PackTurn | None,
         pauses: Callable[[], bool],

@@ -58,7 +58,7 @@ def _written_from(config: Mapping[str, Any]) -> list[int]:
 
 
 @dataclass(frozen=True, slots=True)
-class Parent:
+class ParentImage:
     """An image to add a layer to. `layers` are digests, the lowest first.
 
     `blobs` is how the store of containerd has them; None for the engine's own.
@@ -80,34 +80,34 @@ class Parent:
         earlier = [each for each in _written_from(self.config) if each < first]
         return {BASE_LABEL: str(self.base), WRITTEN_LABEL: ",".join(map(str, [*earlier, first]))}
 
-    def without(self, count: int) -> Parent:
+    def without(self, count: int) -> ParentImage:
         """Return the parent without its topmost layers."""
         kept = len(self.layers) - count
         return replace(self, layers=self.layers[:kept], blobs=self.blobs and self.blobs[:kept])
 
 
-def parent(engine: Engine, image_id: str) -> Parent:
+def parent(engine: Engine, image_id: str) -> ParentImage:
     """Return what is needed of an image.
 
     Raises:
         EngineError: the engine no longer has it.
     """
     found = engine.images.described(image_id)
-    return Parent(
+    return ParentImage(
         str(found["Architecture"]), str(found["Os"]), found["Config"], tuple(found["RootFS"]["Layers"])
     )
 
 
 @dataclass(frozen=True, slots=True)
-class Added:
-    """An image with one more layer than its parent. `layers` and `blobs` as in `Parent`."""
+class ExtendedImage:
+    """An image with one more layer than its parent. `layers` and `blobs` as in `ParentImage`."""
 
     id: str
     layers: tuple[str, ...]
     blobs: tuple[Blob, ...] | None = None
 
 
-def below(engine: Engine, image_id: str, known: KnownBlobs) -> Parent | None:
+def below(engine: Engine, image_id: str, known: KnownBlobs) -> ParentImage | None:
     """Return what is needed of an image to add a layer to it; None if the engine's store does not allow that.
 
     Raises:
@@ -128,7 +128,9 @@ def below(engine: Engine, image_id: str, known: KnownBlobs) -> Parent | None:
     return replace(found, blobs=blobs)
 
 
-def add(engine: Engine, below: Parent, archive: NewLayer, ref: str, labels: Mapping[str, str]) -> Added:
+def add(
+    engine: Engine, below: ParentImage, archive: NewLayer, ref: str, labels: Mapping[str, str]
+) -> ExtendedImage:
     """Make an image of a parent and one more layer.
 
     Args:
@@ -146,17 +148,17 @@ def add(engine: Engine, below: Parent, archive: NewLayer, ref: str, labels: Mapp
     making = _Making(below, ref, {BASE_LABEL: str(below.base), **labels})
     if below.blobs is None:
         engine.images.load(making.read(archive), what)
-        return Added(making.id, (*below.layers, archive.digest))
+        return ExtendedImage(making.id, (*below.layers, archive.digest))
     layout = OciLayout(below.blobs, making.config, ref)
     engine.images.load(layout.read(archive), what)
     # containerd takes descriptors for granted: what was collected meanwhile would be missed much later.
     if not engine.layers.has_blobs(each.digest for each in layout.layers):
         raise EngineError(f"cannot {what}: a layer of its image was removed from the engine in the meantime")
-    return Added(layout.id, (*below.layers, archive.digest), tuple(layout.layers))
+    return ExtendedImage(layout.id, (*below.layers, archive.digest), tuple(layout.layers))
 
 
 class _Making:
-    def __init__(self, below: Parent, ref: str, labels: Mapping[str, str]) -> None:
+    def __init__(self, below: ParentImage, ref: str, labels: Mapping[str, str]) -> None:
         self._below = below
         self._ref = ref
         self._labels = labels

@@ -24,7 +24,7 @@ from typing import Any
 from blake3 import blake3
 
 from holdfast.base import private_files
-from holdfast.snapshots.layer.image import Added
+from holdfast.snapshots.layer.image import ExtendedImage
 from holdfast.snapshots.layer.oci import Blob, blob
 
 FILE = "chain.json"
@@ -37,7 +37,7 @@ _BOOT = Path("/proc/sys/kernel/random/boot_id")
 
 @dataclass(frozen=True, slots=True)
 class EarlierImage:
-    """An image to build on. `layers` and `blobs` are as in `image.Parent`.
+    """An image to build on. `layers` and `blobs` are as in `image.ParentImage`.
 
     In bytes, `written` is its own topmost layer as an archive, `whole` about an archive of the container's
     whole layer, `grown` its own layer as the engine counts, and `size` the image. `index` is the digest of
@@ -110,7 +110,7 @@ class LayerChain:
         index.chmod(private_files.MODE)
         index.replace(self._index(self._number))
 
-    def add(self, made: Added, *, written: int, whole: int, grown: int, size: int) -> None:
+    def add(self, made: ExtendedImage, *, written: int, whole: int, grown: int, size: int) -> None:
         """Add the new image, whose index was taken; if that fails, the next one has the whole layer."""
         try:
             index = _digest(self._index(self._number))

@@ -16,7 +16,7 @@ from typing import Any, Protocol
 
 from holdfast.base.text import plain
 from holdfast.errors import RegistryDenied, RegistryError
-from holdfast.snapshots.registry.registry_login import PASSWORD, USER, Credentials
+from holdfast.snapshots.registry.registry_login import PASSWORD, USER, RegistryCredentials
 
 CLIENT = "holdfast"
 SHORTEST = 60.0
@@ -59,10 +59,10 @@ class Authorization:
     """The authorization for one registry. May be used by several threads."""
 
     host: str
-    credentials: Callable[[], Credentials | None]
+    credentials: Callable[[], RegistryCredentials | None]
     fetch: Fetch
     clock: Callable[[], float] = time.monotonic
-    _known: Credentials | None = None
+    _known: RegistryCredentials | None = None
     _looked: bool = False
     _basic: bool = False
     _server: Challenge | None = None
@@ -106,7 +106,7 @@ class Authorization:
                     return True
             return False
 
-    def _who(self) -> Credentials | None:
+    def _who(self) -> RegistryCredentials | None:
         if not self._looked:
             self._known, self._looked = self.credentials(), True
         return self._known
@@ -156,7 +156,7 @@ class Authorization:
     def _nobody(self) -> RegistryDenied:
         return RegistryDenied(f"cannot log in to {self.host}: it wants to know who you are", hint=self.hint)
 
-    def _wrong(self, credentials: Credentials) -> RegistryDenied:
+    def _wrong(self, credentials: RegistryCredentials) -> RegistryDenied:
         who = f"user '{self.user}'" if credentials.user else "the token of `docker login`"
         return RegistryDenied(
             f"cannot log in to {self.host}: {who} or the password is not accepted"

@@ -1,13 +1,15 @@
 """The HTTP client for one registry: TLS, bounded retries, authorization, redirects, limits on answers.
 
-Knows HTTP, and that a registry may be hostile or on a bad connection: its answers are limited in size, and
-secrets never travel unencrypted, except to this machine and with `plain_http`. Does not know what requests
-mean. May be used by several threads.
+Proxies and trusted authorities are those of the environment. A registry may be hostile or on a bad
+connection: its answers are limited in size, and secrets never travel unencrypted, except to this machine and
+with `plain_http`. Does not know what requests mean. May be used by several threads.
 """
 
 from __future__ import annotations
 
 import json
+import os
+import ssl
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from types import TracebackType
@@ -15,11 +17,75 @@ from typing import Any, Self, TypeVar
 
 import httpx
 
+from holdfast.base import trust_variables
 from holdfast.errors import RegistryDenied, RegistryError, RegistryUnavailable
-from holdfast.snapshots.registry import authorization, registry_failures, registry_login, way_out
+from holdfast.snapshots.registry import authorization, registry_failures, registry_login
 from holdfast.snapshots.registry.authorization import Authorization
 from holdfast.snapshots.registry.reference import Reference, is_loopback
-from holdfast.snapshots.registry.registry_failures import BUSY, Backoff, Passing, asked_for
+from holdfast.snapshots.registry.registry_failures import BUSY, Backoff, PassingFailure, asked_for
+
+PROXIES = ("HTTPS_PROXY", "HTTP_PROXY", "ALL_PROXY")
+
+
+REFUSED_HINT = (
+    "HTTPS_PROXY may hold a name and a password, `http://NAME:PASSWORD@HOST:PORT`; "
+    "NO_PROXY lists what is reached without it"
+)
+_FINAL = ("403", "407")
+"""Answers of a proxy that asking again does not change."""
+
+
+def refusal(error: httpx.TransportError) -> str:
+    """Return why a proxy does not let this user through; empty if that was not the reason."""
+    if isinstance(error, httpx.ProxyError) and str(error).startswith(_FINAL):
+        return f"the proxy on the way refuses ({registry_failures.shown(str(error))})"
+    return ""
+
+
+def variables() -> str:
+    """Return the names of the variables that are set for proxies, for a message; empty for none."""
+    return ", ".join(
+        spelled for name in PROXIES for spelled in (name.lower(), name) if os.environ.get(spelled)
+    )
+
+
+def authorities(host: str) -> ssl.SSLContext:
+    """Return the trust for TLS: the system's authorities, SSL_CERT_FILE instead, others added.
+
+    Raises:
+        RegistryError: a variable names something that holds no certificates.
+    """
+    context = ssl.create_default_context()
+    for path, name in trust_variables.added(os.environ).items():
+        try:
+            if path.is_dir():
+                context.load_verify_locations(capath=path)
+            else:
+                context.load_verify_locations(cafile=path)
+        except OSError as error:  # SSLError is one
+            raise RegistryError(
+                f"cannot reach {host}: {name} names {path}, which holds no certificates",
+                hint="correct or unset that variable",
+            ) from error
+    return context
+
+
+@contextmanager
+def explained(host: str) -> Iterator[None]:
+    """Explain, in the block, settings that no client can be made of.
+
+    Raises:
+        RegistryError: a variable names no proxy that can be used.
+    """
+    try:
+        yield
+    except (ImportError, ValueError) as error:  # SOCKS needs another package; other schemes are unknown
+        why = registry_failures.shown(str(error))
+        raise RegistryError(
+            f"cannot reach {host}: {variables()} must name HTTP proxies ({why})",
+            hint="set them to `http://HOST:PORT`, or unset them",
+        ) from error
+
 
 T = TypeVar("T")
 
@@ -48,7 +114,7 @@ class HttpClient:
         reference: Reference,
         *,
         plain_http: bool = False,
-        find: Callable[[str], registry_login.Credentials | None] = registry_login.find,
+        find: Callable[[str], registry_login.RegistryCredentials | None] = registry_login.find,
         patience: Backoff | None = None,
         transport: httpx.BaseTransport | None = None,
     ) -> None:
@@ -56,9 +122,9 @@ class HttpClient:
         self.plain_http = plain_http
         self.patience = patience or Backoff()
         self.authorization = Authorization(reference.host, lambda: find(reference.host), self._fetch)
-        with way_out.explained(reference.host):
+        with explained(reference.host):
             self._client = httpx.Client(
-                verify=way_out.authorities(reference.host),
+                verify=authorities(reference.host),
                 timeout=httpx.Timeout(SILENCE_SECONDS, connect=CONNECT_SECONDS),
                 headers={"Accept-Encoding": "identity", "User-Agent": "holdfast"},
                 trust_env=not reference.is_loopback,  # there is no proxy on the way to this machine
@@ -111,7 +177,7 @@ class HttpClient:
         """
         try:
             return self.patience.again(attempt)
-        except Passing as passing:
+        except PassingFailure as passing:
             raise self.unavailable(passing) from passing
 
     def once(
@@ -140,7 +206,9 @@ class HttpClient:
                 response = self._client.send(request, stream=True, follow_redirects=False)
             if response.status_code in BUSY:
                 answer = self.read(response)
-                raise Passing(f"it answers {registry_failures.said(answer)}", asked_for(answer.headers))
+                raise PassingFailure(
+                    f"it answers {registry_failures.said(answer)}", asked_for(answer.headers)
+                )
             if response.status_code in (401, 403) and ours:
                 answer = self.read(response)
                 asked = authorization.parse_challenges(answer.headers.get_list("www-authenticate"))
@@ -213,21 +281,21 @@ class HttpClient:
                     f"cannot reach {self.reference.host}: its certificate is not trusted ({distrust})",
                     hint="add its authority to the system's, or name it with SSL_CERT_FILE",
                 ) from error
-            if refusal := way_out.refusal(error):
+            if refused := refusal(error):
                 raise RegistryUnavailable(
-                    f"cannot reach {self.reference.host}: {refusal}", hint=way_out.REFUSED_HINT
+                    f"cannot reach {self.reference.host}: {refused}", hint=REFUSED_HINT
                 ) from error
             if registry_failures.speaks_plain(error):
                 raise RegistryUnavailable(
                     f"cannot reach {self.reference.host}: it does not speak TLS",
                     hint="use --plain-http if you know the network in between",
                 ) from error
-            raise Passing(registry_failures.why(error)) from error
+            raise PassingFailure(registry_failures.why(error)) from error
 
-    def unavailable(self, why: Passing) -> RegistryUnavailable:
+    def unavailable(self, why: PassingFailure) -> RegistryUnavailable:
         """Return the error for when all attempts are used up."""
         hint = "is the name right, and does the registry run?"
-        if not self.reference.is_loopback and (chosen := way_out.variables()):
+        if not self.reference.is_loopback and (chosen := variables()):
             hint += f" {chosen} of the environment can choose a proxy"
         return RegistryUnavailable(f"cannot reach {self.reference.host}: {why}", hint=hint)
 
@@ -276,7 +344,7 @@ class HttpClient:
                 )
                 answer = self.read(self._client.send(request, stream=True, follow_redirects=False))
             if answer.status_code in BUSY:
-                raise Passing(
+                raise PassingFailure(
                     f"its token server answers {registry_failures.said(answer)}", asked_for(answer.headers)
                 )
             return answer

@@ -20,7 +20,7 @@ BUSY = frozenset({408, 425, 429, 500, 502, 503, 504})
 _PLAIN = frozenset({"WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "HTTP_REQUEST", "UNKNOWN_PROTOCOL"})
 
 
-class Passing(Exception):
+class PassingFailure(Exception):
     """A failure that may pass: a lost connection, a busy registry. `after`: the seconds it asked to wait."""
 
     def __init__(self, why: str, after: float = 0.0) -> None:
@@ -47,7 +47,7 @@ class Backoff:
             Passing: the last attempt failed.
         """
         trying = tenacity.Retrying(
-            retry=tenacity.retry_if_exception_type(Passing),
+            retry=tenacity.retry_if_exception_type(PassingFailure),
             stop=tenacity.stop_after_attempt(self.attempts),
             wait=lambda state: self.pause(
                 state.attempt_number, state.outcome.exception() if state.outcome else None
@@ -59,7 +59,7 @@ class Backoff:
 
     def pause(self, failures: int, error: BaseException | None) -> float:
         """Return the seconds to wait after this many failures, of which this was the last."""
-        asked = error.after if isinstance(error, Passing) else 0.0
+        asked = error.after if isinstance(error, PassingFailure) else 0.0
         growing = min(self.most, self.first * 2.0 ** (min(failures, 30) - 1))
         return max(growing, min(asked, self.longest_asked))
 

@@ -29,7 +29,7 @@ _TOKEN_USER = "<token>"  # noqa: S105 - how helpers say that the secret is an id
 
 
 @dataclass(frozen=True, slots=True)
-class Credentials:
+class RegistryCredentials:
     """A user with a password, or an identity token that stands for both. Never shown."""
 
     user: str
@@ -48,7 +48,7 @@ Helper = Callable[[str, str], str | None]
 
 def find(
     host: str, environ: Mapping[str, str] = os.environ, helper: Helper | None = None
-) -> Credentials | None:
+) -> RegistryCredentials | None:
     """Return the credentials for a registry; None if there are none.
 
     Args:
@@ -61,7 +61,7 @@ def find(
         RegistryError: the file or a helper cannot be understood.
     """
     if environ.get(USER) and environ.get(ONLY_FOR, host) == host:
-        return Credentials(environ[USER], environ.get(PASSWORD, ""))
+        return RegistryCredentials(environ[USER], environ.get(PASSWORD, ""))
     folder = environ.get("DOCKER_CONFIG") or str(Path(environ.get("HOME") or "~").expanduser() / ".docker")
     path = Path(folder) / "config.json"
     config = _read(path)
@@ -108,7 +108,7 @@ def _host_of(key: str) -> str:
     return key.partition("://")[2].partition("/")[0] if "://" in key else key.partition("/")[0]
 
 
-def _of_entry(path: Path, entry: Mapping[str, Any]) -> Credentials | None:
+def _of_entry(path: Path, entry: Mapping[str, Any]) -> RegistryCredentials | None:
     token = entry.get("identitytoken")
     user, password = entry.get("username"), entry.get("password")
     if packed := entry.get("auth"):
@@ -119,11 +119,11 @@ def _of_entry(path: Path, entry: Mapping[str, Any]) -> Credentials | None:
         if not colon:
             raise _unreadable(path, ValueError("auth"))
     if token:
-        return Credentials(str(user or ""), identity_token=str(token))
-    return Credentials(str(user), str(password or "").rstrip("\0")) if user else None
+        return RegistryCredentials(str(user or ""), identity_token=str(token))
+    return RegistryCredentials(str(user), str(password or "").rstrip("\0")) if user else None
 
 
-def _of_helper(answer: str | None) -> Credentials | None:
+def _of_helper(answer: str | None) -> RegistryCredentials | None:
     if answer is None:
         return None
     try:
@@ -135,7 +135,11 @@ def _of_helper(answer: str | None) -> Credentials | None:
         ) from error
     if not secret:
         return None
-    return Credentials("", identity_token=secret) if user == _TOKEN_USER else Credentials(user, secret)
+    return (
+        RegistryCredentials("", identity_token=secret)
+        if user == _TOKEN_USER
+        else RegistryCredentials(user, secret)
+    )
 
 
 def _run(name: str, server: str) -> str | None:

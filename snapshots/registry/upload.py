@@ -27,7 +27,7 @@ from holdfast.snapshots.registry import registry_failures
 from holdfast.snapshots.registry.authorization import push
 from holdfast.snapshots.registry.http_client import HttpClient
 from holdfast.snapshots.registry.reference import Reference
-from holdfast.snapshots.registry.registry_failures import Passing
+from holdfast.snapshots.registry.registry_failures import PassingFailure
 
 CHUNK = 16 << 20
 """Bytes sent in one request; held in memory meanwhile."""
@@ -102,7 +102,7 @@ class Upload:
                 if lost > MAX_LOST:
                     raise self._failed(str(loss)) from loss
                 place = None
-            except Passing as passing:
+            except PassingFailure as passing:
                 failures = failures + 1 if self._accepted == before else 1
                 if failures >= patience.attempts:
                     raise self._client.unavailable(passing) from passing

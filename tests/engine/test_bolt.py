@@ -85,7 +85,7 @@ def test_the_last_whole_transaction_counts(file: Path) -> None:
     data = bytearray(file.read_bytes())
     data[60] ^= 1
     file.write_bytes(data)
-    with pytest.raises(bolt.Unreadable, match="no bucket v1"):
+    with pytest.raises(bolt.BoltUnreadable, match="no bucket v1"):
         bolt.read(file, b"v1")
 
 
@@ -101,7 +101,7 @@ def test_the_last_whole_transaction_counts(file: Path) -> None:
 )
 def test_other_files_are_refused(file: Path, data: bytes) -> None:
     file.write_bytes(data)
-    with pytest.raises(bolt.Unreadable):
+    with pytest.raises(bolt.BoltUnreadable):
         bolt.read(file, b"v1", b"snapshots")
 
 

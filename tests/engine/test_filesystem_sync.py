@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from holdfast.engine import filesystem_sync
+from holdfast.engine import engine_layers
 
 
 def test_the_file_system_of_a_folder_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """That one only: others may have much more to write."""
     monkeypatch.setattr(os, "sync", lambda: pytest.fail("waits for all file systems"))
-    filesystem_sync.sync(tmp_path)
+    engine_layers.sync(tmp_path)
 
 
 def test_who_may_not_open_the_folder_waits_for_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -26,10 +26,10 @@ def test_who_may_not_open_the_folder_waits_for_all(tmp_path: Path, monkeypatch: 
 
     monkeypatch.setattr(os, "open", closed)
     monkeypatch.setattr(os, "sync", lambda: synced.append(True))
-    filesystem_sync.sync(tmp_path)
+    engine_layers.sync(tmp_path)
     assert synced == [True]
 
 
 def test_an_engine_elsewhere_is_passed_over(tmp_path: Path) -> None:
     """Its folders are not on this host."""
-    filesystem_sync.sync(tmp_path / "missing")
+    engine_layers.sync(tmp_path / "missing")

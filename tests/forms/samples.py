@@ -166,12 +166,12 @@ RECORD = StateRecord(
     files=[RecordedFile(path="/srv/x", size=9, digest="4" * 64, skipped="changed")],
     kernels={"main": {"epoch": 1, "names": {"x": ["int", "5"]}}},
 )
-BUNDLE = form.Config(
+BUNDLE = form.BundleConfig(
     snapshot=MANIFEST,
     base=3,
     segments=[form.LayerSegment(bytes=4096, blake3="5" * 64)],
     files=[
-        form.InParts(
+        form.FileInParts(
             name="images/pages-1.img",
             parts=[form.FilePart(segment=0, offset=0, bytes=2048), form.FilePart(bytes=2048)],
         )

@@ -85,7 +85,7 @@ def test_a_record_is_read(folder: Path) -> None:
 
 def test_the_config_of_a_bundle_is_read(folder: Path) -> None:
     data = (folder / samples.CONFIG).read_bytes()
-    _all_of(form.parse(form.Config, data, "config"), data)
+    _all_of(form.parse(form.BundleConfig, data, "config"), data)
 
 
 def test_an_exported_journal_is_read(folder: Path) -> None:

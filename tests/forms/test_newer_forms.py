@@ -104,17 +104,17 @@ def test_numbers_that_no_version_has_are_damage(folder: Path, read: Read, number
 def test_a_newer_bundle_is_named_so() -> None:
     """Also if only the manifest in it is of a later form."""
     path = NEWEST / samples.CONFIG
-    assert form.parse(form.Config, path.read_bytes(), "config")
+    assert form.parse(form.BundleConfig, path.read_bytes(), "config")
     inner = json.loads(path.read_text())["snapshot"]
     for change, forms in (
         ({"format": 2}, "form 2; this one reads 1"),
         ({"snapshot": inner | {"format": 3}}, "form 3; this one reads 2"),
     ):
         with pytest.raises(BundleNewer, match=forms) as refused:
-            form.parse(form.Config, _changed(path, change), "config")
+            form.parse(form.BundleConfig, _changed(path, change), "config")
         assert isinstance(refused.value, BundleRefused)
     with pytest.raises(BundleRefused) as other:
-        form.parse(form.Config, _changed(path, {"format": "2"}), "config")
+        form.parse(form.BundleConfig, _changed(path, {"format": "2"}), "config")
     assert not isinstance(other.value, BundleNewer)
 
 

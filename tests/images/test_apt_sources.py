@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.images.apt_sources import Mirror, choose, deb822_sources, host_mirror, one_line_sources
+from holdfast.images.apt_sources import AptMirror, choose, deb822_sources, host_mirror, one_line_sources
 
 ONE_LINE = """\
 # deb http://old.example/debian bookworm main
@@ -34,7 +34,7 @@ uris: https://mirror.example/security
 suites: bookworm-security
 """
 
-FOUND = Mirror("http://mirror.example/debian", "https://mirror.example/security")
+FOUND = AptMirror("http://mirror.example/debian", "https://mirror.example/security")
 
 
 def test_one_line_sources_give_the_mirror() -> None:
@@ -64,7 +64,7 @@ def test_lines_name_all_suites_of_a_release() -> None:
         "deb http://mirror.example/debian trixie-updates main",
         "deb https://mirror.example/security trixie-security main",
     ]
-    assert len(Mirror("http://mirror.example/debian").lines("trixie")) == 2
+    assert len(AptMirror("http://mirror.example/debian").lines("trixie")) == 2
 
 
 @pytest.mark.parametrize(
@@ -76,7 +76,7 @@ def test_lines_name_all_suites_of_a_release() -> None:
     ],
 )
 def test_only_a_debian_host_has_a_debian_mirror(
-    tmp_path: Path, release: str, expected: Mirror | None
+    tmp_path: Path, release: str, expected: AptMirror | None
 ) -> None:
     """Ubuntu's mirrors have no Debian."""
     folder = tmp_path / "apt"

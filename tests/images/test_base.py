@@ -11,8 +11,8 @@ import pytest
 
 from holdfast.engine.engine_images import EngineImages
 from holdfast.errors import EngineError, ImageError
-from holdfast.images import base
-from holdfast.images.apt_sources import Mirror
+from holdfast.images import build
+from holdfast.images.apt_sources import AptMirror
 
 REGISTRY = "debian:trixie-slim"
 
@@ -36,14 +36,14 @@ class FakeImages:
 
 
 def obtain(engine: FakeImages, said: list[str] | None = None) -> str:
-    return base.obtain(cast(EngineImages, engine), (said if said is not None else []).append)
+    return build.obtain_base(cast(EngineImages, engine), (said if said is not None else []).append)
 
 
 @pytest.fixture
 def bootstrapped(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     made: list[str] = []
     monkeypatch.setattr(
-        base, "_bootstrap", lambda _client, reference, _mirror, _progress: made.append(reference)
+        build, "_bootstrap", lambda _client, reference, _mirror, _progress: made.append(reference)
     )
     return made
 
@@ -93,7 +93,7 @@ def test_a_silent_registry_means_a_bootstrap(
     bootstrapped: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A registry that swallows requests is not waited for."""
-    monkeypatch.setattr(base, "REGISTRY_PATIENCE", 0.01)
+    monkeypatch.setattr(build, "REGISTRY_PATIENCE", 0.01)
     never = threading.Event()
 
     def silence() -> Iterator[dict[str, Any]]:
@@ -125,9 +125,9 @@ def test_a_failed_bootstrap_shows_the_end_of_its_output(monkeypatch: pytest.Monk
         yield "E: no such mirror"
         yield None
 
-    monkeypatch.setattr(base, "_lines", lines)
+    monkeypatch.setattr(build, "_lines", lines)
     monkeypatch.setattr(shutil, "which", lambda name: f"/usr/bin/{name}")
-    monkeypatch.setattr(base, "host_mirror", lambda: Mirror("http://mirror.example/debian"))
+    monkeypatch.setattr(build, "host_mirror", lambda: AptMirror("http://mirror.example/debian"))
 
     with pytest.raises(ImageError) as caught:
         obtain(FakeImages(registry=EngineError("cannot pull image: no such host")))

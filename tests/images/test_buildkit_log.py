@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from holdfast.images.buildkit_log import BuildKitLog
-from holdfast.images.buildlog import TAIL_LINES
+from holdfast.images.buildlog import TAIL_LINES, BuildKitLog
 
 # As the command of Docker 20.10 writes it.
 OLD = """\

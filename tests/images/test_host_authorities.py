@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.errors import ImageError
-from holdfast.images import host_authorities
+from holdfast.images import authorities
 
 OURS = b"ours" * 40
 DEBIANS = b"debians" * 40
@@ -22,14 +22,14 @@ def test_only_certificates_missing_from_the_distribution_are_added() -> None:
     """A certificate of the distribution is not carried over, however its lines are broken."""
     bundle = b"# comment\n" + pem(DEBIANS) + pem(OURS)
 
-    added = host_authorities.additions(bundle, [pem(DEBIANS, width=76)])
+    added = authorities.additions(bundle, [pem(DEBIANS, width=76)])
 
     assert list(added.values()) == [pem(OURS)]
 
 
 def test_names_end_in_crt_and_differ() -> None:
     """update-ca-certificates reads *.crt only, one certificate to a file."""
-    names = list(host_authorities.additions(pem(OURS) + pem(DEBIANS), []))
+    names = list(authorities.additions(pem(OURS) + pem(DEBIANS), []))
 
     assert len(names) == 2
     assert all(name.startswith("holdfast-") and name.endswith(".crt") for name in names)
@@ -37,8 +37,8 @@ def test_names_end_in_crt_and_differ() -> None:
 
 def test_order_and_repetition_of_a_bundle_do_not_matter() -> None:
     """The same trust gives the same files, so the same image."""
-    one = host_authorities.additions(pem(OURS) + pem(DEBIANS), [])
-    other = host_authorities.additions(pem(DEBIANS) + pem(OURS) + pem(DEBIANS), [])
+    one = authorities.additions(pem(OURS) + pem(DEBIANS), [])
+    other = authorities.additions(pem(DEBIANS) + pem(OURS) + pem(DEBIANS), [])
 
     assert list(one.items()) == list(other.items())
 
@@ -47,14 +47,14 @@ def test_damaged_certificate_is_left_out() -> None:
     """A broken block spoils neither the build nor its neighbours."""
     broken = b"-----BEGIN CERTIFICATE-----\n!!!\n-----END CERTIFICATE-----\n"
 
-    assert list(host_authorities.additions(broken + pem(OURS), []).values()) == [pem(OURS)]
+    assert list(authorities.additions(broken + pem(OURS), []).values()) == [pem(OURS)]
 
 
 def test_unfinished_certificate_does_not_take_the_next_one_along() -> None:
     """A block without an end, as of a file that was cut off."""
     cut = pem(DEBIANS).partition(b"-----END")[0]
 
-    assert list(host_authorities.additions(cut + pem(OURS), []).values()) == [pem(OURS)]
+    assert list(authorities.additions(cut + pem(OURS), []).values()) == [pem(OURS)]
 
 
 def test_ssl_cert_file_goes_before_the_system_bundle(tmp_path: Path) -> None:
@@ -62,17 +62,17 @@ def test_ssl_cert_file_goes_before_the_system_bundle(tmp_path: Path) -> None:
     named = tmp_path / "bundle.pem"
     named.write_bytes(pem(OURS))
 
-    assert host_authorities.host_bundle({"SSL_CERT_FILE": str(named)}) == pem(OURS)
+    assert authorities.host_bundle({"SSL_CERT_FILE": str(named)}) == pem(OURS)
 
 
 def test_unreadable_ssl_cert_file_is_an_error(tmp_path: Path) -> None:
     """A bundle that was named and is missing is an error, not skipped."""
     with pytest.raises(ImageError, match="cannot read the certificate bundle"):
-        host_authorities.host_bundle({"SSL_CERT_FILE": str(tmp_path / "none")})
+        authorities.host_bundle({"SSL_CERT_FILE": str(tmp_path / "none")})
 
 
 def test_no_bundle_at_all_is_an_empty_one(monkeypatch: pytest.MonkeyPatch) -> None:
     """A host without any bundle can build."""
-    monkeypatch.setattr(host_authorities, "SYSTEM_BUNDLES", ())
+    monkeypatch.setattr(authorities, "SYSTEM_BUNDLES", ())
 
-    assert host_authorities.host_bundle({}) == b""
+    assert authorities.host_bundle({}) == b""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.engine.fake_engine import FakeImages
 
-from holdfast.images import other_authorities
+from holdfast.images import authorities
 from holdfast.images.build_context import BuildContext, ContextFile
 
 
@@ -17,7 +17,7 @@ def context(*trusted: str, recipe: str = "FROM debian") -> BuildContext:
 def made(images: FakeImages, of: BuildContext) -> str:
     tag = f"holdfast/session:{of.digest}"
     images.add(of.digest, tag)
-    images.labels[of.digest] = other_authorities.labels(of)
+    images.labels[of.digest] = authorities.labels(of)
     return tag
 
 
@@ -26,9 +26,9 @@ def test_the_same_content_is_found_whatever_it_trusts() -> None:
     there = made(images, context("a", "b"))
     made(images, context("a", recipe="FROM other"))
 
-    found = other_authorities.find(images, context("b", "c", "d"))
+    found = authorities.find(images, context("b", "c", "d"))
 
-    assert found == other_authorities.Relative(there, more=1, fewer=2)
+    assert found == authorities.ImageRelative(there, more=1, fewer=2)
     assert "1 more, 2 fewer" in str(found)
     assert found.hint("holdfast/session:wanted").startswith(f"`docker tag {there} holdfast/session:wanted`")
 
@@ -38,11 +38,11 @@ def test_an_image_of_other_content_is_none() -> None:
     made(images, context("a", recipe="FROM other"))
     images.add("older", "holdfast/session:older", holdfast_image="session")
 
-    assert other_authorities.find(images, context("a")) is None
+    assert authorities.find(images, context("a")) is None
 
 
 def test_the_labels_of_an_image_do_not_depend_on_order() -> None:
-    one, other = other_authorities.labels(context("a", "b")), other_authorities.labels(context("b", "a"))
+    one, other = authorities.labels(context("a", "b")), authorities.labels(context("b", "a"))
 
     assert one == other
-    assert one["holdfast.content"] == other_authorities.labels(context())["holdfast.content"]
+    assert one["holdfast.content"] == authorities.labels(context())["holdfast.content"]

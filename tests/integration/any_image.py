@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.images import base, build
+from holdfast.images import build
 from holdfast.runtime.api.controller import Holdfast
 from holdfast.runtime.api.session import Session
 from holdfast.runtime.lifecycle import fitting
@@ -37,7 +37,7 @@ def image(hf: Holdfast) -> Iterator[Callable[..., str]]:
             hf.engine.images.import_files(archive, tag, [])
             archive.unlink()
         else:
-            known = {"base": base.obtain(hf.engine.images, print)}
+            known = {"base": build.obtain_base(hf.engine.images, print)}
             known["session"] = build.ensure(hf.engine.images, "session")
             text = recipe.format(**known).encode()
             client.images.build(rm=True, forcerm=True, fileobj=io.BytesIO(text), tag=tag)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from holdfast.runtime.api.controller import Holdfast
-from holdfast.snapshots.bundle.signing import Key
+from holdfast.snapshots.bundle.signing import SigningKey
 
 # Runs where CRIU's images can be read and written: forges some, and prints them.
 FORGE = """
@@ -33,7 +33,7 @@ class Moment:
     hf: Holdfast
     id: str
     file: Path
-    key: Key
+    key: SigningKey
     pid: int
 
     def forged(self, changes: list[tuple[str, str]]) -> list[bytes]:

@@ -12,7 +12,7 @@ from tests.machines.forwarding import Proxy, listening, to_engine
 from tests.machines.registry import Registry
 
 from holdfast.engine.engine import Engine
-from holdfast.images import build, other_authorities
+from holdfast.images import authorities, build
 from holdfast.images.build_context import BuildContext, ContextFile
 from holdfast.runtime.api.controller import Holdfast
 
@@ -152,7 +152,7 @@ def test_an_image_with_other_authorities_is_found(tmp_path: Path) -> None:
             f"{kind}: {made[0]} is the same with other certificate authorities (1 more, 1 fewer)"
         )
         assert f"`docker tag {made[0]} {made[1]}`" in line
-        assert other_authorities.find(engine.images, context("both")) is not None
+        assert authorities.find(engine.images, context("both")) is not None
     finally:
         for tag in made:
             engine.images.untag(tag)

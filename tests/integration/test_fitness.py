@@ -112,7 +112,7 @@ def test_restore_takes_the_best_that_is_possible_but_at_least_what_is_required(
 
 def described(kept: manifest.Manifest, path: Path) -> Path:
     """Return a bundle's description, the only part read to judge it."""
-    config = form.Config(snapshot=kept, base=1, segments=[], files=[]).model_dump_json().encode()
+    config = form.BundleConfig(snapshot=kept, base=1, segments=[], files=[]).model_dump_json().encode()
     told = form.described(media.SNAPSHOT_CONFIG, config)
     image = form.image_manifest(form.described(media.IMAGE_CONFIG, b"{}"), [])
     about_image = form.described(media.MANIFEST, image)

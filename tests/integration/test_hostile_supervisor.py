@@ -45,16 +45,10 @@ from holdfast.runtime.attachment import screen_state
 from holdfast.runtime.attachment.attach import Attachment
 from holdfast.runtime.attachment.own_terminal import OwnTerminal
 from holdfast.runtime.capture import capture_failures, preflight
+from holdfast.runtime.e2b import sandbox_making
 from holdfast.runtime.files.file_requests import FileRequests
 from holdfast.runtime.guest import layout, wire
-from holdfast.runtime.guest_rpc import (
-    account_calls,
-    call_deadline,
-    guest_client,
-    program_calls,
-    reconnect,
-    session_sockets,
-)
+from holdfast.runtime.guest_rpc import call_deadline, guest_client, program_calls, reconnect, session_sockets
 from holdfast.runtime.guest_rpc.guest_client import Connection, GuestClient
 from holdfast.runtime.guest_rpc.reconnect import Reconnection
 from holdfast.runtime.history.drift import observe_session
@@ -167,7 +161,7 @@ CALLS: dict[str, Callable[[Session], object]] = {
     "file_find": lambda one: one.files.find("x", containing="y"),
     "program_start": lambda one: one.programs.start(["x"]),
     "program_list": lambda one: one.programs.list(),
-    "account_make": lambda one: account_calls.make_account(_client(one), "user"),
+    "account_make": lambda one: sandbox_making.make_account(_client(one), "user"),
     "front_end": lambda one: session_sockets.front_end_socket(
         one._line, layout.MAIN, client="x", link="x", after=None
     ).close(),

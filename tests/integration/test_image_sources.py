@@ -18,7 +18,7 @@ from tests.integration.conftest import Cli
 from holdfast.base.home import Home
 from holdfast.engine import buildkit_command
 from holdfast.errors import ImageError
-from holdfast.images import base, build
+from holdfast.images import build
 from holdfast.runtime.api.controller import Holdfast
 from holdfast.runtime.sessions import init_program
 
@@ -50,7 +50,7 @@ def _with_buildkit() -> str | None:
 def folder(hf: Holdfast, tmp_path: Path) -> Path:
     made = tmp_path / "My App"
     made.mkdir()
-    (made / "Dockerfile").write_text(DOCKERFILE.format(base=base.obtain(hf.engine.images, print)))
+    (made / "Dockerfile").write_text(DOCKERFILE.format(base=build.obtain_base(hf.engine.images, print)))
     (made / "main.py").write_text("print('hello')\n")
     (made / "secret").write_text("hidden\n")
     (made / ".dockerignore").write_text("secret\n")

@@ -34,7 +34,7 @@ from holdfast.snapshots import files, manifest, snapshot_policy
 from holdfast.snapshots.bundle import image_layers, media
 from holdfast.snapshots.bundle.endpoints import BlobDescriptor
 from holdfast.snapshots.bundle.keys import Keys
-from holdfast.snapshots.bundle.signing import Key
+from holdfast.snapshots.bundle.signing import SigningKey
 from holdfast.snapshots.record import RecordedTree
 
 pytestmark = pytest.mark.thorough
@@ -173,7 +173,7 @@ class Corpus:
     hf: Holdfast
     taken: Snapshot
     hollow: Forgery
-    key: Key
+    key: SigningKey
     root: int
 
     def run(self, what: str, *given: str) -> list[dict[str, Any]]:

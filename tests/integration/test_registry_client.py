@@ -26,20 +26,20 @@ from holdfast.snapshots.registry.http_client import HttpClient
 from holdfast.snapshots.registry.reference import Reference
 from holdfast.snapshots.registry.registry_endpoint import RegistryDestination, RegistryOrigin
 from holdfast.snapshots.registry.registry_failures import Backoff
-from holdfast.snapshots.registry.registry_login import Credentials
+from holdfast.snapshots.registry.registry_login import RegistryCredentials
 
 CHUNK = 256 << 10
 LAYER = random.Random(1).randbytes(2 << 20)
 SMALL = [random.Random(n).randbytes(30_000 + n) for n in range(5)]
 
 
-def _wire(reference: str, user: Credentials | None = None) -> HttpClient:
+def _wire(reference: str, user: RegistryCredentials | None = None) -> HttpClient:
     return HttpClient(
         Reference.parse(reference), find=lambda _host: user, patience=Backoff(first=0.01, most=0.1)
     )
 
 
-def _push(reference: str, user: Credentials | None = None) -> tuple[str, bytes]:
+def _push(reference: str, user: RegistryCredentials | None = None) -> tuple[str, bytes]:
     """Push something in the form of a bundle: an index, a manifest, layers."""
     config = b'{"architecture":"amd64","os":"linux","rootfs":{"type":"layers","diff_ids":[]}}'
     named = [blob_of(each, media.LAYER_GZIP) for each in (LAYER, *SMALL)]
@@ -62,7 +62,7 @@ def _told(blob: BlobDescriptor) -> str:
     return f'{{"mediaType":"{blob.media_type}","digest":"{blob.digest}","size":{blob.size}}}'
 
 
-def _pull(reference: str, user: Credentials | None = None) -> tuple[bytes, list[bytes]]:
+def _pull(reference: str, user: RegistryCredentials | None = None) -> tuple[bytes, list[bytes]]:
     with RegistryOrigin(_wire(reference, user)) as origin:
         return origin.index(), [origin.open(blob_of(each)).read() for each in (LAYER, *SMALL)]
 
@@ -79,10 +79,10 @@ def test_a_pushed_snapshot_is_pulled(registry: Registry) -> None:
 def test_basic_authentication(password_registry: Registry) -> None:
     """With the right password; without one, or with a wrong one, it is one clear line."""
     reference = f"{password_registry.address}/client/basic:one"
-    _, index = _push(reference, Credentials(USER, PASSWORD))
-    assert _pull(reference, Credentials(USER, PASSWORD))[0] == index
+    _, index = _push(reference, RegistryCredentials(USER, PASSWORD))
+    assert _pull(reference, RegistryCredentials(USER, PASSWORD))[0] == index
     with pytest.raises(RegistryDenied, match=r"user 'holdfast' or the password is not accepted$"):
-        _pull(reference, Credentials(USER, "wrong"))
+        _pull(reference, RegistryCredentials(USER, "wrong"))
     with pytest.raises(RegistryDenied, match=r"it wants to know who you are$"):
         _pull(reference)
 
@@ -91,12 +91,12 @@ def test_token_authentication(token_registry: Registry, token_server: TokenServe
     """A token per scope, one for many requests; the password goes to their server only."""
     reference = f"{token_registry.address}/client/token:one"
     token_server.asked.clear()
-    _, index = _push(reference, Credentials(USER, PASSWORD))
+    _, index = _push(reference, RegistryCredentials(USER, PASSWORD))
     assert token_server.asked == [["repository:client/token:pull,push"]]
-    assert _pull(reference, Credentials(USER, PASSWORD))[0] == index
+    assert _pull(reference, RegistryCredentials(USER, PASSWORD))[0] == index
     assert token_server.asked[1:] == [["repository:client/token:pull"]]
     with pytest.raises(RegistryDenied, match=r"user 'holdfast' or the password is not accepted$"):
-        _pull(reference, Credentials(USER, "wrong"))
+        _pull(reference, RegistryCredentials(USER, "wrong"))
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from tests.runtime.guest.harness import Guest
 
-from holdfast.kernels.guest import look_inside, variables
+from holdfast.kernels.guest import kernel_state, look_inside
 
 
 def looked(namespace: dict[str, Any], limit: int = 100) -> dict[str, dict[str, Any]]:
@@ -125,7 +125,7 @@ def test_of_many_names_the_newest_are_reported() -> None:
 )
 def test_a_malformed_reply_is_a_note(content: Any) -> None:
     """Whatever a kernel answers, the result is a note and not an error."""
-    found = variables.parse(content, 1)
+    found = kernel_state.parse(content, 1)
     assert (found.rows, found.current) == ((), False)
     assert found.note
 

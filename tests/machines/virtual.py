@@ -24,7 +24,7 @@ from types import TracebackType
 from tests.machines import debian, wheel
 
 from holdfast.engine.engine import Engine
-from holdfast.images import build, host_authorities
+from holdfast.images import authorities, build
 
 PACKAGES = (
     *("apparmor", "ca-certificates", "containerd", "dbus", "docker.io", "initramfs-tools"),
@@ -227,7 +227,7 @@ def _kept_system(cache: Path, suite: str) -> Path:
         making,
         AUTHORITIES,
         wheels,
-        host_authorities.DISTRIBUTION_FOLDER,
+        authorities.DISTRIBUTION_FOLDER,
     ]
     subprocess.run(command, check=True)
     shutil.rmtree(wheels)

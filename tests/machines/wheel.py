@@ -12,18 +12,32 @@ import holdfast
 PACKAGE = Path(holdfast.__file__).parent
 ROOT = PACKAGE.parent.parent
 _LEFT_BEHIND = ("__pycache__", "*.pyc", "*.egg-info", ".*")
+_BUILT_FROM = (
+    *("pyproject.toml", "setup.py", "MANIFEST.in", "README.md", "LICENSE"),
+    *("setup/blocking", "src/holdfast_pytest_option.py"),
+)
 
 
 def copy_source(to: Path) -> Path:
     """Copy the files of a build to a folder, and return the package in it.
 
-    The parts are links in the checkout; there they are folders, as in the built package.
+    The parts are links in the checkout; there they are folders, as in the built package. Modules that are
+    made of others are left out, as in a fresh clone.
     """
     package = to / "src" / "holdfast"
     shutil.copytree(PACKAGE, package, ignore=shutil.ignore_patterns(*_LEFT_BEHIND))
-    for name in ("pyproject.toml", "README.md", "LICENSE", "src/holdfast_pytest_option.py"):
+    for path in made_modules(package):
+        path.unlink()
+    (to / "setup").mkdir()
+    for name in _BUILT_FROM:
         shutil.copy2(ROOT / name, to / name)
     return package
+
+
+def made_modules(package: Path) -> list[Path]:
+    """Return the modules of a package that `setup/blocking` has made."""
+    modules = (package / "runtime" / "client" / "blocking").glob("*.py")
+    return [path for path in modules if path.read_text().startswith("# Made by setup/blocking ")]
 
 
 def copy_tests(to: Path) -> None:

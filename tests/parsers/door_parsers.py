@@ -30,7 +30,7 @@ from holdfast.runtime.e2b.connect_wire import WireBody
 from holdfast.runtime.e2b.sandbox_access import SandboxTokens
 from holdfast.runtime.serve.calls.call_table import CALLS
 from holdfast.runtime.serve.channels import channel_messages
-from holdfast.runtime.swerex import expected_output, runtime_bodies, runtime_files
+from holdfast.runtime.swerex import expected_output, runtime_bodies, swerex_app
 
 Read = Callable[[bytes, random.Random], object]
 TOKENS = SandboxTokens("the-token-of-this-server")
@@ -165,9 +165,9 @@ def _form(data: bytes, dice: random.Random) -> None:
 
     async def read() -> None:
         scope = {"type": "http", "method": "POST", "path": "/", "headers": [(b"content-type", kind)]}
-        form = await runtime_files.form_of(Request(scope, receive))
+        form = await swerex_app.form_of(Request(scope, receive))
         try:
-            found = runtime_files.upload_in(form)
+            found = swerex_app.upload_in(form)
             assert "\0" not in found.path
         finally:
             await form.close()
@@ -181,7 +181,7 @@ def _text_file(data: bytes, dice: random.Random) -> None:
     encoding, _, errors = named.decode("latin-1").partition(" ")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        json.dumps(runtime_files.decoded(content, encoding or None, errors or None))
+        json.dumps(swerex_app.decoded(content, encoding or None, errors or None))
 
 
 def _expected(data: bytes, dice: random.Random) -> None:

@@ -17,7 +17,7 @@ from mitmproxy.proxy.mode_servers import ProxyConnectionHandler
 
 from holdfast.runtime.gateway.addon import pinned
 from holdfast.runtime.gateway.names import Address
-from holdfast.runtime.gateway.session_process import Handler, Loop
+from holdfast.runtime.gateway.session_process import JudgedLoop, SessionHandler
 
 JUDGED: Address = IPv4Address("198.51.100.7")
 
@@ -44,7 +44,7 @@ async def _connected() -> None:
         went.append(hook)
 
     ProxyConnectionHandler.handle_hook = goes_on
-    handler = Handler.__new__(Handler)
+    handler = SessionHandler.__new__(SessionHandler)
 
     async def hooked(peer: str | None) -> bool:
         server = SimpleNamespace(peername=peer and (peer, 443))
@@ -66,7 +66,7 @@ async def _connected() -> None:
 
 def main() -> None:
     """Try both; what is not as it should be ends this process."""
-    with asyncio.Runner(loop_factory=Loop) as runner:
+    with asyncio.Runner(loop_factory=JudgedLoop) as runner:
         runner.run(_names())
         runner.run(_connected())
     sys.stdout.write("only to judged addresses\n")

@@ -7,7 +7,7 @@ import struct
 
 import pytest
 
-from holdfast.procfs import netlink, sock_diag
+from holdfast.procfs import sock_diag
 
 
 def attribute(kind: int, data: bytes) -> bytes:
@@ -88,8 +88,8 @@ def test_broken_answers_are_left_out() -> None:
     body = unix(1, 5, attribute(0, b"/run/s\0"))
     message = struct.pack("=IHHII", 16 + len(body), 20, 0, 1, 0) + body
 
-    assert list(netlink.messages(struct.pack("=IHHII", 3, 0, 0, 0, 0))) == []
-    assert [kind for kind, _ in netlink.messages(message + b"\1\0\0\0")] == [20]
+    assert list(sock_diag.messages(struct.pack("=IHHII", 3, 0, 0, 0, 0))) == []
+    assert [kind for kind, _ in sock_diag.messages(message + b"\1\0\0\0")] == [20]
     assert sock_diag.unix(body[:10]) is None
     assert sock_diag.internet(b"", "tcp") is None
     assert sock_diag.unix(unix(1, 5, b"\1\0\0\0")) is not None
@@ -110,6 +110,6 @@ def test_the_kernel_lists_this_process() -> None:
 def test_a_refusal_does_not_disturb_the_next_request() -> None:
     """Sockets that the kernel cannot list are left out, and the rest is requested."""
     with sock_diag.opened(1.0) as link:
-        with pytest.raises(netlink.KernelRefused):
-            list(netlink.dump(link, 20, bytes([255]) + bytes(55)))
+        with pytest.raises(sock_diag.KernelRefused):
+            list(sock_diag.dump(link, 20, bytes([255]) + bytes(55)))
         assert any(one.protocol.startswith("unix") for one in sock_diag.every(link))

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.snapshots.checkpointer.criu.criu import Running
-from holdfast.snapshots.checkpointer.ground.separate_process import Child
+from holdfast.snapshots.checkpointer.ground.separate_process import SeparateProcess
 from holdfast.snapshots.checkpointer.survey.catalogue import CATALOGUE
 from holdfast.snapshots.explain import KNOWN, explain, named
 
@@ -238,6 +238,6 @@ def test_the_guard_is_read_beside_the_log(tmp_path: Path) -> None:
     folder = os.open(tmp_path, os.O_DIRECTORY)
     ours, theirs = socket.socketpair()
     with ours, theirs, said:
-        errors = Running(Child(0), ours, said).errors(folder, "dump.log")
+        errors = Running(SeparateProcess(0), ours, said).errors(folder, "dump.log")
     os.close(folder)
     assert errors == [NOISE[1], "guard: cannot freeze: Invalid argument"]

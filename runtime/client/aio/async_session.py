@@ -1,4 +1,7 @@
-"""Sessions over a URL."""
+"""Sessions over a URL: how each begins, changes and ends, its state, history and ports.
+
+The values of reports are loaded by those calls that return them: most programs use few.
+"""
 
 from __future__ import annotations
 
@@ -12,20 +15,26 @@ from typing import TYPE_CHECKING, Any, Self
 
 from holdfast.base.delegation import delegate
 from holdfast.base.value_classes import as_table
-from holdfast.errors import SessionNotFound
+from holdfast.errors import PortClosed, SessionNotFound
 from holdfast.runtime.api.session import Session
-from holdfast.runtime.api.session_insight import SessionInsight
+from holdfast.runtime.api.session_insight import PORT_SECONDS, SessionInsight
+from holdfast.runtime.api.session_network import SessionNetwork
+from holdfast.runtime.api.session_ports import SessionPorts
 from holdfast.runtime.api.session_shells import SessionShell
 from holdfast.runtime.api.session_snapshots import SessionSnapshots
-from holdfast.runtime.client import client_values
+from holdfast.runtime.client import bound_methods, client_values
+from holdfast.runtime.client.aio.async_commands import (
+    AsyncJob,
+    AsyncKernel,
+    AsyncKernels,
+    AsyncPrograms,
+    AsyncShell,
+    AsyncShells,
+    AsyncTerminal,
+)
 from holdfast.runtime.client.aio.async_files import AsyncFiles
-from holdfast.runtime.client.aio.async_handle import requesting
-from holdfast.runtime.client.aio.async_insight import AsyncInsight, AsyncNetwork
-from holdfast.runtime.client.aio.async_kernel import AsyncKernel, AsyncKernels
+from holdfast.runtime.client.aio.async_handle import AsyncSessionPart, requesting
 from holdfast.runtime.client.aio.async_local import spawn
-from holdfast.runtime.client.aio.async_ports import AsyncPorts
-from holdfast.runtime.client.aio.async_programs import AsyncJob, AsyncPrograms
-from holdfast.runtime.client.aio.async_shell import AsyncShell, AsyncShells, AsyncTerminal
 from holdfast.runtime.client.aio.async_snapshot import AsyncSnapshot
 from holdfast.runtime.client.aio.async_transport import AsyncTransport
 from holdfast.runtime.client.bound_methods import Route, asking, each, like, nothing
@@ -34,6 +43,7 @@ from holdfast.runtime.client.http_call import HttpCall, given, place
 from holdfast.runtime.guest import defaults
 from holdfast.runtime.guest_rpc import call_arguments
 from holdfast.runtime.guest_rpc.event import Event
+from holdfast.runtime.guest_rpc.patience import Patience
 from holdfast.runtime.guest_rpc.shell_report import ShellInfo
 from holdfast.runtime.store import policy as policies
 from holdfast.runtime.store.lifetime import Lifetime
@@ -41,7 +51,89 @@ from holdfast.runtime.store.policy import Policy
 
 if TYPE_CHECKING:
     from holdfast.runtime.client.aio.async_task import AsyncTask
+    from holdfast.runtime.pulse.listening_ports import Preview
+    from holdfast.runtime.pulse.pulse import Port
+    from holdfast.runtime.store.entry import Entry
     from holdfast.snapshots.verification import Verification
+
+LONGEST_LOOK = 20.0
+"""Seconds that one request waits: a server that is started again is asked again."""
+
+
+class AsyncInsight(AsyncSessionPart):
+    """Insight into one session, as `SessionInsight` has it."""
+
+    pulse = requesting(
+        SessionInsight.pulse, Route("GET", "pulse", {"parts": "part"}), bound_methods.late("pulse")
+    )
+    port = requesting(SessionInsight.port, Route("GET", "ports/{number}"), bound_methods.late("port"))
+    metrics = requesting(SessionInsight.metrics, Route("GET", "metrics"), each(bound_methods.late("metrics")))
+    drift = requesting(SessionInsight.drift, Route("GET", "drift"), bound_methods.late("drift"))
+
+    async def _check(self, _verb: str, _told: dict[str, Any]) -> Any:
+        return bound_methods.late("survivability")(await self._ask("GET", "check", own=True))
+
+    async def _wait_port(self, _verb: str, told: dict[str, Any]) -> Port:
+        from holdfast.runtime.client import insight_values
+
+        waiting = Patience.of(told.get("patience", PORT_SECONDS))
+        waiting.begin()
+        while True:
+            try:
+                path = ("ports", str(told["number"]), "wait")
+                found = await self._transport.ask(self._call("GET", *path, patience=LONGEST_LOOK), waiting)
+                return insight_values.port(found)
+            except PortClosed:
+                if waiting.over:
+                    raise
+
+    async def _journal(self, _verb: str, told: dict[str, Any]) -> list[Entry]:
+        from holdfast.runtime.client import insight_values
+
+        kinds = told.pop("kinds", None)
+        if kinds is not None and not kinds:
+            return []  # an empty list cannot be sent as a parameter
+        found = await self._ask("GET", "journal", kind=kinds, **told)
+        return [insight_values.entry(each) for each in client_values.tables(found)]
+
+    journal = asking(SessionInsight.journal, _journal)
+    wait_port = asking(SessionInsight.wait_port, _wait_port)
+    check = asking(SessionSnapshots.check, _check)
+
+
+class AsyncNetwork(AsyncSessionPart):
+    """What a session has of `SessionNetwork`: a part of its class, because changes return the session."""
+
+    network = requesting(SessionNetwork.network, Route("GET", "network"), bound_methods.late("reach"))
+
+    async def _changed(self, _verb: str, told: dict[str, Any]) -> Self:
+        await self._ask("PATCH", "network", body=told)
+        return self
+
+    async def _listed(self, field: str, told: dict[str, Any]) -> Self:
+        return await self._changed(field, {field: [each for given in told.values() for each in given]})
+
+    change_network = asking(SessionNetwork.change_network, _changed)
+    allow = asking(SessionNetwork.allow, _listed)
+    disallow = asking(SessionNetwork.disallow, _listed)
+    allow_domains = asking(SessionNetwork.allow_domains, _listed, "domains")
+    disallow_domains = asking(SessionNetwork.disallow_domains, _listed, "no_domains")
+
+
+class AsyncPorts(AsyncSessionPart):
+    """The ports of one session, as `SessionPorts` has them: a part of its class."""
+
+    async def _linked(self, _verb: str, told: dict[str, Any]) -> Preview:
+        from holdfast.runtime.client import insight_values
+
+        port = str(told.pop("port"))
+        if "seconds" in told:
+            told["seconds"] = int(told["seconds"])
+        return insight_values.preview(await self._ask("POST", "ports", port, "preview", body=told))
+
+    ports = requesting(SessionPorts.ports, Route("GET", "ports"), each(bound_methods.late("listening_port")))
+    preview = asking(SessionPorts.preview, _linked)
+    revoke_preview = requesting(SessionPorts.revoke_preview, Route("DELETE", "ports/{port}/preview"), nothing)
 
 
 class AsyncSession(AsyncInsight, AsyncPorts, AsyncNetwork, AsyncShell):

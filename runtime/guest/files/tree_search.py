@@ -26,7 +26,7 @@ _BINARY = 8192
 _FLAGS = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
-class TooMuch(Exception):
+class SearchTooLarge(Exception):
     """There is more below the folder than is searched."""
 
 
@@ -58,7 +58,7 @@ def search(folder: str, name: str, containing: bytes | None) -> Generator[dict[s
         whole = f"{folder.rstrip('/')}/{path}"
         seen += 1
         if seen > MOST_LOOKED_AT or len(left) > DEEPEST:
-            raise TooMuch
+            raise SearchTooLarge
         try:
             found = os.lstat(whole)
         except OSError:

@@ -28,7 +28,7 @@ _DEVICE, _PART, _MOUNT_POINT = 2, 3, 4
 """Places among the fields of a line: of what a mount shows, and of its path (proc_pid_mountinfo(5))."""
 
 
-class CannotMake(Exception):
+class CannotMakeAccount(Exception):
     """The account cannot be made. The message says why."""
 
 
@@ -39,13 +39,13 @@ def make(name: str, root: Path = Path("/")) -> UserAccount:
         CannotMake: the name or a table has another form, or the kernel refuses.
     """
     if not NAME.fullmatch(name):
-        raise CannotMake("its name must be lower-case letters, digits, `-` and `_`")
+        raise CannotMakeAccount("its name must be lower-case letters, digits, `-` and `_`")
     try:
         found = _listed(name, root / "etc/passwd") or _added(name, root)
         _give_home(found, root)
         _allow_sudo(name, root)
     except OSError as error:
-        raise CannotMake((error.strerror or str(error)).lower()) from None
+        raise CannotMakeAccount((error.strerror or str(error)).lower()) from None
     return found
 
 
@@ -56,7 +56,7 @@ def _added(name: str, root: Path) -> UserAccount:
     taken = users.numbers() | groups.numbers()
     uid = next((number for number in range(FIRST, LAST) if number not in taken), None)
     if uid is None:
-        raise CannotMake("all numbers for it are taken")
+        raise CannotMakeAccount("all numbers for it are taken")
     gid = next((number for number in groups.numbers_of(name) if number > 0), uid)
     shell = next((each for each in _SHELLS if (root / each[1:]).exists()), _SHELLS[-1])
     home = f"/home/{name}"
@@ -152,7 +152,7 @@ def _read(path: Path) -> tuple[os.stat_result | None, bytes]:
     try:
         found = os.fstat(descriptor)
         if not stat.S_ISREG(found.st_mode) or found.st_size > LARGEST:
-            raise CannotMake(f"{path.name} is no file of at most {LARGEST >> 20} MiB")
+            raise CannotMakeAccount(f"{path.name} is no file of at most {LARGEST >> 20} MiB")
         return found, os.read(descriptor, LARGEST)
     finally:
         os.close(descriptor)

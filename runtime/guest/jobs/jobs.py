@@ -23,7 +23,6 @@ from holdfast.runtime.guest import adoption
 from holdfast.runtime.guest.files import removal
 from holdfast.runtime.guest.identity.account import OOM_SCORE, UserAccount
 from holdfast.runtime.guest.identity.identity import with_identity
-from holdfast.runtime.guest.jobs.job_watch import JobWatching
 from holdfast.runtime.guest.jobs.keeper import HeldRecord
 from holdfast.runtime.guest.jobs.reaper import Reaper
 from holdfast.runtime.guest.layout import DEFAULT_COLUMNS, DEFAULT_ROWS, Layout
@@ -35,6 +34,7 @@ from holdfast.runtime.guest.records.streamlog import StreamLog
 from holdfast.runtime.guest.shells.marks import MarkFilter, OutputPiece
 from holdfast.runtime.guest.shells.shell_output import OutputGap, T, no_pause, visible
 from holdfast.runtime.guest.shells.terminal import ProcessTerminal, TerminalSize
+from holdfast.runtime.guest.shells.terminal_watch import JobWatch
 from holdfast.runtime.guest.shells.typed import LineLimit
 
 MAX_RUNNING = 32
@@ -95,7 +95,7 @@ class DetachedCommand:
         self.end_offset: int | None = None
         self.killed_by: str | None = None
         """The actor who sent it a signal."""
-        self.watching: JobWatching | None = None
+        self.watching: JobWatch | None = None
         """Set while it runs."""
         self.folder = ""
         """The name of the folder of its output."""
@@ -292,7 +292,7 @@ class Jobs:
 
     def _watch(self, job: DetachedCommand) -> None:
         assert job.pid
-        job.watching = JobWatching(job, lambda: self._take(job), lambda state: self._waits(job, state))
+        job.watching = JobWatch(job, lambda: self._take(job), lambda state: self._waits(job, state))
         self._reaper.watch(job.pid, lambda: self._ended(job))
 
     def _adopt(self, held: HeldRecord) -> None:

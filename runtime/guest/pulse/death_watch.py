@@ -21,7 +21,7 @@ from holdfast.runtime.guest.pulse import access
 from holdfast.runtime.guest.pulse.deaths import MemoryKills, ProcessEnd, Roster, is_left
 from holdfast.runtime.guest.pulse.origins import Origins
 from holdfast.runtime.guest.pulse.process_lineage import SHORT, ScannedProcess
-from holdfast.runtime.guest.pulse.sockets import Listening
+from holdfast.runtime.guest.pulse.sockets import ListeningSockets
 
 _ASK_AGAIN = 0.01
 _ASKS = 6
@@ -53,7 +53,7 @@ class DeathWatch:
         self._origins = origins
         self._report = report
         self._roster = Roster()
-        self._listening = Listening()
+        self._listening = ListeningSockets()
         self._kills = MemoryKills(memory_kills() if kills is None else kills)
         self._refused = refused_starts()
         self._shortage_at = float("-inf")

@@ -36,7 +36,7 @@ _MODES = (
 
 
 @dataclass(slots=True)
-class Table:
+class DescriptorTable:
     """The result of a scan. `count` is None where the table could not be read."""
 
     count: int | None = None
@@ -59,9 +59,9 @@ class ScanBounds:
     path: str | None = None
 
 
-def look(pid: int, uid: int, gid: int, wanted: ScanBounds) -> Iterator[Table]:
+def look(pid: int, uid: int, gid: int, wanted: ScanBounds) -> Iterator[DescriptorTable]:
     """Yield the table as it grows; the last one is complete. Nothing but this may run between two steps."""
-    table = Table()
+    table = DescriptorTable()
     with access.reading_as(uid, gid):
         try:
             names = os.listdir(f"/proc/{pid}/fd")  # noqa: PTH208  (each look costs, a Path twice as much)
@@ -80,7 +80,7 @@ def look(pid: int, uid: int, gid: int, wanted: ScanBounds) -> Iterator[Table]:
     yield table
 
 
-def _one(pid: int, name: str, wanted: ScanBounds, table: Table) -> None:
+def _one(pid: int, name: str, wanted: ScanBounds, table: DescriptorTable) -> None:
     path = f"/proc/{pid}/fd/{name}"
     target = access.link(path)
     if target is None or not name.isdecimal():

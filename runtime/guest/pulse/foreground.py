@@ -20,12 +20,12 @@ from holdfast.procfs.process_stat import Stat
 from holdfast.runtime.guest.pulse import access, terminal_state
 from holdfast.runtime.guest.pulse.input_kind import InputModes, Prompt
 from holdfast.runtime.guest.pulse.terminal_state import (
-    Doing,
+    DescriptorKind,
     ForegroundSample,
     ForegroundThread,
     SystemCall,
-    Thing,
-    Verdict,
+    ThreadActivity,
+    WaitingVerdict,
     decide,
     thing,
 )
@@ -63,7 +63,7 @@ class ForegroundProcess:
 class Sight:
     """One sample of a terminal: the verdict, and the call of the thread that explains it, to recognize it."""
 
-    verdict: Verdict
+    verdict: WaitingVerdict
     line: bytes = b""
     prompt: Prompt = field(default_factory=Prompt)
 
@@ -109,7 +109,7 @@ class ForegroundGroup:
         index = struct.unpack("i", fcntl.ioctl(fd, _TIOCGPTN, bytes(4)))[0]
         return self._judge(_modes(fd), index, prompt)
 
-    def turns(self, verdict: Verdict) -> int:
+    def turns(self, verdict: WaitingVerdict) -> int:
         """Return the number of context switches of a thread: it stays the same while that is blocked."""
         data = access.read(f"/proc/{verdict.pid}/task/{verdict.tid}/status") or b""
         names = (b"voluntary_ctxt_switches", b"nonvoluntary_ctxt_switches")
@@ -170,7 +170,7 @@ class ForegroundGroup:
         pid = process.stat.pid
         process.ran, process.runs = process.runs, False
         if process.stat.state == "T":
-            return [ForegroundThread(pid, pid, SystemCall(Doing.STOPPED))]
+            return [ForegroundThread(pid, pid, SystemCall(ThreadActivity.STOPPED))]
         found = []
         with access.reading_as(*process.owner):
             for tid in process.tids:
@@ -180,7 +180,7 @@ class ForegroundGroup:
                     if stat is None or stat.state in "ZX":
                         self._refreshed = -1.0
                     elif tid == pid:
-                        call = SystemCall(Doing.RUNS if stat.state == "R" else Doing.CLOSED)
+                        call = SystemCall(ThreadActivity.RUNS if stat.state == "R" else ThreadActivity.CLOSED)
                         found.append(ForegroundThread(pid, tid, call))
                 else:
                     found.append(self._thread(process, tid, line, names))
@@ -190,14 +190,16 @@ class ForegroundGroup:
         self, process: ForegroundProcess, tid: int, line: bytes, names: tuple[str, str]
     ) -> ForegroundThread:
         known = process.blocked.get(tid)
-        if known and process.lines.get(tid) == line and known.call.doing is not Doing.EPOLLS:
+        if known and process.lines.get(tid) == line and known.call.doing is not ThreadActivity.EPOLLS:
             return known
         call = terminal_state.parse(line)
-        if call.doing is Doing.RUNS:
+        if call.doing is ThreadActivity.RUNS:
             process.runs = True
             # A thread that computes little is between two calls of the same kind as before.
             if known and not process.ran and process.share is not None and process.share < HOT:
-                return ForegroundThread(process.stat.pid, tid, known.call, known.things - {Thing.TERMINAL})
+                return ForegroundThread(
+                    process.stat.pid, tid, known.call, known.things - {DescriptorKind.TERMINAL}
+                )
             return ForegroundThread(process.stat.pid, tid, call)
         if terminal_state.restarted(line):
             call = _guessed(process.stat.pid, call)
@@ -267,7 +269,10 @@ def _children(pid: int, threads: int) -> list[int]:
 def _relay(threads: list[ForegroundThread]) -> int | None:
     """Return the process that relays what is typed into the terminal to another process, if there is one."""
     for thread in threads:
-        if {Thing.MASTER, Thing.TERMINAL} <= thread.things or thread.call.doing is Doing.CLOSED:
+        if {
+            DescriptorKind.MASTER,
+            DescriptorKind.TERMINAL,
+        } <= thread.things or thread.call.doing is ThreadActivity.CLOSED:
             return thread.pid
     return None
 
@@ -283,18 +288,18 @@ def _below(pid: int, ancestor: int, table: dict[int, Stat]) -> bool:
     return False
 
 
-def _things(pid: int, call: SystemCall, names: tuple[str, str]) -> frozenset[Thing]:
+def _things(pid: int, call: SystemCall, names: tuple[str, str]) -> frozenset[DescriptorKind]:
     return frozenset(_thing(pid, fd, names) for fd in _descriptors(pid, call))
 
 
-def _thing(pid: int, fd: int, names: tuple[str, str]) -> Thing:
+def _thing(pid: int, fd: int, names: tuple[str, str]) -> DescriptorKind:
     path = f"/proc/{pid}/fd/{fd}"
     target = access.link(path)
-    found = Thing.OTHER if target is None else thing(target, names)
-    if found is Thing.SOCKET and target:
+    found = DescriptorKind.OTHER if target is None else thing(target, names)
+    if found is DescriptorKind.SOCKET and target:
         with suppress(OSError):
             if os.getxattr(path, "system.sockprotoname").startswith((b"UNIX", b"NETLINK")):
-                return Thing.SOCKET if _named(pid, target) else Thing.PLUMBING
+                return DescriptorKind.SOCKET if _named(pid, target) else DescriptorKind.PLUMBING
     return found
 
 
@@ -308,16 +313,16 @@ def _named(pid: int, target: str) -> bool:
 def _descriptors(pid: int, call: SystemCall) -> list[int]:
     """Return the descriptors that a call is blocked on."""
     args = call.args
-    if call.doing is Doing.READS:
+    if call.doing is ThreadActivity.READS:
         return [args[0] & 0xFFFFFFFF]
-    if call.doing is Doing.POLLS:
+    if call.doing is ThreadActivity.POLLS:
         count = min(args[1], terminal_state.MAX_WATCHED)
         return terminal_state.polled(access.read_at(f"/proc/{pid}/mem", args[0], count * 8) or b"")
-    if call.doing is Doing.SELECTS:
+    if call.doing is ThreadActivity.SELECTS:
         count = min(args[0] & 0xFFFFFFFF, terminal_state.MAX_WATCHED)
         data = access.read_at(f"/proc/{pid}/mem", args[1], (count + 63) // 64 * 8) if args[1] else b""
         return terminal_state.selected(data or b"", count)
-    if call.doing is Doing.EPOLLS:
+    if call.doing is ThreadActivity.EPOLLS:
         info = access.read(f"/proc/{pid}/fdinfo/{args[0] & 0xFFFFFFFF}", 64 << 10) or b""
         return terminal_state.watched(info)[: terminal_state.MAX_WATCHED]
     return []
@@ -330,7 +335,7 @@ def _guessed(pid: int, call: SystemCall) -> SystemCall:
         data = access.read_at(f"/proc/{pid}/mem", address, count * 8) or b""
         entries = list(struct.iter_unpack("<iHH", data))
         if entries and all(-1 <= fd < 1 << 16 and 0 < events < 1 << 14 for fd, events, _ in entries):
-            return SystemCall(Doing.POLLS, call.args)
+            return SystemCall(ThreadActivity.POLLS, call.args)
     return call
 
 

@@ -19,7 +19,7 @@ from holdfast.procfs import socket_tables
 from holdfast.procfs.process_stat import Stat
 from holdfast.procfs.socket_tables import SocketRow
 from holdfast.runtime.guest.pulse import access, cgroup_limits, descriptors, processes, sockets
-from holdfast.runtime.guest.pulse.descriptors import ScanBounds, Table
+from holdfast.runtime.guest.pulse.descriptors import DescriptorTable, ScanBounds
 from holdfast.runtime.guest.shells.terminal import command_of
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ KERNEL_PATIENCE = 0.25
 """Seconds an idle kernel has to list its names. It takes 5 ms."""
 
 
-class Gatherer:
+class PulseGatherer:
     """Gathers pulses, and remembers the processor times of the last one."""
 
     def __init__(self, guest: Guest) -> None:
@@ -100,7 +100,7 @@ class Gatherer:
                 continue  # it ended in the meantime
             stats.append(stat)
             row = self._row(stat, who[0], at)
-            table = Table()
+            table = DescriptorTable()
             if parts & {"files", "sockets"}:
                 for table in descriptors.look(pid, *who, wanted):  # noqa: B007  (the last one is kept)
                     await self._breathe()

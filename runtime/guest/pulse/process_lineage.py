@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 
-from holdfast.base.value_classes import dataclass, replace
+from holdfast.base.value_classes import as_table, dataclass, replace
 
 TICK = 0.01
 """Seconds: the kernel reports start times in hundredths (proc_pid_stat(5); USER_HZ is 100 on Linux)."""
@@ -51,7 +51,7 @@ class Origin:
 
     def as_dict(self) -> dict[str, str]:
         """Return the origin for the wire."""
-        return {"kind": self.kind, "id": self.id, "command": self.command, "actor": self.actor}
+        return as_table(self)
 
 
 SUPERVISOR = Origin("supervisor")

@@ -56,7 +56,7 @@ def row(one: SocketRow) -> dict[str, Any]:
     }
 
 
-class Listening:
+class ListeningSockets:
     """The last answer, kept for as long as it holds."""
 
     def __init__(self) -> None:

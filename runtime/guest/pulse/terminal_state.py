@@ -27,7 +27,7 @@ MAX_WATCHED = 1024
 """Number of descriptors of one call that are considered."""
 
 
-class Doing(StrEnum):
+class ThreadActivity(StrEnum):
     """Kinds of activity of a thread, as far as the difference matters here."""
 
     RUNS = "runs"
@@ -44,21 +44,21 @@ class Doing(StrEnum):
 
 
 _X86_64 = {
-    Doing.READS: (0, 19, 17, 295, 327),  # read readv pread64 preadv preadv2
-    Doing.POLLS: (7, 271),  # poll ppoll
-    Doing.SELECTS: (23, 270),  # select pselect6
-    Doing.EPOLLS: (232, 281, 441),  # epoll_wait epoll_pwait epoll_pwait2
-    Doing.SLEEPS: (34, 35, 128, 130, 202, 219, 230, 449),
+    ThreadActivity.READS: (0, 19, 17, 295, 327),  # read readv pread64 preadv preadv2
+    ThreadActivity.POLLS: (7, 271),  # poll ppoll
+    ThreadActivity.SELECTS: (23, 270),  # select pselect6
+    ThreadActivity.EPOLLS: (232, 281, 441),  # epoll_wait epoll_pwait epoll_pwait2
+    ThreadActivity.SLEEPS: (34, 35, 128, 130, 202, 219, 230, 449),
     # pause nanosleep rt_sigtimedwait rt_sigsuspend futex restart_syscall clock_nanosleep futex_waitv
-    Doing.WAITS_FOR_CHILD: (61, 247),  # wait4 waitid
+    ThreadActivity.WAITS_FOR_CHILD: (61, 247),  # wait4 waitid
 }
 _AARCH64 = {
-    Doing.READS: (63, 65, 67, 69, 286),
-    Doing.POLLS: (73,),
-    Doing.SELECTS: (72,),
-    Doing.EPOLLS: (22, 441),
-    Doing.SLEEPS: (98, 101, 115, 128, 133, 137, 449),
-    Doing.WAITS_FOR_CHILD: (95, 260),
+    ThreadActivity.READS: (63, 65, 67, 69, 286),
+    ThreadActivity.POLLS: (73,),
+    ThreadActivity.SELECTS: (72,),
+    ThreadActivity.EPOLLS: (22, 441),
+    ThreadActivity.SLEEPS: (98, 101, 115, 128, 133, 137, 449),
+    ThreadActivity.WAITS_FOR_CHILD: (95, 260),
 }
 _RESTART = {"x86_64": 219, "aarch64": 128}.get(os.uname().machine)
 
@@ -67,11 +67,11 @@ _RESTART = {"x86_64": 219, "aarch64": 128}.get(os.uname().machine)
 class SystemCall:
     """The activity of a thread, and the arguments of the call it is in."""
 
-    doing: Doing
+    doing: ThreadActivity
     args: tuple[int, ...] = ()
 
 
-def table(machine: str) -> dict[int, Doing]:
+def table(machine: str) -> dict[int, ThreadActivity]:
     """Return the system call numbers of an architecture that are meaningful here."""
     numbers = {"x86_64": _X86_64, "aarch64": _AARCH64}.get(machine, {})
     return {number: doing for doing, of in numbers.items() for number in of}
@@ -80,16 +80,16 @@ def table(machine: str) -> dict[int, Doing]:
 _TABLE = table(os.uname().machine)
 
 
-def parse(line: bytes, numbers: dict[int, Doing] = _TABLE) -> SystemCall:
+def parse(line: bytes, numbers: dict[int, ThreadActivity] = _TABLE) -> SystemCall:
     """Return the call in a line. A thread that is in no call, or in one that has finished, runs."""
     words = line.split()
     if len(words) < 9:  # "running", or "-1 SP PC" for one that was stopped outside of a call
-        return SystemCall(Doing.RUNS)
+        return SystemCall(ThreadActivity.RUNS)
     try:
         number, args = int(words[0]), tuple(int(word, 16) for word in words[1:7])
     except ValueError:
-        return SystemCall(Doing.RUNS)
-    return SystemCall(numbers.get(number, Doing.TRANSFERS), args)
+        return SystemCall(ThreadActivity.RUNS)
+    return SystemCall(numbers.get(number, ThreadActivity.TRANSFERS), args)
 
 
 def restarted(line: bytes) -> bool:
@@ -113,7 +113,7 @@ def watched(fdinfo: bytes) -> list[int]:
     return [one.fd for one in descriptor_info.parse(fdinfo).watched if one.events & 0x43]
 
 
-class Thing(StrEnum):
+class DescriptorKind(StrEnum):
     """The kind of a descriptor, as far as it matters for waiting.
 
     Plumbing is internal to a program: events, timers, signals, socket pairs.
@@ -127,17 +127,21 @@ class Thing(StrEnum):
     OTHER = "other"
 
 
-def thing(target: str, names: Collection[str]) -> Thing:
+def thing(target: str, names: Collection[str]) -> DescriptorKind:
     """Return what a link in `/proc/PID/fd` points to. `names` are those of the terminal.
 
     For a socket the link alone does not show whether it connects parts of the program.
     """
     if target in names:
-        return Thing.TERMINAL
+        return DescriptorKind.TERMINAL
     if target in ("/dev/ptmx", "/dev/pts/ptmx"):
-        return Thing.MASTER
-    kinds = {"socket": Thing.SOCKET, "pipe": Thing.PIPE, "anon_inode": Thing.PLUMBING}
-    return kinds.get(target.partition(":")[0], Thing.OTHER)
+        return DescriptorKind.MASTER
+    kinds = {
+        "socket": DescriptorKind.SOCKET,
+        "pipe": DescriptorKind.PIPE,
+        "anon_inode": DescriptorKind.PLUMBING,
+    }
+    return kinds.get(target.partition(":")[0], DescriptorKind.OTHER)
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,12 +151,12 @@ class ForegroundThread:
     pid: int
     tid: int
     call: SystemCall
-    things: frozenset[Thing] = frozenset()
+    things: frozenset[DescriptorKind] = frozenset()
 
     @property
     def on_terminal(self) -> bool:
         """True if it is blocked until the terminal has input (or something else happens)."""
-        return Thing.TERMINAL in self.things
+        return DescriptorKind.TERMINAL in self.things
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,7 +177,7 @@ class ForegroundSample:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class WaitingVerdict:
     """The conclusion from one sample; `pid` and `tid` are those of the thread that explains it."""
 
     state: Name
@@ -182,56 +186,56 @@ class Verdict:
     tid: int | None = None
 
 
-def decide(view: ForegroundSample) -> Verdict:
+def decide(view: ForegroundSample) -> WaitingVerdict:
     """Return the verdict on a sample of the foreground."""
     waiting = [thread for thread in view.threads if thread.on_terminal]
     # A plain read is surer than a set of many; of several readers, the last started is the one people see.
-    waiting.sort(key=lambda thread: (thread.call.doing is Doing.READS, thread.pid))
+    waiting.sort(key=lambda thread: (thread.call.doing is ThreadActivity.READS, thread.pid))
     for thread in reversed(waiting):
         if _waits(thread, view):
-            return Verdict(
+            return WaitingVerdict(
                 "waiting",
                 kind(view.modes, view.prompt, view.names.get(thread.pid, "")),
                 thread.pid,
                 thread.tid,
             )
     if not waiting and view.modes.hidden:
-        closed = [thread for thread in view.threads if thread.call.doing is Doing.CLOSED]
+        closed = [thread for thread in view.threads if thread.call.doing is ThreadActivity.CLOSED]
         others = [
             thread
             for thread in view.threads
-            if thread.call.doing not in (Doing.CLOSED, Doing.WAITS_FOR_CHILD)
+            if thread.call.doing not in (ThreadActivity.CLOSED, ThreadActivity.WAITS_FOR_CHILD)
         ]
         if closed and not others:
-            return Verdict("waiting", "password", closed[-1].pid, closed[-1].tid)
+            return WaitingVerdict("waiting", "password", closed[-1].pid, closed[-1].tid)
     return running(view)
 
 
-def running(view: ForegroundSample) -> Verdict:
+def running(view: ForegroundSample) -> WaitingVerdict:
     """Return how it continues on its own, or that it is stopped."""
-    at_work = [thread for thread in view.threads if thread.call.doing is not Doing.WAITS_FOR_CHILD]
-    if at_work and all(thread.call.doing is Doing.STOPPED for thread in at_work):
-        return Verdict("stopped", None, at_work[-1].pid)
+    at_work = [thread for thread in view.threads if thread.call.doing is not ThreadActivity.WAITS_FOR_CHILD]
+    if at_work and all(thread.call.doing is ThreadActivity.STOPPED for thread in at_work):
+        return WaitingVerdict("stopped", None, at_work[-1].pid)
     ranks: tuple[tuple[Detail, list[ForegroundThread]], ...] = (
-        ("cpu", [each for each in at_work if each.call.doing is Doing.RUNS or each.pid in view.hot]),
+        ("cpu", [each for each in at_work if each.call.doing is ThreadActivity.RUNS or each.pid in view.hot]),
         ("io", [each for each in at_work if _transfers(each) and not _takes_over(each)]),
-        ("sleep", [each for each in at_work if each.call.doing in (Doing.SLEEPS, *_SETS)]),
+        ("sleep", [each for each in at_work if each.call.doing in (ThreadActivity.SLEEPS, *_SETS)]),
         ("io", list(view.threads)),
     )
     for detail, threads in ranks:
         if threads:
             last = max(threads, key=lambda each: each.pid)
-            return Verdict("running", detail, last.pid, last.tid)
-    return Verdict("running", "cpu")
+            return WaitingVerdict("running", detail, last.pid, last.tid)
+    return WaitingVerdict("running", "cpu")
 
 
-_SETS = (Doing.POLLS, Doing.SELECTS, Doing.EPOLLS)
+_SETS = (ThreadActivity.POLLS, ThreadActivity.SELECTS, ThreadActivity.EPOLLS)
 
 
 def _waits(thread: ForegroundThread, view: ForegroundSample) -> bool:
     """Check whether a thread that is blocked on the terminal means that the program waits for its user."""
     served = any(
-        other.things & {Thing.SOCKET, Thing.MASTER}
+        other.things & {DescriptorKind.SOCKET, DescriptorKind.MASTER}
         for other in view.threads
         if other.pid == thread.pid and other.call.doing in _SETS
     )
@@ -253,11 +257,11 @@ def _descends(pid: int, ancestor: int, parents: Mapping[int, int]) -> bool:
 
 def _takes_over(thread: ForegroundThread) -> bool:
     """Check whether it waits for output of another process in its pipeline: that process explains it."""
-    return thread.call.doing is Doing.READS and thread.things == {Thing.PIPE}
+    return thread.call.doing is ThreadActivity.READS and thread.things == {DescriptorKind.PIPE}
 
 
 def _transfers(thread: ForegroundThread) -> bool:
     doing = thread.call.doing
-    if doing in (Doing.READS, Doing.TRANSFERS):
+    if doing in (ThreadActivity.READS, ThreadActivity.TRANSFERS):
         return True
-    return doing in _SETS and bool(thread.things - {Thing.PLUMBING, Thing.TERMINAL})
+    return doing in _SETS and bool(thread.things - {DescriptorKind.PLUMBING, DescriptorKind.TERMINAL})

@@ -15,7 +15,7 @@ from typing import Any
 from holdfast.kernels.guest.kernel import RunningKernel
 from holdfast.runtime.guest.pulse import access
 from holdfast.runtime.guest.pulse.origins import Origins
-from holdfast.runtime.guest.pulse.sockets import Listening, listening_sockets
+from holdfast.runtime.guest.pulse.sockets import ListeningSockets, listening_sockets
 from holdfast.runtime.guest.records import masking
 from holdfast.runtime.guest.records.journal import Journal
 from holdfast.runtime.guest.records.masking import MASK
@@ -50,7 +50,7 @@ def processes(
     roles |= {shell.pid: "shell" for shell in shells.values() if shell.pid}
     roles |= {kernel.pid: "kernel" for kernel in kernels.values() if kernel.pid}
     table = lineage.look()[:MAX_PROCESSES]
-    ports = Listening().ports(frozenset(each.pid for each in table))
+    ports = ListeningSockets().ports(frozenset(each.pid for each in table))
     started_as = {command_of(pid) for pid, role in roles.items() if role == "shell"}
     zero = time.time() - time.clock_gettime(time.CLOCK_BOOTTIME)
     found = []
@@ -235,7 +235,7 @@ class ChangeNotes:
             return
         first, self._sockets = self._sockets is None, sockets
         pids = frozenset(each.pid for each in self._lineage.look())
-        now = {port: pid for pid, ports in Listening().ports(pids).items() for port in ports}
+        now = {port: pid for pid, ports in ListeningSockets().ports(pids).items() for port in ports}
         before, self._ports = self._ports, now
         closed, opened = sorted(before.items() - now.items()), sorted(now.items() - before.items())
         if not first and (opened or closed):

@@ -45,7 +45,7 @@ def at_work(session: int) -> bool:
     return False
 
 
-class Group(StrEnum):
+class GroupProgress(StrEnum):
     """How a process group would take a signal."""
 
     ENDED = "ended"
@@ -53,14 +53,14 @@ class Group(StrEnum):
     RUNS = "runs"
 
 
-def group_state(group: int, shell: int) -> Group:
+def group_state(group: int, shell: int) -> GroupProgress:
     """Return whether all processes of a group are programs by now, and no longer copies of the shell.
 
     In a loop of short programs each lives for a millisecond: reading all of /proc would take longer, and find
     every one of them gone.
     """
     kept = access.read(f"/proc/{shell}/cmdline")
-    found = Group.ENDED
+    found = GroupProgress.ENDED
     for pid in _candidates(group, shell):
         status = access.stat(pid)
         if status is None or status.ended:
@@ -68,9 +68,9 @@ def group_state(group: int, shell: int) -> Group:
         # A copy has a group of its own before it has the terminal.
         ours = status.group == group or group == shell == status.parent
         if ours and pid != shell and access.read(f"/proc/{pid}/cmdline") == kept and _catches_interrupt(pid):
-            return Group.BEING_STARTED
+            return GroupProgress.BEING_STARTED
         if status.group == group:
-            found = Group.RUNS
+            found = GroupProgress.RUNS
     return found
 
 
@@ -154,7 +154,7 @@ class InterruptDelivery:
         terminal: Interruptible,
         runs: Callable[[], bool],
         begun: Callable[[], bool],
-        state: Callable[[int, int], Group] = group_state,
+        state: Callable[[int, int], GroupProgress] = group_state,
         waits: Callable[[int], bool] = interrupt_waits,
     ) -> None:
         """Prepare the interruption.
@@ -204,20 +204,22 @@ class InterruptDelivery:
 
     def _judge(self, now: int) -> None:
         state = self._state(now, self._terminal.pid)
-        if now != self._found or state is Group.ENDED:
+        if now != self._found or state is GroupProgress.ENDED:
             self._found, self._same = now, 0
-        if state is Group.ENDED:
+        if state is GroupProgress.ENDED:
             return
-        if state is Group.RUNS and now in self._hit_as_copies:  # it is a program now, which got no signal
+        if (
+            state is GroupProgress.RUNS and now in self._hit_as_copies
+        ):  # it is a program now, which got no signal
             self._hit_as_copies.remove(now)
             self._hit.remove(now)
         self._same += 1
         wait = QUIET if now == self._terminal.pid else 1
-        if state is Group.BEING_STARTED:
+        if state is GroupProgress.BEING_STARTED:
             wait = COPY_LOOKS
         if now not in self._hit and self._same >= wait:
             self._hit.add(now)
-            if state is Group.BEING_STARTED and now != self._terminal.pid:
+            if state is GroupProgress.BEING_STARTED and now != self._terminal.pid:
                 self._hit_as_copies.add(now)
             self._same = 0
             self._terminal.signal_group(now, signal.SIGINT)

@@ -37,8 +37,8 @@ from holdfast.runtime.guest.shells.shell_fsm import (
 from holdfast.runtime.guest.shells.shell_output import OutputGap, ScreenModes, T, digest, no_pause, visible
 from holdfast.runtime.guest.shells.shell_process import ShellProcess
 from holdfast.runtime.guest.shells.shell_program import ShellProgram
-from holdfast.runtime.guest.shells.shell_watch import ShellWatch
 from holdfast.runtime.guest.shells.terminal import ProcessTerminal, TerminalSize, size_of
+from holdfast.runtime.guest.shells.terminal_watch import ShellWatch
 
 OUTPUT_CAPACITY = 256 << 20
 READ_AGAIN = 1 << 20

@@ -42,7 +42,7 @@ class CannotCheck(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Fault:
+class SyntaxFault:
     """A fault in a text: `incomplete` if more of it could make it right. Lines count from 1."""
 
     line: int
@@ -54,7 +54,7 @@ class Fault:
         return f"line {self.line}: {self.message}"
 
 
-def judge(complaints: str, before: int) -> Fault | None:
+def judge(complaints: str, before: int) -> SyntaxFault | None:
     """Return bash's first complaint; `before` is the number of lines it read before the text."""
     for line in complaints.split("\n"):
         found = _COMPLAINT.fullmatch(line)
@@ -65,9 +65,9 @@ def judge(complaints: str, before: int) -> Fault | None:
             max(1, int(found[1]) - before),
         )
         if here := _HERE.match(message):
-            return Fault(number, f"the here-document has no end (wanted {here[1]})", incomplete=True)
+            return SyntaxFault(number, f"the here-document has no end (wanted {here[1]})", incomplete=True)
         if not message.startswith("warning: "):
-            return Fault(number, message, incomplete=_UNFINISHED.search(message) is not None)
+            return SyntaxFault(number, message, incomplete=_UNFINISHED.search(message) is not None)
     return None
 
 
@@ -92,7 +92,7 @@ def options(state: ShellState) -> list[str]:
 
 async def check(
     text: bytes, state: ShellState, account: UserAccount, reaper: Reaper, seconds: float = SECONDS
-) -> Fault | None:
+) -> SyntaxFault | None:
     """Return the fault of a text, or None.
 
     Raises:

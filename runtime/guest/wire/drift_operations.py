@@ -55,7 +55,7 @@ def facts(path: str) -> list[Any] | None:
     return [_KINDS.get(stat.S_IFMT(found.st_mode), "o"), found.st_size, found.st_ctime_ns, found.st_mtime_ns]
 
 
-class Owners:
+class PackageOwners:
     """The owners of files, among some packages."""
 
     def __init__(self, records: Sequence[PackageRecord]) -> None:
@@ -191,7 +191,7 @@ async def _holdings(guest: Guest) -> dict[str, Any]:
 async def files(_: Guest, call: ClientCall) -> None:
     """Send kind, size, times and package of each given path, in order, and versions of packages."""
     paths, records, since = _asked(call)
-    owners = Owners(records)
+    owners = PackageOwners(records)
     found: list[list[Any] | None] = []
     for number, path in enumerate(paths, start=1):
         known = facts(path)

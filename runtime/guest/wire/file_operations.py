@@ -216,7 +216,7 @@ async def find(guest: Guest, call: ClientCall) -> None:
             more = len(some) == PER_SEARCH
             found += [each for each in some if each is not None]
             await asyncio.sleep(0)
-    except tree_search.TooMuch:
+    except tree_search.SearchTooLarge:
         raise RequestRefused(
             "limit",
             f"cannot search {place.shown}: there are more than {tree_search.MOST_LOOKED_AT} names below it, "

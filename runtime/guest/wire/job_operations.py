@@ -19,7 +19,7 @@ from holdfast.runtime.guest.shells.typed import line_refusal
 from holdfast.runtime.guest.wire import shell_operations
 from holdfast.runtime.guest.wire.call import ClientCall, Operations
 from holdfast.runtime.guest.wire.connection import RequestRefused
-from holdfast.runtime.guest.wire.shell_operations import SIGNALS, Waiting, about, send_output, size_of
+from holdfast.runtime.guest.wire.shell_operations import SIGNALS, CommandWait, about, send_output, size_of
 
 MAX_NAME = 64
 MAX_COMMAND = 96 << 10
@@ -174,16 +174,16 @@ async def _send_output(guest: Guest, call: ClientCall, job: DetachedCommand, sta
     """Send the output of a job and, each time it waits for input, what for."""
     reported = 0
 
-    def waits(offset: int) -> Waiting | None:
+    def waits(offset: int) -> CommandWait | None:
         nonlocal reported
         state = job.watching.waits(reported) if job.watching else None
         if state is None or job.watching is None:
             return None
         reported = job.watching.episode
-        return Waiting(state, offset)
+        return CommandWait(state, offset)
 
     async for item in job.output(start, lambda: job.end_offset, waits):
-        if not isinstance(item, Waiting):
+        if not isinstance(item, CommandWait):
             await send_output(call, item)
             continue
         await call.send(

@@ -13,7 +13,7 @@ from holdfast.runtime.guest.guest import Guest
 from holdfast.runtime.guest.layout import MAIN
 from holdfast.runtime.guest.pulse import gather
 from holdfast.runtime.guest.pulse.descriptors import ScanBounds
-from holdfast.runtime.guest.pulse.gather import PARTS, Gatherer
+from holdfast.runtime.guest.pulse.gather import PARTS, PulseGatherer
 from holdfast.runtime.guest.pulse.processes import look_closely
 from holdfast.runtime.guest.wire.call import ClientCall, Operations
 from holdfast.runtime.guest.wire.connection import RequestRefused
@@ -26,7 +26,7 @@ _ALL = frozenset(PARTS)
 
 def operations(guest: Guest) -> Operations:
     """Return the operations, which remember the last look."""
-    gatherer = Gatherer(guest)
+    gatherer = PulseGatherer(guest)
 
     async def pulse(_: Guest, call: ClientCall) -> None:
         parts, pid = _parts(call), call.frame.head.get("pid")

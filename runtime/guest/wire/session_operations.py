@@ -83,7 +83,7 @@ async def make_account(_: Guest, call: ClientCall) -> None:
 
     try:
         found = made_account.make(name)
-    except made_account.CannotMake as error:
+    except made_account.CannotMakeAccount as error:
         raise RequestRefused("invalid", f"cannot make the account {name!r}: {error}") from None
     made_account.give_workspace(WORKSPACE, found)  # agents work there by its name
     home = found.home if found.home.startswith("/") else "/"

@@ -47,7 +47,7 @@ _HOW = "close its quotes, blocks or here-document"
 
 
 @dataclass(frozen=True, slots=True)
-class Waiting:
+class CommandWait:
     """A command's wait, to be reported at an offset of its output."""
 
     state: State
@@ -242,16 +242,16 @@ async def _send_output(call: ClientCall, shell: Shell, command: Exec, start: int
     """Send the output of a command and, each time it waits for input, what for."""
     reported = 0
 
-    def waits(offset: int) -> Waiting | None:
+    def waits(offset: int) -> CommandWait | None:
         nonlocal reported
         state = shell.watching.waits(command, reported)
         if state is None or offset < shell.log.end - MAX_MARK:
             return None
         reported = shell.watching.episode
-        return Waiting(state, offset)
+        return CommandWait(state, offset)
 
     async for item in shell.output(start, lambda: command.end_offset, waits):
-        if not isinstance(item, Waiting):
+        if not isinstance(item, CommandWait):
             await send_output(call, item)
             continue
         await call.send(
@@ -404,7 +404,7 @@ def _newest(shell: Shell, command: Exec) -> bytes:
     return shell.log.read(start, end - start) if start < end else b""
 
 
-async def _fault(guest: Guest, shell: Shell, command: Exec) -> syntax.Fault | None:
+async def _fault(guest: Guest, shell: Shell, command: Exec) -> syntax.SyntaxFault | None:
     text = shell.commands.text_of(command)
     if text is None:
         return None

@@ -41,7 +41,7 @@ async def watch(guest: Guest, call: ClientCall) -> None:
     recursive = folder and call.frame.head.get("recursive") is True
     with refusing(f"watch {place.shown}"):
         tree = WatchedTree(above, place.account, recursive=recursive, only=name)
-    watching = Watching(call, tree, above, name)
+    watching = FileWatching(call, tree, above, name)
     guest.watches[watching] = watching.close
     try:
         with refusing(f"watch {place.shown}"):
@@ -51,7 +51,7 @@ async def watch(guest: Guest, call: ClientCall) -> None:
         watching.close()
 
 
-class Watching:
+class FileWatching:
     """One reader, and what it watches."""
 
     def __init__(self, call: ClientCall, tree: WatchedTree, root: str, name: str | None) -> None:

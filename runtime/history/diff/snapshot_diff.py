@@ -46,7 +46,7 @@ def compare_snapshots(context: Context, before: str, after: str, *, everything: 
         InvalidArgument, SnapshotDamaged, SnapshotNewer: as for `Comparing.answer`.
     """
     rows = [_row(context, ref) for ref in (before, after)]
-    return Comparing(context, *rows).answer(everything=everything)
+    return SnapshotComparison(context, *rows).answer(everything=everything)
 
 
 def _row(context: Context, ref: str) -> SnapshotRow:
@@ -59,7 +59,7 @@ def _row(context: Context, ref: str) -> SnapshotRow:
         raise
 
 
-class Comparing:
+class SnapshotComparison:
     """One comparison."""
 
     def __init__(self, context: Context, before: SnapshotRow, after: SnapshotRow) -> None:
@@ -130,7 +130,7 @@ class Comparing:
             identity = self._baseline(row).base if row.details.has_base else row.parent_snapshot_id
         return [*line, identity]
 
-    def _flat(self, line: list[str | None], until: str | None) -> Flat:
+    def _flat(self, line: list[str | None], until: str | None) -> DifferencesFromAncestor:
         after = line[: line.index(until)]
         return flatten(self._baseline(self._rows[one]) for one in reversed(after) if one is not None)
 
@@ -145,8 +145,8 @@ class Comparing:
             self._read[row.id] = found
         return self._read[row.id]
 
-    def _contents(self, row: SnapshotRow) -> Contents:
-        return Contents(self._context.engine.images.layers(image_ref(row.id)))
+    def _contents(self, row: SnapshotRow) -> ImageContents:
+        return ImageContents(self._context.engine.images.layers(image_ref(row.id)))
 
     # Memory.
 
@@ -203,7 +203,7 @@ class Comparing:
 
 
 @dataclass(frozen=True, slots=True)
-class Flat:
+class DifferencesFromAncestor:
     """All differences from a common ancestor: files, the packages among them, and their versions."""
 
     table: Table
@@ -229,7 +229,7 @@ def common(first: Sequence[str | None], second: Sequence[str | None]) -> str | N
     raise LookupError(gaps[0] if gaps else "")
 
 
-def flatten(found: Iterable[Baseline]) -> Flat:
+def flatten(found: Iterable[Baseline]) -> DifferencesFromAncestor:
     """Lay the tables of a line over each other, oldest first."""
     table: dict[str, PathEntry] = {}
     numbers: dict[Key, int] = {}
@@ -250,10 +250,10 @@ def flatten(found: Iterable[Baseline]) -> Flat:
                 del table[path]
             else:
                 table[path] = replace(entry, change=change, owner=owner)
-    return Flat(table, tuple(numbers), tuple(versions))
+    return DifferencesFromAncestor(table, tuple(numbers), tuple(versions))
 
 
-def differences(before: Flat, after: Flat) -> dict[str, FileChange]:
+def differences(before: DifferencesFromAncestor, after: DifferencesFromAncestor) -> dict[str, FileChange]:
     """Return how the second differs from the first, both relative to the same ancestor."""
     now = dict(after.table)
     for path, entry in before.table.items():
@@ -290,7 +290,7 @@ def _deleted(entry: object) -> bool:
     return isinstance(entry, PathEntry) and entry.change == "deleted"
 
 
-class Contents:
+class ImageContents:
     """The files of one image; `layers` are its folders, the topmost first."""
 
     def __init__(self, layers: Sequence[Path]) -> None:
@@ -313,7 +313,9 @@ class Contents:
                 os.close(fd)
 
 
-def _settle_contents(found: Iterable[FileChange], before: Contents, after: Contents) -> list[FileChange]:
+def _settle_contents(
+    found: Iterable[FileChange], before: ImageContents, after: ImageContents
+) -> list[FileChange]:
     """Leave out files that were rewritten unchanged, and fill in missing sizes."""
     kept: list[FileChange] = []
     files, left = 0, MOST_BYTES

@@ -18,7 +18,7 @@ from typing import BinaryIO
 
 from holdfast.snapshots.checkpointer.criu import profiles
 from holdfast.snapshots.checkpointer.ground import mounting, separate_process
-from holdfast.snapshots.checkpointer.ground.separate_process import Child, Process
+from holdfast.snapshots.checkpointer.ground.separate_process import Process, SeparateProcess
 
 CRIU = "/usr/sbin/criu"
 GUARD = "/opt/holdfast/guard.so"
@@ -86,7 +86,7 @@ class Running:
         if not said:
             raise Killed(abs(status))
         ((_, _, data),) = given
-        self.process = Child(_CREDENTIALS.unpack(data)[0])
+        self.process = SeparateProcess(_CREDENTIALS.unpack(data)[0])
 
     def errors(self, folder: int, log: str) -> list[str]:
         """Return why it failed: the error lines of its log, and what the guard says when it ends it."""

@@ -55,7 +55,7 @@ def carry_out(work: Callable[[], None], what: str) -> None:
         raise OSError(f"{what}: {why.decode('utf-8', 'replace') or 'it was killed'}")
 
 
-class Child:
+class SeparateProcess:
     """A process that is to be waited for here. `returncode` is as that of `subprocess.Popen`."""
 
     def __init__(self, pid: int) -> None:
@@ -89,7 +89,7 @@ class Child:
         return self.returncode
 
 
-Process = subprocess.Popen[bytes] | Child
+Process = subprocess.Popen[bytes] | SeparateProcess
 
 
 @contextmanager

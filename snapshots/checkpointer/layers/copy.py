@@ -152,7 +152,7 @@ class LayerCopy:
     ) -> list[FileEntry]:
         found: dict[str, tuple[Identity, FileEntry]] = {}
         # What was kept of the layers below is kept as long as this one.
-        budget = scan.Budget(sum(map(len, self._lower)))
+        budget = scan.ScanBudget(sum(map(len, self._lower)))
 
         def check() -> None:
             if deadline is not None:

@@ -23,7 +23,7 @@ from holdfast.procfs import bounded, walk
 from holdfast.snapshots.checkpointer.ground import beneath, folders, tree
 from holdfast.snapshots.checkpointer.layers import apart, file_entry, scan
 from holdfast.snapshots.checkpointer.layers.copy import LayerCopy
-from holdfast.snapshots.checkpointer.layers.scan import Unsupported
+from holdfast.snapshots.checkpointer.layers.scan import UnsupportedEntry
 from holdfast.snapshots.checkpointer.record import text
 from holdfast.snapshots.checkpointer.wire.deadline import Deadline
 
@@ -53,7 +53,7 @@ def begin(init_pid: int, folder: str, flatten: int) -> bool:
         # The topmost layer is the engine's own, for the files it mounts into the container.
         copy.first(found.upper, found.lowers[1 : 1 + flatten], index if index.exists() else None)
         copy.pause()
-    except Unsupported:
+    except UnsupportedEntry:
         folders.discard_staging(folder, file_entry.FOLDER)
         return False
     return True
@@ -81,12 +81,12 @@ def measure(init_pid: int) -> LayerSize:
     once: set[int] = set()
     folder = os.open(found.upper, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        for seen in scan.scan(folder, found.private, lambda *_: None, scan.Budget()):
+        for seen in scan.scan(folder, found.private, lambda *_: None, scan.ScanBudget()):
             if seen.entry.kind == file_entry.FILE and seen.identity[0] not in once:
                 once.add(seen.identity[0])
                 size.files, size.length = size.files + 1, size.length + seen.entry.size
                 size.held += seen.held
-    except Unsupported:
+    except UnsupportedEntry:
         pass
     except OSError as error:
         size.fault = str(error)
@@ -119,7 +119,7 @@ def complete(copy: LayerCopy, init_pid: int, deadline: Deadline) -> None:
         raise OSError("the container's files are no longer where they were")
     try:
         copy.last(found.upper, mapped_files(tree.tree(init_pid)), deadline)
-    except Unsupported as error:
+    except UnsupportedEntry as error:
         raise OSError(str(error)) from error
 
 

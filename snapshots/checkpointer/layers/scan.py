@@ -49,18 +49,18 @@ Identity = tuple[int, ...]
 LAYERS = Path("/layers")
 
 
-class Unsupported(Exception):
+class UnsupportedEntry(Exception):
     """The layer has something in it that cannot be copied from outside of the overlay."""
 
 
-class TooMany(OSError):
+class TooManyEntries(OSError):
     """There is more in the layer than is kept of one."""
 
     def __init__(self, what: str, where: str) -> None:
         super().__init__(f"the session has more than {what} that its image has not, most of them in {where}")
 
 
-class TooDeep(OSError):
+class FoldersTooDeep(OSError):
     """Folders are nested deeper than any copy can have them."""
 
     def __init__(self, where: str) -> None:
@@ -68,7 +68,7 @@ class TooDeep(OSError):
         super().__init__(f"folders are nested more than {DEEPEST} deep in '/{first[:200]}'")
 
 
-class Budget:
+class ScanBudget:
     """How much of a layer is kept in memory, over all of its folders. `spent` names are kept already."""
 
     def __init__(self, spent: int = 0) -> None:
@@ -86,7 +86,7 @@ class Budget:
         self._names += len(found)
         self._names_in[_place(prefix)] += len(found)
         if self._names > MOST_FILES:
-            raise TooMany(f"{MOST_FILES} files", _most(self._names_in))
+            raise TooManyEntries(f"{MOST_FILES} files", _most(self._names_in))
         return found
 
     def kept(self, item: FileEntry, prefix: str) -> None:
@@ -95,7 +95,7 @@ class Budget:
         self._text += size
         self._text_in[_place(prefix)] += size
         if self._text > MOST_TEXT:
-            raise TooMany(f"{MOST_TEXT >> 20} MB of names", _most(self._text_in))
+            raise TooManyEntries(f"{MOST_TEXT >> 20} MB of names", _most(self._text_in))
 
 
 def _place(prefix: str) -> str:
@@ -150,7 +150,7 @@ class _Rules:
     known: Known
 
 
-def scan(folder: int, private: str, known: Known, budget: Budget) -> Iterator[ScannedEntry]:
+def scan(folder: int, private: str, known: Known, budget: ScanBudget) -> Iterator[ScannedEntry]:
     """Yield everything below a folder given by its descriptor; parents come before what is in them.
 
     Attributes that begin with `private` are the overlay's; others of its kind are a program's. `known`
@@ -165,7 +165,7 @@ def scan(folder: int, private: str, known: Known, budget: Budget) -> Iterator[Sc
     yield from _scan(folder, "", 0, _Rules(private, known), budget)
 
 
-def _scan(folder: int, prefix: str, depth: int, rules: _Rules, budget: Budget) -> Iterator[ScannedEntry]:
+def _scan(folder: int, prefix: str, depth: int, rules: _Rules, budget: ScanBudget) -> Iterator[ScannedEntry]:
     if depth > DEEPEST:
         _refuse_depth(prefix)
     with os.scandir(folder) as listing:
@@ -190,12 +190,12 @@ def _scan(folder: int, prefix: str, depth: int, rules: _Rules, budget: Budget) -
 def _refuse_depth(prefix: str) -> NoReturn:
     """Leave a layer to the engine, unless that cannot make its names either."""
     if len(os.fsencode(prefix)) > LONGEST:
-        raise TooDeep(prefix)
-    raise Unsupported(f"directories are nested more than {DEEPEST} deep")
+        raise FoldersTooDeep(prefix)
+    raise UnsupportedEntry(f"directories are nested more than {DEEPEST} deep")
 
 
 def _below(
-    folder: int, name: str, path: str, depth: int, rules: _Rules, budget: Budget
+    folder: int, name: str, path: str, depth: int, rules: _Rules, budget: ScanBudget
 ) -> Iterator[ScannedEntry]:
     try:
         below = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
@@ -246,7 +246,7 @@ def _describe(made: FileEntry, folder: int, name: str, found: os.stat_result, pr
             if own == OPAQUE:
                 made.opaque = os.getxattr(here, attribute, follow_symlinks=False) == b"y"
             elif own in _STRANGE:
-                raise Unsupported("the overlay keeps renamed directories in a way only it can read")
+                raise UnsupportedEntry("the overlay keeps renamed directories in a way only it can read")
         elif attribute.startswith(_KEPT):
             value = os.getxattr(here, attribute, follow_symlinks=False)
             made.attributes[attribute] = value.decode("latin-1")

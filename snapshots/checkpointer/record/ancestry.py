@@ -39,7 +39,7 @@ class Birth(NamedTuple):
     group: int = 0
 
 
-class Plan(NamedTuple):
+class TreePlan(NamedTuple):
     """The tree for CRIU, parents first; the guard's part; pids that cannot be placed like this."""
 
     tasks: list[Relatives]
@@ -47,12 +47,12 @@ class Plan(NamedTuple):
     lost: set[int]
 
 
-def plan(tasks: Iterable[Relatives]) -> Plan:
+def plan(tasks: Iterable[Relatives]) -> TreePlan:
     """Plan how to make a tree; the first of the tasks is the root."""
     every = list(tasks)
     astray = _unplaced(every)
     if not astray or len(astray) > MOST:
-        return Plan(every, [], astray)
+        return TreePlan(every, [], astray)
     known = {one.pid: one for one in every}
     births: list[Birth] = []
     # Ancestors first: an adopter may be within a session that is changed for CRIU.
@@ -66,8 +66,8 @@ def plan(tasks: Iterable[Relatives]) -> Plan:
     ordered = _parents_first(known, every[0].pid)
     lost = _unplaced(ordered) | {pid for pid in known if pid not in {one.pid for one in ordered}}
     if lost:
-        return Plan(every, [], lost & astray or astray)
-    return Plan(ordered, births, set())
+        return TreePlan(every, [], lost & astray or astray)
+    return TreePlan(ordered, births, set())
 
 
 def lost(tasks: Iterable[Relatives]) -> set[int]:

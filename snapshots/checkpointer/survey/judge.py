@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
+from holdfast.base.value_classes import as_table
 from holdfast.snapshots.checkpointer.record import ancestry, judged_limits
 from holdfast.snapshots.checkpointer.survey import judge_descriptors
 from holdfast.snapshots.checkpointer.survey.catalogue import BLOCKS, CATALOGUE
@@ -42,15 +43,7 @@ class Finding:
 
     def as_dict(self) -> dict[str, object]:
         """Return the finding for the host."""
-        return {
-            "kind": self.kind,
-            "pid": self.pid,
-            "command": self.command,
-            "what": self.what,
-            "fd": self.fd,
-            "also": self.also,
-            "own": self.own,
-        }
+        return as_table(self, "mark")
 
     @property
     def identity(self) -> tuple[str, int, int, str]:

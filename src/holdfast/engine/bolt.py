@@ -27,7 +27,7 @@ _LARGEST = 64 << 20
 _TRIES = 5
 
 
-class Unreadable(Exception):
+class BoltUnreadable(Exception):
     """It is no database of this form, or changes too fast."""
 
 
@@ -44,15 +44,15 @@ def read(path: Path, *bucket: bytes) -> dict[bytes, dict[bytes, bytes]]:
             try:
                 before = _Database(descriptor)
                 found = before.buckets(bucket)
-            except (struct.error, RecursionError, Unreadable):
+            except (struct.error, RecursionError, BoltUnreadable):
                 if _Database(descriptor).transaction > before.transaction:
                     continue
                 raise
             if _Database(descriptor).transaction <= before.transaction + 1:
                 return found
-        raise Unreadable("it changes all the time")
+        raise BoltUnreadable("it changes all the time")
     except (struct.error, RecursionError) as error:
-        raise Unreadable(str(error)) from error
+        raise BoltUnreadable(str(error)) from error
     finally:
         os.close(descriptor)
 
@@ -69,7 +69,7 @@ class _Database:
         for name in names:
             page = next((below for key, below in self._inside(page) if key == name), b"")
             if not page:
-                raise Unreadable(f"it has no bucket {name.decode(errors='replace')}")
+                raise BoltUnreadable(f"it has no bucket {name.decode(errors='replace')}")
         return {key: dict(self._values(below)) for key, below in self._inside(page)}
 
     def _metas(self) -> Iterator[tuple[int, int, int]]:
@@ -84,21 +84,21 @@ class _Database:
                 valid = True
                 yield size, root, transaction
         if not valid:
-            raise Unreadable("it is not a bbolt database")
+            raise BoltUnreadable("it is not a bbolt database")
 
     def _page(self, number: int) -> bytes:
         head = os.pread(self._descriptor, _PAGE.size, number * self._size)
         identity, _, _, overflow = _PAGE.unpack(head)
         length = (overflow + 1) * self._size
         if identity != number or length > _LARGEST:
-            raise Unreadable("a page is not where it belongs")
+            raise BoltUnreadable("a page is not where it belongs")
         return os.pread(self._descriptor, length, number * self._size)
 
     def _items(self, page: bytes, depth: int = 0) -> Iterator[tuple[int, bytes, bytes]]:
         """Yield flags, key and value of everything in a bucket, whose first page this is."""
         _, flags, count, _ = _PAGE.unpack_from(page)
         if depth > _DEEPEST or not flags & (_BRANCH | _LEAF):
-            raise Unreadable("its pages are out of order")
+            raise BoltUnreadable("its pages are out of order")
         for number in range(count):
             if flags & _BRANCH:
                 _, _, below = _BRANCH_ITEM.unpack_from(page, _PAGE.size + number * _BRANCH_ITEM.size)

@@ -25,7 +25,7 @@ from holdfast.engine.engine_images import EngineImages
 from holdfast.engine.engine_layers import EngineLayers
 from holdfast.engine.engine_place import EnginePlace
 from holdfast.engine.exec_stream import ExecStream
-from holdfast.engine.label_filters import label_filters
+from holdfast.engine.quick_list import label_filters
 from holdfast.errors import EngineError, ImageError
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from holdfast.engine.engine_faults import said, translated
 from holdfast.engine.engine_layers import EngineLayers
-from holdfast.engine.label_filters import label_filters
+from holdfast.engine.quick_list import label_filters
 from holdfast.errors import EngineError, ImageError
 
 if TYPE_CHECKING:

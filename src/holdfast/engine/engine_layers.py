@@ -1,19 +1,48 @@
-"""The folders of layers of one engine: asked of it, or found where containerd keeps them."""
+"""The folders of layers of one engine: asked of it, or found where containerd keeps them.
+
+File systems that hold them are written to their disks.
+"""
 
 from __future__ import annotations
 
+import ctypes
+import os
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from holdfast.engine import filesystem_sync, image_store
+from holdfast.engine import image_store
 from holdfast.engine.engine_faults import translated
 from holdfast.engine.image_store import ImageStore
 
 if TYPE_CHECKING:
     import docker
+
+
+def sync(folder: Path) -> None:
+    """Wait until the file system that a folder is on is on its disk (syncfs(2)).
+
+    Who may not open it waits for all file systems (sync(2)). A folder that is not there is passed over.
+
+    Raises:
+        OSError: something could not be written.
+    """
+    try:
+        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    except PermissionError:
+        os.sync()
+        return
+    except FileNotFoundError:
+        return
+    try:
+        if ctypes.CDLL(None, use_errno=True).syncfs(descriptor) != 0:
+            number = ctypes.get_errno()
+            raise OSError(number, os.strerror(number), str(folder))
+    finally:
+        os.close(descriptor)
+
 
 _ASKED = 3
 """Containers whose mounts are read to find containerd's folder; the first one will usually do."""
@@ -71,7 +100,7 @@ class EngineLayers:
         """
         for folder in {Path(str(self._info().get("DockerRootDir", ""))), *self._roots()}:
             if folder.is_absolute():
-                filesystem_sync.sync(folder)
+                sync(folder)
 
     def _roots(self, pids: Iterable[int] = ()) -> list[Path]:
         """Return where containerd may keep its files, the likeliest first; none for other stores.

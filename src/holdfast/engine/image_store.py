@@ -78,7 +78,7 @@ def folders_of(candidates: Iterable[Path], name: str) -> list[Path]:
     None at all if this process cannot read containerd's records.
     """
     for root in candidates:
-        with suppress(OSError, bolt.Unreadable):
+        with suppress(OSError, bolt.BoltUnreadable):
             records = bolt.read(root / _SNAPSHOTTER / "metadata.db", b"v1", b"snapshots")
             if found := list(_chain(records, name)):
                 return [snapshots(root) / str(number) / "fs" for number in found]
@@ -122,10 +122,10 @@ def _chain(records: Mapping[bytes, Mapping[bytes, bytes]], name: str) -> Iterato
             return
         record = records.get(key)
         if record is None or b"id" not in record:
-            raise bolt.Unreadable("a layer is not recorded")
+            raise bolt.BoltUnreadable("a layer is not recorded")
         yield _number(record[b"id"])
         key = record.get(b"parent") or None
-    raise bolt.Unreadable("there are too many layers")
+    raise bolt.BoltUnreadable("there are too many layers")
 
 
 def _number(data: bytes) -> int:

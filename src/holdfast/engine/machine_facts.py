@@ -1,5 +1,5 @@
 """Facts about an engine and its host that decide how well sessions are confined. Pure; see
-`posture_rules.py`.
+`doctor/posture.py`.
 
 Unknown facts are None or empty: no rule takes that for good.
 """

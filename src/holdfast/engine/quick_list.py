@@ -10,9 +10,15 @@ from __future__ import annotations
 import json
 import socket
 import sys
+from collections.abc import Mapping
 
 from holdfast.engine import usual_place
-from holdfast.engine.label_filters import label_filters
+
+
+def label_filters(labels: Mapping[str, str]) -> list[str]:
+    """Return labels as the engine filters by them: `holdfast_home` is `holdfast.home`."""
+    return [f"{key.replace('_', '.')}={value}" for key, value in labels.items()]
+
 
 PATIENCE = 10.0
 """Seconds for each part of an answer. The SDK, which is asked then, waits longer."""

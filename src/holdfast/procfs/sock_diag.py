@@ -2,7 +2,8 @@
 
 Tells what the tables in /proc/net do not: which unix sockets are connected to each other. It is faster as
 well: those tables walk one of the whole machine for each family, 7 ms where this takes 0.3 ms, or 0.03 ms if
-only listeners are wanted. The parsers are pure; what a kernel does not list is left out.
+only listeners are wanted. The parsers, of messages of netlink(7) as well, are pure; what a kernel does not
+list is left out.
 """
 
 from __future__ import annotations
@@ -13,8 +14,58 @@ from collections.abc import Iterator
 from contextlib import suppress
 from functools import lru_cache
 
-from holdfast.procfs import netlink, socket_tables
+from holdfast.procfs import socket_tables
 from holdfast.procfs.socket_tables import SocketRow
+
+HEADER = struct.Struct("=IHHII")
+_REQUEST_AND_DUMP = 0x301
+_ERROR, _DONE = 2, 3
+_LARGEST = 1 << 18
+"""Bytes of a datagram."""
+
+
+class KernelRefused(OSError):
+    """The kernel answered a request with an error."""
+
+
+def messages(data: bytes) -> Iterator[tuple[int, bytes]]:
+    """Yield type and body of each message of a datagram."""
+    at = 0
+    while at + HEADER.size <= len(data):
+        length, kind, *_ = HEADER.unpack_from(data, at)
+        if length < HEADER.size:
+            return
+        yield kind, data[at + HEADER.size : at + length]
+        at += (length + 3) & ~3
+
+
+def attributes(data: bytes) -> Iterator[tuple[int, bytes]]:
+    """Yield type and value of each attribute in a body."""
+    at = 0
+    while at + 4 <= len(data):
+        length, kind = struct.unpack_from("=HH", data, at)
+        if length < 4:
+            return
+        yield kind & 0x3FFF, data[at + 4 : at + length]
+        at += (length + 3) & ~3
+
+
+def dump(link: socket.socket, kind: int, body: bytes) -> Iterator[bytes]:
+    """Send a request for a dump, and yield the body of each answer.
+
+    Raises:
+        Refused: the kernel answered with an error.
+        OSError: there is no answer.
+    """
+    link.send(HEADER.pack(HEADER.size + len(body), kind, _REQUEST_AND_DUMP, 1, 0) + body)
+    while True:
+        for answer, content in messages(link.recv(_LARGEST)):
+            if answer == _DONE:
+                return
+            if answer == _ERROR:
+                raise KernelRefused("the kernel refused a request over netlink")
+            yield content
+
 
 MAX_SOCKETS = 50_000
 """Of one family and protocol."""
@@ -55,7 +106,7 @@ def tcp(link: socket.socket, states: int = ALL) -> Iterator[SocketRow]:
     Raises:
         OSError: the kernel does not answer.
     """
-    for body in netlink.dump(link, _BOTH_TCP, _OLD_REQUEST.pack(states, 0)):
+    for body in dump(link, _BOTH_TCP, _OLD_REQUEST.pack(states, 0)):
         if (found := internet(body, "tcp")) is not None:
             yield found
 
@@ -94,8 +145,8 @@ def unix_files(link: socket.socket) -> dict[int, tuple[int, int]]:
 
 def _bounded(link: socket.socket, request: bytes) -> Iterator[bytes]:
     """Yield the first answers; the rest is read all the same, so that the next request has its own."""
-    with suppress(netlink.KernelRefused):
-        for number, body in enumerate(netlink.dump(link, _BY_FAMILY, request)):
+    with suppress(KernelRefused):
+        for number, body in enumerate(dump(link, _BY_FAMILY, request)):
             if number < MAX_SOCKETS:
                 yield body
 
@@ -126,7 +177,7 @@ def unix(body: bytes) -> SocketRow | None:
     if len(body) < _UNIX.size:
         return None
     _, kind, state, inode, _, _ = _UNIX.unpack_from(body)
-    found = dict(netlink.attributes(body[_UNIX.size :]))
+    found = dict(attributes(body[_UNIX.size :]))
     name = found.get(_NAME, b"")
     icons = found.get(_ICONS, b"")
     queues = found.get(_QUEUE, b"")

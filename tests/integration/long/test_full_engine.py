@@ -15,7 +15,7 @@ from tests.machines.second import Machine
 
 from holdfast.engine.engine import Engine
 from holdfast.errors import EngineError, ImageError
-from holdfast.images import base, build
+from holdfast.images import build
 from holdfast.images.build_context import BuildContext, ContextFile
 
 FULL = "the engine's disk is full"
@@ -87,7 +87,7 @@ def small(tmp_path: Path) -> Iterator[Small]:
     engine = Engine.connect()
     try:
         images = [build.ensure(engine.images, kind) for kind in build.ALWAYS]
-        images.append(base.obtain(engine.images, print))
+        images.append(build.obtain_base(engine.images, print))
         (tmp_path / "m").mkdir()
         with Machine(tmp_path / "m", images, of=engine, disk=disk) as machine:
             yield Small(machine)
@@ -137,7 +137,7 @@ def test_a_build_without_room_leaves_nothing(small: Small, tmp_path: Path) -> No
         member.size = LARGE
         made.addfile(member, io.BytesIO(bytes(LARGE)))
     with pytest.raises((ImageError, EngineError), match=FULL):
-        base.import_system(engine.images, archive, "holdfast/rootfs:full-trial")
+        build.import_system(engine.images, archive, "holdfast/rootfs:full-trial")
     assert small.images() == before
 
     kind = "full-trial"

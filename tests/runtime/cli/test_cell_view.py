@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from holdfast.runtime.cli import cell_view, html_tables, sixel_pictures
+from holdfast.runtime.cli import cell_pictures, cell_view
 from holdfast.runtime.cli.cell_view import CellView
 
 PAGE = """<p>before</p><table><thead><tr><th></th><th>size &amp; unit</th></tr></thead>
@@ -19,7 +19,7 @@ PAGE = """<p>before</p><table><thead><tr><th></th><th>size &amp; unit</th></tr><
 
 def test_a_table_of_a_page_becomes_rows() -> None:
     """Missing end tags are as HTML allows them, all rows are equally long, and the rest is left out."""
-    assert html_tables.tables(PAGE) == [
+    assert cell_pictures.tables(PAGE) == [
         [("", "size & unit", ""), ("a", "1 kg", ""), ("both", "", ""), ("x", "y", "z")]
     ]
 
@@ -44,11 +44,11 @@ def test_a_table_of_a_page_becomes_rows() -> None:
 )
 def test_a_hostile_page_is_bounded(page: str) -> None:
     """What a session sends as HTML takes little room, and never fails."""
-    found = html_tables.tables(page)
-    assert len(found) <= html_tables.TABLES_MOST
+    found = cell_pictures.tables(page)
+    assert len(found) <= cell_pictures.TABLES_MOST
     for table in found:
-        assert len(table) <= html_tables.ROWS_MOST
-        assert all(len(row) <= html_tables.COLUMNS_MOST for row in table)
+        assert len(table) <= cell_pictures.ROWS_MOST
+        assert all(len(row) <= cell_pictures.COLUMNS_MOST for row in table)
 
 
 def png(picture: Image.Image) -> bytes:
@@ -63,7 +63,7 @@ def test_sixels_have_each_pixel_once() -> None:
     picture = Image.new("RGB", (10, 6), "white")
     for row in (1, 3, 5):
         picture.paste((255, 0, 0), (0, row, 10, row + 1))
-    drawn = sixel_pictures.sixels(png(picture))
+    drawn = cell_pictures.sixels(png(picture))
     assert drawn is not None
     assert drawn.startswith('\x1bPq"1;1;10;6#0;2;')
     assert drawn.endswith("-\x1b\\")
@@ -74,8 +74,8 @@ def test_sixels_have_each_pixel_once() -> None:
 
 def test_a_picture_that_cannot_be_read_is_not_drawn() -> None:
     """Neither damaged ones nor ones of more pixels than are decoded."""
-    assert sixel_pictures.sixels(b"\x89PNG\r\n\x1a\nnothing") is None
-    assert sixel_pictures.sixels(png(Image.new("1", (7000, 7000)))) is None
+    assert cell_pictures.sixels(b"\x89PNG\r\n\x1a\nnothing") is None
+    assert cell_pictures.sixels(png(Image.new("1", (7000, 7000)))) is None
 
 
 @pytest.mark.parametrize(

@@ -33,22 +33,18 @@ from holdfast.runtime.api.session_snapshots import Rewound
 from holdfast.runtime.api.snapshot import Snapshot
 from holdfast.runtime.client import bound_methods, client_errors
 from holdfast.runtime.client.aio import (
+    async_commands,
     async_files,
     async_holdfast,
-    async_kernel,
-    async_programs,
     async_session,
-    async_shell,
     async_snapshot,
     async_task,
 )
 from holdfast.runtime.client.blocking import (
+    remote_commands,
     remote_files,
     remote_holdfast,
-    remote_kernel,
-    remote_programs,
     remote_session,
-    remote_shell,
     remote_snapshot,
     remote_task,
 )
@@ -62,18 +58,18 @@ PAIRS: list[tuple[type, type, type]] = [
     (Holdfast, remote_holdfast.RemoteHoldfast, async_holdfast.AsyncHoldfast),
     (Session, remote_session.RemoteSession, async_session.AsyncSession),
     (Snapshot, remote_snapshot.RemoteSnapshot, async_snapshot.AsyncSnapshot),
-    (Job, remote_programs.RemoteJob, async_programs.AsyncJob),
-    (RunningProgram, remote_programs.RemoteRunningProgram, async_programs.AsyncRunningProgram),
-    (SessionPrograms, remote_programs.RemotePrograms, async_programs.AsyncPrograms),
-    (session_kernels.SessionKernel, remote_kernel.RemoteKernel, async_kernel.AsyncKernel),
-    (session_kernels.SessionKernels, remote_kernel.RemoteKernels, async_kernel.AsyncKernels),
+    (Job, remote_commands.RemoteJob, async_commands.AsyncJob),
+    (RunningProgram, remote_commands.RemoteRunningProgram, async_commands.AsyncRunningProgram),
+    (SessionPrograms, remote_commands.RemotePrograms, async_commands.AsyncPrograms),
+    (session_kernels.SessionKernel, remote_commands.RemoteKernel, async_commands.AsyncKernel),
+    (session_kernels.SessionKernels, remote_commands.RemoteKernels, async_commands.AsyncKernels),
     (session_files.SessionFiles, remote_files.RemoteFiles, async_files.AsyncFiles),
     (FileWatch, remote_files.RemoteFileWatch, async_files.AsyncFileWatch),
-    (session_shells.SessionShells, remote_shell.RemoteShells, async_shell.AsyncShells),
+    (session_shells.SessionShells, remote_commands.RemoteShells, async_commands.AsyncShells),
     (artifact_handles.HomeArtifacts, remote_task.RemoteArtifacts, async_task.AsyncArtifacts),
     (session_task.SessionTask, remote_task.RemoteTask, async_task.AsyncTask),
-    (terminal_handle.SessionTerminal, remote_shell.RemoteTerminal, async_shell.AsyncTerminal),
-    (Recording, remote_shell.RemoteRecording, async_shell.AsyncRecording),
+    (terminal_handle.SessionTerminal, remote_commands.RemoteTerminal, async_commands.AsyncTerminal),
+    (Recording, remote_commands.RemoteRecording, async_commands.AsyncRecording),
     (Rewound, remote_session.RemoteRewound, async_session.AsyncRewound),
 ]
 ONLY_THERE = {

@@ -20,7 +20,7 @@ from holdfast.runtime.api import plain_tables
 from holdfast.runtime.api.job_info import JobInfo
 from holdfast.runtime.api.redo_snapshot import Redo
 from holdfast.runtime.client import client_values, insight_values
-from holdfast.runtime.client.aio.async_shell import shell_told
+from holdfast.runtime.client.aio.async_commands import shell_told
 from holdfast.runtime.files.copied import Copied
 from holdfast.runtime.files.file_tree import ChangeKind, WatchedChange
 from holdfast.runtime.files.session_file import SessionFile

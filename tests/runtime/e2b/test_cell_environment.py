@@ -12,7 +12,7 @@ import pytest
 from IPython.core.interactiveshell import InteractiveShell
 
 from holdfast.errors import InvalidArgument
-from holdfast.runtime.e2b import cell_environment
+from holdfast.runtime.e2b import code_execution
 
 
 @pytest.fixture
@@ -27,7 +27,7 @@ def shell(monkeypatch: pytest.MonkeyPatch) -> Iterator[InteractiveShell]:
 
 
 def run(shell: InteractiveShell, code: str, kept: dict[str, str], passing: dict[str, str]) -> None:
-    before = cell_environment.source("python", kept, passing)
+    before = code_execution.source("python", kept, passing)
     if before is not None:
         _done(shell, before, silent=True)
     _done(shell, code)
@@ -66,7 +66,7 @@ def test_those_of_the_sandbox_are_set_once(shell: InteractiveShell) -> None:
 
 
 def test_nothing_is_run_for_nothing() -> None:
-    assert cell_environment.source("python", {}, {}) is None
+    assert code_execution.source("python", {}, {}) is None
 
 
 @pytest.mark.parametrize(
@@ -74,7 +74,7 @@ def test_nothing_is_run_for_nothing() -> None:
 )
 def test_what_cannot_be_set_is_refused(variables: dict[str, str]) -> None:
     with pytest.raises(InvalidArgument, match="cannot set the environment"):
-        cell_environment.checked(variables)
+        code_execution.checked(variables)
 
 
 def in_bash(*cells: str) -> list[str]:
@@ -101,7 +101,7 @@ def test_bash_has_those_of_an_execution_until_the_next_one() -> None:
     """They are other programs' as well; what was there before returns, and what the cell has set stays."""
 
     def before(passing: dict[str, str], kept: dict[str, str] | None = None) -> str:
-        return cell_environment.source("bash", kept or {}, passing) or ""
+        return code_execution.source("bash", kept or {}, passing) or ""
 
     odd = "it's \"$(echo x)` \t\n !x é \\"
     shown = in_bash(
@@ -124,7 +124,7 @@ def test_bash_has_those_of_an_execution_until_the_next_one() -> None:
 
 def test_bash_has_those_of_the_sandbox_once() -> None:
     kept = {"KEPT": "theirs", "not-a-name": "x"}
-    first, second = (cell_environment.source("bash", each, {}) or "" for each in (kept, {"KEPT": "other"}))
+    first, second = (code_execution.source("bash", each, {}) or "" for each in (kept, {"KEPT": "other"}))
     assert in_bash(first, "KEPT+=more; printenv KEPT", first, "printenv KEPT", second, "printenv KEPT") == [
         *("theirsmore", "theirsmore", "other")
     ]
@@ -132,7 +132,7 @@ def test_bash_has_those_of_the_sandbox_once() -> None:
 
 def test_what_a_language_cannot_have_is_refused_for_an_execution() -> None:
     with pytest.raises(InvalidArgument, match="not allow a variable named a-b"):
-        cell_environment.source("bash", {}, {"a-b": "x"})
+        code_execution.source("bash", {}, {"a-b": "x"})
     with pytest.raises(InvalidArgument, match="code in cobol"):
-        cell_environment.source("cobol", {}, {"A": "x"})
-    assert cell_environment.source("cobol", {"A": "x"}, {}) is None
+        code_execution.source("cobol", {}, {"A": "x"})
+    assert code_execution.source("cobol", {"A": "x"}, {}) is None

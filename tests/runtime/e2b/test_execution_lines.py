@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from holdfast.errors import GuestDisconnected, InvalidArgument, KernelDied
-from holdfast.runtime.e2b import execution_lines
-from holdfast.runtime.e2b.execution_lines import TOO_DEEP, ExecutionLines, Line, result_fields
+from holdfast.runtime.e2b import code_execution
+from holdfast.runtime.e2b.code_execution import TOO_DEEP, ExecutionLines, Line, result_fields
 from holdfast.runtime.guest_rpc.results import CellError, CellEvent, CellResult
 
 
@@ -123,7 +123,7 @@ def test_versions_are_bounded_and_those_left_out_are_told() -> None:
     lines = ExecutionLines()
     for number in range(10_000):
         lines.heard(display(str(number), "x"), 1)
-    assert len(lines._versions) == execution_lines.MOST_VERSIONS
+    assert len(lines._versions) == code_execution.MOST_VERSIONS
     for number in range(5):
         lines.heard(display(f"big {number}", "x" * (3 << 20)), 1)
     found = lines.ended(ended())
@@ -187,6 +187,6 @@ def test_a_failure_of_ours_is_no_line() -> None:
 
 def test_a_line_is_one_line_whatever_is_in_it() -> None:
     text = "a\nb\r\x0b\x0c\x1c\x85\u2028\u2029\ud800\x9b31mü"
-    data = execution_lines.written({"text": text})
+    data = code_execution.written({"text": text})
     assert data.decode().splitlines() == [data.decode().rstrip("\n")]
     assert json.loads(data)["text"] == text

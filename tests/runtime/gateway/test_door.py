@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 
-from holdfast.runtime.gateway.gateway_server import Door
+from holdfast.runtime.gateway.gateway_server import ConnectionDoor
 
 PATIENCE = 60.0
 SESSIONS = {f"127.0.0.{number}" for number in range(2, 10)}
@@ -37,7 +37,7 @@ class Gate:
     def __init__(self, processes: int = 4) -> None:
         self._listener = socket.create_server(("127.0.0.1", 0))
         self._place = self._listener.getsockname()
-        self.door = Door(self._listener, lambda peer: peer in SESSIONS, serve, processes)
+        self.door = ConnectionDoor(self._listener, lambda peer: peer in SESSIONS, serve, processes)
 
     def __enter__(self) -> Gate:
         return self

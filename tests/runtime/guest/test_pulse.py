@@ -241,7 +241,7 @@ def test_other_tasks_get_their_turn(monkeypatch: pytest.MonkeyPatch) -> None:
                 await asyncio.sleep(0)
 
         beside = asyncio.create_task(other())
-        found = await gather.Gatherer(guest).gather(frozenset({"processes"}))
+        found = await gather.PulseGatherer(guest).gather(frozenset({"processes"}))
         over = True
         await beside
         return turns, len(found["processes"]["rows"])

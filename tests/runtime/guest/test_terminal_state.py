@@ -10,11 +10,11 @@ import pytest
 from holdfast.runtime.guest.pulse import terminal_state
 from holdfast.runtime.guest.pulse.input_kind import InputModes, Prompt, kind
 from holdfast.runtime.guest.pulse.terminal_state import (
-    Doing,
+    DescriptorKind,
     ForegroundSample,
     ForegroundThread,
     SystemCall,
-    Thing,
+    ThreadActivity,
     decide,
     thing,
 )
@@ -26,7 +26,9 @@ CBREAK = InputModes(canonical=False)
 X86_64, AARCH64 = terminal_state.table("x86_64"), terminal_state.table("aarch64")
 
 
-def _thread(doing: Doing, *things: Thing, pid: int = 10, tid: int | None = None) -> ForegroundThread:
+def _thread(
+    doing: ThreadActivity, *things: DescriptorKind, pid: int = 10, tid: int | None = None
+) -> ForegroundThread:
     return ForegroundThread(pid, tid or pid, SystemCall(doing), frozenset(things))
 
 
@@ -37,7 +39,7 @@ def _view(
     return ForegroundSample(threads, modes, shown, more.pop("names", {}), more.pop("parents", {}), **more)
 
 
-READER = _thread(Doing.READS, Thing.TERMINAL)
+READER = _thread(ThreadActivity.READS, DescriptorKind.TERMINAL)
 
 
 def test_a_thread_that_reads_the_terminal_waits() -> None:
@@ -47,17 +49,17 @@ def test_a_thread_that_reads_the_terminal_waits() -> None:
     assert (found.state, found.detail, found.pid) == ("waiting", "line", 10)
 
 
-@pytest.mark.parametrize("doing", [Doing.POLLS, Doing.SELECTS, Doing.EPOLLS])
-def test_a_program_with_internal_plumbing_still_waits(doing: Doing) -> None:
+@pytest.mark.parametrize("doing", [ThreadActivity.POLLS, ThreadActivity.SELECTS, ThreadActivity.EPOLLS])
+def test_a_program_with_internal_plumbing_still_waits(doing: ThreadActivity) -> None:
     """Event loops also wait for their timers and signals."""
-    thread = _thread(doing, Thing.TERMINAL, Thing.PLUMBING, Thing.PIPE)
+    thread = _thread(doing, DescriptorKind.TERMINAL, DescriptorKind.PLUMBING, DescriptorKind.PIPE)
 
     assert decide(_view(thread, modes=RAW)).state == "waiting"
 
 
 def test_a_server_that_reads_keys_does_not_wait() -> None:
     """A development server has the terminal in its set all its life."""
-    thread = _thread(Doing.EPOLLS, Thing.TERMINAL, Thing.SOCKET)
+    thread = _thread(ThreadActivity.EPOLLS, DescriptorKind.TERMINAL, DescriptorKind.SOCKET)
 
     found = decide(_view(thread, modes=RAW, prompt=""))
 
@@ -66,7 +68,7 @@ def test_a_server_that_reads_keys_does_not_wait() -> None:
 
 def test_a_reader_thread_of_a_server_does_not_wait() -> None:
     """One thread reads keys while another one serves."""
-    serving = _thread(Doing.EPOLLS, Thing.SOCKET, tid=11)
+    serving = _thread(ThreadActivity.EPOLLS, DescriptorKind.SOCKET, tid=11)
 
     assert decide(_view(READER, serving)).state == "running"
 
@@ -77,7 +79,7 @@ def test_a_reader_thread_of_a_server_does_not_wait() -> None:
 )
 def test_a_client_with_a_prompt_waits(modes: InputModes, prompt: str, detail: str) -> None:
     """A remote shell is behind a socket; its output shows whether it waits."""
-    thread = _thread(Doing.POLLS, Thing.TERMINAL, Thing.SOCKET)
+    thread = _thread(ThreadActivity.POLLS, DescriptorKind.TERMINAL, DescriptorKind.SOCKET)
 
     found = decide(_view(thread, modes=modes, prompt=prompt))
 
@@ -86,7 +88,10 @@ def test_a_client_with_a_prompt_waits(modes: InputModes, prompt: str, detail: st
 
 def test_a_watcher_that_computes_does_not_wait() -> None:
     """A test runner in watch mode reads keys while its workers work."""
-    watcher, worker = _thread(Doing.EPOLLS, Thing.TERMINAL), _thread(Doing.RUNS, pid=11)
+    watcher, worker = (
+        _thread(ThreadActivity.EPOLLS, DescriptorKind.TERMINAL),
+        _thread(ThreadActivity.RUNS, pid=11),
+    )
     busy = frozenset({11})
     view = _view(watcher, worker, modes=RAW, parents={11: 10}, busy=busy, hot=busy)
 
@@ -97,7 +102,7 @@ def test_a_watcher_that_computes_does_not_wait() -> None:
 
 def test_computing_elsewhere_in_the_pipeline_does_not_matter() -> None:
     """A pager waits for a key while its input is still being produced."""
-    pager, maker = _thread(Doing.READS, Thing.TERMINAL), _thread(Doing.RUNS, pid=9)
+    pager, maker = _thread(ThreadActivity.READS, DescriptorKind.TERMINAL), _thread(ThreadActivity.RUNS, pid=9)
     busy = frozenset({9})
     view = _view(pager, maker, names={10: "less"}, parents={9: 1, 10: 1}, busy=busy, hot=busy)
 
@@ -106,16 +111,16 @@ def test_computing_elsewhere_in_the_pipeline_does_not_matter() -> None:
 
 def test_a_closed_program_with_a_hidden_line_waits_for_a_password() -> None:
     """The call that a setuid program is blocked in cannot be seen; the terminal's modes can."""
-    closed, above = _thread(Doing.CLOSED), _thread(Doing.WAITS_FOR_CHILD, pid=9)
+    closed, above = _thread(ThreadActivity.CLOSED), _thread(ThreadActivity.WAITS_FOR_CHILD, pid=9)
 
     assert decide(_view(closed, above, modes=HIDDEN)).detail == "password"
     assert decide(_view(closed, above)).state == "running"
-    assert decide(_view(closed, _thread(Doing.RUNS, pid=11), modes=HIDDEN)).state == "running"
+    assert decide(_view(closed, _thread(ThreadActivity.RUNS, pid=11), modes=HIDDEN)).state == "running"
 
 
 def test_a_hidden_echo_alone_is_not_a_password_prompt() -> None:
     """A program may switch it off and sleep."""
-    found = decide(_view(_thread(Doing.SLEEPS), modes=HIDDEN, prompt="Password: "))
+    found = decide(_view(_thread(ThreadActivity.SLEEPS), modes=HIDDEN, prompt="Password: "))
 
     assert (found.state, found.detail) == ("running", "sleep")
 
@@ -123,15 +128,23 @@ def test_a_hidden_echo_alone_is_not_a_password_prompt() -> None:
 @pytest.mark.parametrize(
     ("threads", "detail", "pid"),
     [
-        ([_thread(Doing.RUNS)], "cpu", 10),
-        ([_thread(Doing.SLEEPS)], "sleep", 10),
-        ([_thread(Doing.TRANSFERS)], "io", 10),
-        ([_thread(Doing.POLLS, Thing.SOCKET)], "io", 10),
-        ([_thread(Doing.EPOLLS, Thing.PLUMBING)], "sleep", 10),
-        ([_thread(Doing.WAITS_FOR_CHILD), _thread(Doing.SLEEPS, pid=11)], "sleep", 11),
-        ([_thread(Doing.SLEEPS), _thread(Doing.READS, Thing.PIPE, pid=11)], "sleep", 10),
-        ([_thread(Doing.SLEEPS), _thread(Doing.READS, Thing.SOCKET, pid=11)], "io", 11),
-        ([_thread(Doing.WAITS_FOR_CHILD)], "io", 10),
+        ([_thread(ThreadActivity.RUNS)], "cpu", 10),
+        ([_thread(ThreadActivity.SLEEPS)], "sleep", 10),
+        ([_thread(ThreadActivity.TRANSFERS)], "io", 10),
+        ([_thread(ThreadActivity.POLLS, DescriptorKind.SOCKET)], "io", 10),
+        ([_thread(ThreadActivity.EPOLLS, DescriptorKind.PLUMBING)], "sleep", 10),
+        ([_thread(ThreadActivity.WAITS_FOR_CHILD), _thread(ThreadActivity.SLEEPS, pid=11)], "sleep", 11),
+        (
+            [_thread(ThreadActivity.SLEEPS), _thread(ThreadActivity.READS, DescriptorKind.PIPE, pid=11)],
+            "sleep",
+            10,
+        ),
+        (
+            [_thread(ThreadActivity.SLEEPS), _thread(ThreadActivity.READS, DescriptorKind.SOCKET, pid=11)],
+            "io",
+            11,
+        ),
+        ([_thread(ThreadActivity.WAITS_FOR_CHILD)], "io", 10),
     ],
 )
 def test_one_process_explains_what_is_running(threads: list[ForegroundThread], detail: str, pid: int) -> None:
@@ -143,7 +156,7 @@ def test_one_process_explains_what_is_running(threads: list[ForegroundThread], d
 
 def test_a_stopped_pipeline_is_stopped() -> None:
     """A parent that waits for a stopped child does nothing either."""
-    stopped, above = _thread(Doing.STOPPED, pid=11), _thread(Doing.WAITS_FOR_CHILD)
+    stopped, above = _thread(ThreadActivity.STOPPED, pid=11), _thread(ThreadActivity.WAITS_FOR_CHILD)
 
     assert decide(_view(stopped, above)).state == "stopped"
 
@@ -193,18 +206,18 @@ def test_on_a_full_screen_a_key_is_wanted(prompt: str, name: str, detail: str) -
 @pytest.mark.parametrize(
     ("target", "found"),
     [
-        ("/dev/pts/3", Thing.TERMINAL),
-        ("/dev/tty", Thing.TERMINAL),
-        ("/dev/pts/4", Thing.OTHER),
-        ("/dev/ptmx", Thing.MASTER),
-        ("/dev/pts/ptmx", Thing.MASTER),
-        ("socket:[17]", Thing.SOCKET),
-        ("pipe:[18]", Thing.PIPE),
-        ("anon_inode:[eventfd]", Thing.PLUMBING),
-        ("/etc/passwd", Thing.OTHER),
+        ("/dev/pts/3", DescriptorKind.TERMINAL),
+        ("/dev/tty", DescriptorKind.TERMINAL),
+        ("/dev/pts/4", DescriptorKind.OTHER),
+        ("/dev/ptmx", DescriptorKind.MASTER),
+        ("/dev/pts/ptmx", DescriptorKind.MASTER),
+        ("socket:[17]", DescriptorKind.SOCKET),
+        ("pipe:[18]", DescriptorKind.PIPE),
+        ("anon_inode:[eventfd]", DescriptorKind.PLUMBING),
+        ("/etc/passwd", DescriptorKind.OTHER),
     ],
 )
-def test_descriptors_are_classified_by_their_links(target: str, found: Thing) -> None:
+def test_descriptors_are_classified_by_their_links(target: str, found: DescriptorKind) -> None:
     """See proc_pid_fd(5)."""
     assert thing(target, ("/dev/pts/3", "/dev/tty")) is found
 
@@ -217,21 +230,23 @@ def _line(number: int, *args: int) -> bytes:
 @pytest.mark.parametrize(
     ("numbers", "number", "doing"),
     [
-        (X86_64, 0, Doing.READS),
-        (X86_64, 7, Doing.POLLS),
-        (X86_64, 270, Doing.SELECTS),
-        (X86_64, 281, Doing.EPOLLS),
-        (X86_64, 230, Doing.SLEEPS),
-        (X86_64, 61, Doing.WAITS_FOR_CHILD),
-        (X86_64, 1, Doing.TRANSFERS),
-        (AARCH64, 63, Doing.READS),
-        (AARCH64, 73, Doing.POLLS),
-        (AARCH64, 22, Doing.EPOLLS),
-        (AARCH64, 115, Doing.SLEEPS),
-        (AARCH64, 260, Doing.WAITS_FOR_CHILD),
+        (X86_64, 0, ThreadActivity.READS),
+        (X86_64, 7, ThreadActivity.POLLS),
+        (X86_64, 270, ThreadActivity.SELECTS),
+        (X86_64, 281, ThreadActivity.EPOLLS),
+        (X86_64, 230, ThreadActivity.SLEEPS),
+        (X86_64, 61, ThreadActivity.WAITS_FOR_CHILD),
+        (X86_64, 1, ThreadActivity.TRANSFERS),
+        (AARCH64, 63, ThreadActivity.READS),
+        (AARCH64, 73, ThreadActivity.POLLS),
+        (AARCH64, 22, ThreadActivity.EPOLLS),
+        (AARCH64, 115, ThreadActivity.SLEEPS),
+        (AARCH64, 260, ThreadActivity.WAITS_FOR_CHILD),
     ],
 )
-def test_a_call_is_recognized_by_its_number(numbers: dict[int, Doing], number: int, doing: Doing) -> None:
+def test_a_call_is_recognized_by_its_number(
+    numbers: dict[int, ThreadActivity], number: int, doing: ThreadActivity
+) -> None:
     """The numbers differ between machines."""
     assert terminal_state.parse(_line(number, 3, 5), numbers) == SystemCall(doing, (3, 5, 0, 0, 0, 0))
 
@@ -239,7 +254,7 @@ def test_a_call_is_recognized_by_its_number(numbers: dict[int, Doing], number: i
 @pytest.mark.parametrize("line", [b"running\n", b"-1 0x7ffd 0x7f00\n", b"", b"x y z 1 2 3 4 5 6\n"])
 def test_a_thread_in_no_call_runs(line: bytes) -> None:
     """A thread that computes, or was caught between two calls."""
-    assert terminal_state.parse(line).doing is Doing.RUNS
+    assert terminal_state.parse(line).doing is ThreadActivity.RUNS
 
 
 def test_descriptors_are_found_in_the_arguments() -> None:

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from holdfast.runtime.history.diff.snapshot_diff import (
-    Contents,
-    Flat,
+    DifferencesFromAncestor,
+    ImageContents,
     _settle_contents,
     common,
     differences,
@@ -94,7 +94,7 @@ def test_packages_keep_their_files_and_their_last_version() -> None:
     flat = flatten([baseline("1.0", x=new(owner=0)), baseline("2.0", y=new(owner=0)), baseline()])
     assert flat.known() == {KEY: "2.0"}
     assert [entry.owner for entry in flat.table.values()] == [0, 0]
-    found = differences(Flat({}), flat)
+    found = differences(DifferencesFromAncestor({}), flat)
     assert {one.owner for one in found.values()} == {KEY}
 
 
@@ -116,10 +116,10 @@ def test_equal_outcomes_are_not_a_difference(tmp_path: Path) -> None:
     (other / "mode").chmod(0o600)
     write(tmp_path, "outside/only", "host")
     (other / "link").symlink_to(tmp_path / "outside")
-    before, after = Contents([one, base]), Contents([other, base])
+    before, after = ImageContents([one, base]), ImageContents([other, base])
     names = ("same", "another", "mode", "dir/base", "link/only")
     found = _settle_contents([FileChange(f"/{name}", "changed", 7) for name in names], before, after)
     assert [(one.path, one.size) for one in found] == [("/another", 5), ("/mode", 4), ("/link/only", 7)]
     made = _settle_contents([FileChange("/only", "new")], after, before)
     assert [(one.path, one.size) for one in made] == [("/only", 5)]
-    assert _settle_contents(found, Contents([]), Contents([tmp_path / "none"])) == found
+    assert _settle_contents(found, ImageContents([]), ImageContents([tmp_path / "none"])) == found

@@ -19,7 +19,7 @@ from holdfast.runtime.mcp.outcomes import (
     PIECE,
     WHOLE,
     KeptOutput,
-    Shown,
+    ShownText,
     part,
     shorten,
 )
@@ -79,7 +79,7 @@ def fed(data: bytes, piece: int = 65_000, *, wanted: int = 1, before: int | None
     return output
 
 
-def lines(data: bytes, first: int) -> Shown:
+def lines(data: bytes, first: int) -> ShownText:
     """Return what `read` shows: it feeds once more if a line far from the end is asked for."""
     output = fed(data, wanted=max(1, first))
     shown = output.from_line(first, 24, 80)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from holdfast.errors import InvalidArgument
-from holdfast.runtime.mcp import task_words
+from holdfast.runtime.mcp import task_tools
 from holdfast.runtime.task import task_changes
 from holdfast.runtime.task.handoff import handoff
 from holdfast.runtime.task.task_changes import Stamp
@@ -26,8 +26,8 @@ def test_an_agent_reads_actions_of_its_tool_in_place_of_commands() -> None:
     for budget in (300, 5000):
         text = handoff("work", record, budget, standing=dead)
         assert "`holdfast " in text
-        assert "holdfast " not in task_words.for_agents(text)
-    assert "`task(unblock)`, `task(resume)`" in task_words.for_agents(text)
+        assert "holdfast " not in task_tools.for_agents(text)
+    assert "`task(unblock)`, `task(resume)`" in task_tools.for_agents(text)
 
 
 @pytest.mark.parametrize(
@@ -39,35 +39,35 @@ def test_an_agent_reads_actions_of_its_tool_in_place_of_commands() -> None:
     ],
 )
 def test_a_policy_is_read_from_lines(text: str, expected: dict[str, object]) -> None:
-    assert task_words.policy(text) == expected
+    assert task_tools.policy(text) == expected
 
 
 @pytest.mark.parametrize("text", ["nonsense", "retry limit: many", "profile: quick", "verify: a\nverify: b"])
 def test_a_line_that_is_no_rule_is_refused(text: str) -> None:
     with pytest.raises(InvalidArgument):
-        task_words.policy(text)
+        task_tools.policy(text)
 
 
 def test_the_first_line_of_a_block_is_what_blocks() -> None:
     """It may have a colon of its own."""
     known = ("why", "entry", "tried")
-    found = task_words.fields("mirror: 403 for all\ntried: twice\nentry: #12", known, "why")
+    found = task_tools.fields("mirror: 403 for all\ntried: twice\nentry: #12", known, "why")
     assert found == {"why": "mirror: 403 for all", "tried": "twice", "entry": "#12"}
     with pytest.raises(InvalidArgument, match="cannot read line 2"):
-        task_words.fields("no key\nand more", known, "why")
+        task_tools.fields("no key\nand more", known, "why")
 
 
 @pytest.mark.parametrize(
     ("read", "text", "expected"),
     [
-        (task_words.done, "", {}),
-        (task_words.done, "out/junit.xml\nbusy wait: 2m", {"junit": "out/junit.xml", "busy_wait": 120.0}),
-        (task_words.done, "timeout: 5", {"timeout": 5.0}),
-        (task_words.block, "no key\nsuspend: yes", {"why": "no key", "suspend": True}),
-        (task_words.checkpoint, "kind: filesystem", {"kind": "filesystem"}),
-        (task_words.checkpoint, "good\nresume at: 2.1: ask", {"label": "good", "resume_at": "2.1: ask"}),
-        (task_words.artifact, "dist/a.whl", {"name": "a.whl", "path": "dist/a.whl"}),
-        (task_words.artifact, "a\nname: wheel\nentry: #3", {"name": "wheel", "path": "a", "entry": "#3"}),
+        (task_tools.done, "", {}),
+        (task_tools.done, "out/junit.xml\nbusy wait: 2m", {"junit": "out/junit.xml", "busy_wait": 120.0}),
+        (task_tools.done, "timeout: 5", {"timeout": 5.0}),
+        (task_tools.block, "no key\nsuspend: yes", {"why": "no key", "suspend": True}),
+        (task_tools.checkpoint, "kind: filesystem", {"kind": "filesystem"}),
+        (task_tools.checkpoint, "good\nresume at: 2.1: ask", {"label": "good", "resume_at": "2.1: ask"}),
+        (task_tools.artifact, "dist/a.whl", {"name": "a.whl", "path": "dist/a.whl"}),
+        (task_tools.artifact, "a\nname: wheel\nentry: #3", {"name": "wheel", "path": "a", "entry": "#3"}),
     ],
 )
 def test_what_an_action_takes_besides_is_read_from_lines(
@@ -79,11 +79,11 @@ def test_what_an_action_takes_besides_is_read_from_lines(
 @pytest.mark.parametrize(
     ("read", "text"),
     [
-        (task_words.done, "a.xml\ntimeout: soon"),
-        (task_words.block, "no key\nsuspend: maybe"),
-        (task_words.checkpoint, "good\nkind: all"),
-        (task_words.artifact, "name: wheel"),
-        (task_words.artifact, "a\nb"),
+        (task_tools.done, "a.xml\ntimeout: soon"),
+        (task_tools.block, "no key\nsuspend: maybe"),
+        (task_tools.checkpoint, "good\nkind: all"),
+        (task_tools.artifact, "name: wheel"),
+        (task_tools.artifact, "a\nb"),
     ],
 )
 def test_nonsense_besides_is_refused(read: Callable[[str], dict[str, Any]], text: str) -> None:

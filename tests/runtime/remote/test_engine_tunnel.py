@@ -8,8 +8,8 @@ import pytest
 
 from holdfast.engine.engine_place import EnginePlace
 from holdfast.errors import EngineUnavailable, InvalidArgument
-from holdfast.runtime.remote import engine_tunnel
-from holdfast.runtime.remote.engine_tunnel import connected, forwarding
+from holdfast.runtime.remote import relay
+from holdfast.runtime.remote.relay import connected, forwarding
 
 LOCAL = Path("/tmp/local")
 
@@ -81,7 +81,7 @@ def test_a_login_that_fails_is_explained_by_its_last_line(tmp_path: Path) -> Non
 
 
 def test_a_login_that_never_comes_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(engine_tunnel, "_PATIENCE_SECONDS", 0.2)
+    monkeypatch.setattr(relay, "_PATIENCE_SECONDS", 0.2)
     command = tmp_path / "ssh"
     command.write_text("#!/bin/sh\nexec sleep 60\n")
     command.chmod(0o755)

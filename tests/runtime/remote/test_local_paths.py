@@ -6,7 +6,7 @@ import pytest
 
 from holdfast.errors import InvalidArgument
 from holdfast.runtime.cli import grammar, verb_table
-from holdfast.runtime.remote.local_paths import CommandLine, reads_input, refuse, variables
+from holdfast.runtime.remote.elsewhere import CommandLine, reads_input, refuse, variables
 
 FILE = {"there.hfb": True}
 _WITH = {"journal": ["--ipynb"], "replay": ["--cast"]}

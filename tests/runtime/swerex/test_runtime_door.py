@@ -11,10 +11,8 @@ from tests.runtime.serve.gated_doors import gated, nothing
 
 from holdfast.errors import InvalidArgument
 from holdfast.runtime.http_doors.admission import Admission
-from holdfast.runtime.swerex.program_commands import words
 from holdfast.runtime.swerex.runtime_bodies import Action, PlainCommand, ShellCommand, ShellInterrupt
-from holdfast.runtime.swerex.runtime_files import decoded
-from holdfast.runtime.swerex.swerex_app import RuntimeDoor
+from holdfast.runtime.swerex.swerex_app import RuntimeDoor, decoded, words
 
 
 def asked(path: str, *keys: str, host: str = "localhost") -> str | int:

@@ -60,7 +60,7 @@ def test_no_field_of_a_config_has_a_secret(named: str) -> None:
     data = bundle_description.bundle_config(kept, IMAGE, [], [], details, Scrubber(Matcher(RULES)), stored)
 
     assert TOKEN.encode() not in data
-    found = form.parse(form.Config, data, "config")
+    found = form.parse(form.BundleConfig, data, "config")
     assert found.snapshot.files == stored
     assert found.snapshot.options == {"workdir": "/srv/[scrubbed: github token]", "memory": 1 << 30}
     assert found.details == {"failure": {"message": "with [scrubbed: github token]"}, "memory_bytes": 5}

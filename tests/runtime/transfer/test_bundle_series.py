@@ -17,10 +17,10 @@ from holdfast.runtime.transfer import bundle_series
 from holdfast.runtime.transfer.bundle_series import BundleSeries, EarlierImport, ImportSeries
 from holdfast.runtime.transfer.inspection import SearchedFiles
 from holdfast.runtime.transfer.outgoing_parts import OutgoingSegments
-from holdfast.runtime.transfer.unpack_parts import BundleSource, Segments
+from holdfast.runtime.transfer.unpack_parts import BundleSegments, BundleSource
 from holdfast.snapshots.bundle import bundle_segments, form, media
 from holdfast.snapshots.bundle.endpoints import BlobDescriptor
-from holdfast.snapshots.bundle.form import Config, FilePart, InParts, LayerSegment
+from holdfast.snapshots.bundle.form import BundleConfig, FileInParts, FilePart, LayerSegment
 
 PAGE = 4096
 NAME = "images/pages-1.img"
@@ -38,7 +38,7 @@ class Ends:
         for each in (self.here, self.there):
             (each / "images").mkdir(parents=True)
 
-    def send(self, data: bytes) -> tuple[Config, list[BlobDescriptor]]:
+    def send(self, data: bytes) -> tuple[BundleConfig, list[BlobDescriptor]]:
         """Send a file in the way of `send`; return what the receiver learns of it."""
         path = self.here / NAME
         path.unlink(missing_ok=True)
@@ -57,14 +57,18 @@ class Ends:
         config = _config({NAME: len(data)}).model_copy(
             update={"files": [file], "segments": outgoing.segments}
         )
-        return Config.model_validate(config.model_dump()), outgoing.blobs
+        return BundleConfig.model_validate(config.model_dump()), outgoing.blobs
 
     def receive(
-        self, config: Config, blobs: list[BlobDescriptor], name: str, earlier: EarlierImport | None = None
+        self,
+        config: BundleConfig,
+        blobs: list[BlobDescriptor],
+        name: str,
+        earlier: EarlierImport | None = None,
     ) -> bytes:
         """Assemble the file, and return it."""
         self.origin.asked.clear()
-        parts = Segments(BundleSource(self.origin), blobs, config.segments, _quiet, earlier=earlier)
+        parts = BundleSegments(BundleSource(self.origin), blobs, config.segments, _quiet, earlier=earlier)
         parts.write(config.files[0], self.there / name)
         return (self.there / name).read_bytes()
 
@@ -193,9 +197,9 @@ def test_segments_that_were_not_sent_are_refused(ends: Ends, tmp_path: Path) -> 
         (real, known, FilePart(segment=0, offset=real.bytes - PAGE, bytes=2 * PAGE)),
         (real, known, FilePart(segment=1, bytes=PAGE)),
     ):
-        parts = Segments(source, [blob], [segment], _quiet, earlier=earlier)
+        parts = BundleSegments(source, [blob], [segment], _quiet, earlier=earlier)
         with pytest.raises(BundleRefused):
-            parts.write(InParts(name="x", parts=[part]), tmp_path / os.urandom(4).hex())
+            parts.write(FileInParts(name="x", parts=[part]), tmp_path / os.urandom(4).hex())
 
 
 def test_only_the_first_import_is_kept_and_only_while_it_is_there(ends: Ends, tmp_path: Path) -> None:

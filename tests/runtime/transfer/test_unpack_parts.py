@@ -12,10 +12,10 @@ from blake3 import blake3
 
 from holdfast.errors import BundleRefused, StoreError
 from holdfast.runtime.transfer import unpack_parts
-from holdfast.runtime.transfer.unpack_parts import BundleSource, Segments
+from holdfast.runtime.transfer.unpack_parts import BundleSegments, BundleSource
 from holdfast.snapshots.bundle import bundle_segments, form, media
 from holdfast.snapshots.bundle.endpoints import BlobDescriptor
-from holdfast.snapshots.bundle.form import Config, FilePart, InParts, LayerSegment
+from holdfast.snapshots.bundle.form import BundleConfig, FileInParts, FilePart, LayerSegment
 from holdfast.snapshots.manifest import Manifest, StoredFile
 
 
@@ -52,13 +52,13 @@ def origin() -> Blobs:
     return Blobs()
 
 
-def _segments(origin: Blobs, *data: bytes) -> Segments:
+def _segments(origin: Blobs, *data: bytes) -> BundleSegments:
     blobs = [origin.add(media.SEGMENT, bundle_segments.segment(each)) for each in data]
     told = [LayerSegment(bytes=len(each), blake3=blake3(each).hexdigest()) for each in data]
-    return Segments(BundleSource(origin), blobs, told, lambda _count: None)
+    return BundleSegments(BundleSource(origin), blobs, told, lambda _count: None)
 
 
-def _config(sizes: Mapping[str, int] | None = None, kind: str = "live") -> Config:
+def _config(sizes: Mapping[str, int] | None = None, kind: str = "live") -> BundleConfig:
     sizes = sizes or {}
     files = [StoredFile(name=name, bytes=size, blake3="0" * 64) for name, size in sizes.items()]
     kept = Manifest.model_validate(
@@ -77,14 +77,14 @@ def _config(sizes: Mapping[str, int] | None = None, kind: str = "live") -> Confi
             "files": files,
         }
     )
-    parts = [InParts(name=name, parts=[FilePart(bytes=size)]) for name, size in sizes.items()]
-    return Config(snapshot=kept, base=1, segments=[], files=parts)
+    parts = [FileInParts(name=name, parts=[FilePart(bytes=size)]) for name, size in sizes.items()]
+    return BundleConfig(snapshot=kept, base=1, segments=[], files=parts)
 
 
 def test_a_file_is_put_together_of_parts_and_zeros(origin: Blobs, tmp_path: Path) -> None:
     """Zeros are holes, also at its end."""
     segments = _segments(origin, b"hello", b"world")
-    file = InParts(
+    file = FileInParts(
         name="x",
         parts=[
             FilePart(segment=1, offset=1, bytes=3),
@@ -107,7 +107,7 @@ def test_a_wrong_segment_is_refused(origin: Blobs, tmp_path: Path) -> None:
         if change == "bytes":
             origin.blobs[blob.digest] = bundle_segments.segment(b"jello")
         elif change == "other":
-            segments = Segments(
+            segments = BundleSegments(
                 BundleSource(origin),
                 [origin.add(media.SEGMENT, bundle_segments.segment(b"jello"))],
                 [LayerSegment(bytes=5, blake3=blake3(b"hello").hexdigest())],
@@ -118,18 +118,18 @@ def test_a_wrong_segment_is_refused(origin: Blobs, tmp_path: Path) -> None:
         part = FilePart(segment=0, offset=3, bytes=5 if change == "beyond" else 2)
         path = tmp_path / change
         with pytest.raises(BundleRefused):
-            segments.write(InParts(name="x", parts=[part]), path)
+            segments.write(FileInParts(name="x", parts=[part]), path)
 
 
 def test_files_that_jump_between_segments_are_refused(origin: Blobs, tmp_path: Path) -> None:
     """Each jump would open a segment again; an ordinary bundle's repetitions are within bounds."""
     segments = _segments(origin, b"hello", b"world")
     ordinary = [FilePart(segment=number, bytes=5) for number in (0, 1, 0, 1)]
-    segments.write(InParts(name="x", parts=ordinary), tmp_path / "ordinary")
+    segments.write(FileInParts(name="x", parts=ordinary), tmp_path / "ordinary")
     jumping = [FilePart(segment=number % 2, bytes=1) for number in range(100)]
 
     with pytest.raises(BundleRefused, match="far more segments"):
-        segments.write(InParts(name="y", parts=jumping), tmp_path / "jumping")
+        segments.write(FileInParts(name="y", parts=jumping), tmp_path / "jumping")
 
 
 def test_a_layer_is_verified_before_and_after_it_is_opened(origin: Blobs, tmp_path: Path) -> None:
@@ -191,7 +191,7 @@ def test_a_bundle_has_the_files_of_its_manifest_and_no_others() -> None:
         _config({"images/../x": 1}),
         _config({"manifest.json": 1}),
         _config({"images/core-5.img": 7}).model_copy(update={"files": []}),
-        _config().model_copy(update={"files": [InParts(name="images/core-5.img", parts=[])]}),
+        _config().model_copy(update={"files": [FileInParts(name="images/core-5.img", parts=[])]}),
     ):
         with pytest.raises(BundleRefused):
             unpack_parts.check_names(config, "journal")
@@ -212,16 +212,16 @@ def test_no_file_occurs_twice() -> None:
 def test_there_are_as_many_segments_as_are_described(origin: Blobs) -> None:
     blob = origin.add(media.SEGMENT, bundle_segments.segment(b"hello"))
     with pytest.raises(BundleRefused, match="not as many segments as it says"):
-        Segments(BundleSource(origin), [blob, blob], [], lambda _count: None)
+        BundleSegments(BundleSource(origin), [blob, blob], [], lambda _count: None)
 
 
 def test_a_text_is_not_read_beyond_its_limit(origin: Blobs) -> None:
     """Neither what is longer, nor a hole, which costs its sender nothing; nothing is fetched for either."""
     segments = _segments(origin, b"hello")
     part = FilePart(segment=0, bytes=5)
-    assert segments.text(InParts(name="x", parts=[part]), 5) == b"hello"
+    assert segments.text(FileInParts(name="x", parts=[part]), 5) == b"hello"
     origin.asked.clear()
     for parts in ([part, part], [FilePart(bytes=1)]):
         with pytest.raises(BundleRefused, match="x is too large"):
-            segments.text(InParts(name="x", parts=parts), 5)
+            segments.text(FileInParts(name="x", parts=parts), 5)
     assert origin.asked == []

@@ -100,7 +100,7 @@ def test_parts_are_what_each_container_wrote() -> None:
     for text in ("", "x", "-1", "5", "99999", "9" * 5000):
         assert parts(text) == alone
     config = {"Labels": {image.WRITTEN_LABEL: "1,2,3,4,5,6,7"}}
-    made = image.Parent("amd64", "linux", config, ("a", "b")).labels(2)
+    made = image.ParentImage("amd64", "linux", config, ("a", "b")).labels(2)
     assert made[image.WRITTEN_LABEL] == "1,2"
 
 

@@ -14,7 +14,7 @@ import pytest
 
 from holdfast.snapshots.chunks import pack_upkeep, packing, recipe
 from holdfast.snapshots.chunks.chunks import Chunks, PacksBusy, Unpacking
-from holdfast.snapshots.chunks.packing import Packed
+from holdfast.snapshots.chunks.packing import PackedFiles
 from holdfast.snapshots.chunks.packs import PAGE
 from holdfast.snapshots.chunks.recipe import Recipe, RecipeDamaged
 
@@ -29,7 +29,7 @@ class Home:
         self.snapshots = root / "snapshots"
         self.kept: dict[str, bytes] = {}
 
-    def keep(self, name: str, data: bytes, parent: str = "") -> Packed:
+    def keep(self, name: str, data: bytes, parent: str = "") -> PackedFiles:
         folder = self.snapshots / name
         folder.mkdir(parents=True)
         (folder / "memory").write_bytes(data)

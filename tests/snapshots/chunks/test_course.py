@@ -11,10 +11,9 @@ import pytest
 
 from holdfast.snapshots.chunks import packing, recipe
 from holdfast.snapshots.chunks.chunks import Chunks, Unpacking
-from holdfast.snapshots.chunks.course import Course
 from holdfast.snapshots.chunks.index import PackIndex
 from holdfast.snapshots.chunks.pack_upkeep import sweep
-from holdfast.snapshots.chunks.packing import Packed
+from holdfast.snapshots.chunks.packing import PackedFiles, PageCourse
 from holdfast.snapshots.chunks.packs import GROUP_BYTES, NOWHERE, PAGE, PageRun, digest
 from holdfast.snapshots.chunks.recipe import Recipe, RecipeFile
 
@@ -43,7 +42,7 @@ class Counted:
         monkeypatch.setattr(PackIndex, "find", found)
 
 
-def pack(root: Path, name: str, data: bytes, parent: Recipe | None = None) -> tuple[Packed, Recipe]:
+def pack(root: Path, name: str, data: bytes, parent: Recipe | None = None) -> tuple[PackedFiles, Recipe]:
     folder = root / "snapshots" / name
     folder.mkdir(parents=True)
     (folder / "memory").write_bytes(data)
@@ -179,14 +178,14 @@ def test_a_guide_that_is_damaged_missing_or_too_large_is_not_followed(
     assert recipe.guide(folder, "a") is None
 
 
-def place(course: Course) -> tuple[str | None, int, int, bool]:
+def place(course: PageCourse) -> tuple[str | None, int, int, bool]:
     return course.pack, course.page, course.left, course.apart
 
 
 def test_a_course_goes_through_runs_and_comes_back_to_them() -> None:
     """Past zeros and the end of a file, and after a page that was found elsewhere."""
     runs = (PageRun("one", 4, 3), PageRun(NOWHERE, 0, 2), PageRun("two", 0, 1))
-    course = Course(Recipe("a", {"memory": RecipeFile(6 * PAGE, runs)}))
+    course = PageCourse(Recipe("a", {"memory": RecipeFile(6 * PAGE, runs)}))
     nothing = (None, 0, 0, False)
     assert place(course) == nothing
     course.begin("memory")

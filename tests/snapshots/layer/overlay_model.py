@@ -28,7 +28,7 @@ from holdfast.snapshots.bundle.squashed_layers import SquashedLayer
 from holdfast.snapshots.checkpointer.layers import apart, apart_files, file_entry
 from holdfast.snapshots.checkpointer.layers.copy import LayerCopy
 from holdfast.snapshots.layer.archive import LayerArchive
-from holdfast.snapshots.layer.image import Added
+from holdfast.snapshots.layer.image import ExtendedImage
 from holdfast.snapshots.layer.layer_chain import LayerChain
 
 NAMES = ("a", "b", "c", "d", "e")
@@ -222,7 +222,9 @@ class Model:
         self.images.append((stack, beside))
         layers = (*(base.layers if base is not None else ()), str(number))
         chain.take(copy / file_entry.INDEX)
-        chain.add(Added(str(number), layers), written=archive.size, whole=archive.whole, grown=0, size=0)
+        chain.add(
+            ExtendedImage(str(number), layers), written=archive.size, whole=archive.whole, grown=0, size=0
+        )
         shutil.rmtree(copy)
         if self.random.random() < 0.1:  # the images of some snapshots are removed; their layers stay
             self.there.discard(self.random.choice(sorted(self.there)))

@@ -12,7 +12,7 @@ import pytest
 from tests.snapshots.layer import overlay_model
 
 from holdfast.snapshots.layer import layer_chain
-from holdfast.snapshots.layer.image import Added
+from holdfast.snapshots.layer.image import ExtendedImage
 from holdfast.snapshots.layer.layer_chain import LayerChain
 from holdfast.snapshots.layer.oci import Blob
 
@@ -41,7 +41,7 @@ class Engine:
             place.unlink()
         chain.take(index)
         chain.add(
-            Added(name, layers, (Blob("t", name, 1),)),
+            ExtendedImage(name, layers, (Blob("t", name, 1),)),
             written=written if base else whole,
             whole=whole,
             grown=1,

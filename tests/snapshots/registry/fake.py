@@ -14,7 +14,7 @@ from holdfast.snapshots.bundle.endpoints import BlobDescriptor
 from holdfast.snapshots.registry.http_client import HttpClient
 from holdfast.snapshots.registry.reference import Reference
 from holdfast.snapshots.registry.registry_failures import Backoff
-from holdfast.snapshots.registry.registry_login import Credentials
+from holdfast.snapshots.registry.registry_login import RegistryCredentials
 
 Fault = Callable[[httpx.Request], httpx.Response | Exception | None]
 
@@ -54,7 +54,10 @@ class FakeRegistry:
         self.slept: list[float] = []
 
     def client(
-        self, reference: str = "registry.test/team/work:one", user: Credentials | None = None, **options: Any
+        self,
+        reference: str = "registry.test/team/work:one",
+        user: RegistryCredentials | None = None,
+        **options: Any,
     ) -> HttpClient:
         patience = Backoff(attempts=4, first=0.25, sleep=self.slept.append)
         return HttpClient(

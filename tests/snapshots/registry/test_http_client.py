@@ -13,9 +13,9 @@ from tests.snapshots.registry.fake import FakeRegistry
 from holdfast.errors import RegistryDenied, RegistryError, RegistryUnavailable
 from holdfast.snapshots.registry.authorization import Authorization, parse_challenges, pull
 from holdfast.snapshots.registry.http_client import MAX_ANSWER, HttpClient
-from holdfast.snapshots.registry.registry_login import Credentials
+from holdfast.snapshots.registry.registry_login import RegistryCredentials
 
-ME = Credentials("me", "secret")
+ME = RegistryCredentials("me", "secret")
 SCOPES = [pull("team/work")]
 BEARER = 'Bearer realm="https://auth.test/token",service="tests"'
 
@@ -176,7 +176,7 @@ def test_an_identity_token_is_exchanged(registry: FakeRegistry) -> None:
     """As OAuth 2 has it: posted, not in an address."""
     registry.blobs["x"] = b"text"
     tokens = Tokens(registry)
-    _ask(registry.client(user=Credentials("", identity_token="identity")))
+    _ask(registry.client(user=RegistryCredentials("", identity_token="identity")))
     (asked,) = tokens.asked
     assert asked.method == "POST"
     form = parse_qs(asked.content.decode())

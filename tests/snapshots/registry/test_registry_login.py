@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from holdfast.errors import RegistryError
-from holdfast.snapshots.registry.registry_login import Credentials, find
+from holdfast.snapshots.registry.registry_login import RegistryCredentials, find
 
 
 def _config(folder: Path, **config: Any) -> dict[str, str]:
@@ -26,24 +26,24 @@ def test_the_environment_comes_first(tmp_path: Path) -> None:
     """It is for every registry, or for the one that is named."""
     environ = _config(tmp_path, auths={"r.test": _auth("docker:1")})
     environ |= {"HOLDFAST_REGISTRY_USER": "me", "HOLDFAST_REGISTRY_PASSWORD": "secret"}
-    assert find("r.test", environ) == Credentials("me", "secret")
+    assert find("r.test", environ) == RegistryCredentials("me", "secret")
     environ["HOLDFAST_REGISTRY"] = "other.test"
-    assert find("r.test", environ) == Credentials("docker", "1")
-    assert find("other.test", environ) == Credentials("me", "secret")
+    assert find("r.test", environ) == RegistryCredentials("docker", "1")
+    assert find("other.test", environ) == RegistryCredentials("me", "secret")
 
 
 @pytest.mark.parametrize("key", ["r.test", "https://r.test", "https://r.test/v1/", "r.test/v2/"])
 def test_what_docker_login_wrote(tmp_path: Path, key: str) -> None:
     """A password may have colons; hosts were also written as addresses."""
     environ = _config(tmp_path, auths={"x.test": _auth("no:no"), key: _auth("me:pass:word")})
-    assert find("r.test", environ) == Credentials("me", "pass:word")
+    assert find("r.test", environ) == RegistryCredentials("me", "pass:word")
     assert find("other.test", environ) is None
 
 
 def test_docker_hub_has_a_key_of_its_own(tmp_path: Path) -> None:
     """As `docker login` without a host writes it."""
     environ = _config(tmp_path, auths={"https://index.docker.io/v1/": _auth("me:1")})
-    assert find("docker.io", environ) == Credentials("me", "1")
+    assert find("docker.io", environ) == RegistryCredentials("me", "1")
 
 
 def test_helpers_are_asked(tmp_path: Path) -> None:
@@ -61,9 +61,9 @@ def test_helpers_are_asked(tmp_path: Path) -> None:
         credsStore="desktop",
         auths={"unknown.test": _auth("a:b"), "r.test": {}},
     )
-    assert find("g.test", environ, helper) == Credentials("", identity_token="of gcr")
-    assert find("r.test", environ, helper) == Credentials("me", "of desktop")
-    assert find("unknown.test", environ, helper) == Credentials("a", "b")
+    assert find("g.test", environ, helper) == RegistryCredentials("", identity_token="of gcr")
+    assert find("r.test", environ, helper) == RegistryCredentials("me", "of desktop")
+    assert find("unknown.test", environ, helper) == RegistryCredentials("a", "b")
     assert asked == [("gcr", "g.test"), ("desktop", "r.test"), ("desktop", "unknown.test")]
 
 
@@ -77,7 +77,7 @@ def test_a_helper_is_a_program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     program.chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
     environ = _config(tmp_path, credsStore="tests")
-    assert find("r.test", environ) == Credentials("me", "1")
+    assert find("r.test", environ) == RegistryCredentials("me", "1")
     assert find("other.test", environ) is None
     with pytest.raises(RegistryError, match="cannot ask docker-credential-absent"):
         find("r.test", _config(tmp_path, credsStore="absent"))
@@ -96,4 +96,4 @@ def test_a_file_that_cannot_be_read_is_said(tmp_path: Path, text: str) -> None:
 
 def test_secrets_are_not_shown() -> None:
     """Not even by mistake."""
-    assert "secret" not in repr(Credentials("me", "secret", "secret"))
+    assert "secret" not in repr(RegistryCredentials("me", "secret", "secret"))

@@ -14,7 +14,7 @@ from holdfast.engine.machine_facts import (
     SocketFacts,
     unfit,
 )
-from holdfast.runtime.doctor.posture.posture_rules import PostureFinding, judge
+from holdfast.runtime.doctor.posture import PostureFinding, judge
 
 # The answer of Docker 26 on Debian 13 with AppArmor, shortened.
 INFO: dict[str, Any] = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from holdfast.runtime.doctor.posture import read_facts
+from holdfast.runtime.doctor import posture
 
 MOUNTS = [
     "/dev/vda / ext4 rw,relatime 0 0",
@@ -17,16 +17,16 @@ MOUNTS = [
 
 def test_quotas_are_those_of_the_mount_a_folder_is_on() -> None:
     """Neither of a mount above it nor of one with a similar prefix."""
-    assert read_facts.has_quota(Path("/var/lib/docker"), MOUNTS)
-    assert read_facts.has_quota(Path("/var/lib/docker/overlay2"), MOUNTS)
-    assert not read_facts.has_quota(Path("/var/lib/docker two"), MOUNTS)
-    assert not read_facts.has_quota(Path("/var/lib"), MOUNTS)
-    assert not read_facts.has_quota(Path("/x"), [])
+    assert posture.has_quota(Path("/var/lib/docker"), MOUNTS)
+    assert posture.has_quota(Path("/var/lib/docker/overlay2"), MOUNTS)
+    assert not posture.has_quota(Path("/var/lib/docker two"), MOUNTS)
+    assert not posture.has_quota(Path("/var/lib"), MOUNTS)
+    assert not posture.has_quota(Path("/x"), [])
 
 
 def test_the_last_mount_on_a_folder_counts() -> None:
     """It hides those before it."""
-    assert not read_facts.has_quota(Path("/d"), ["a /d xfs rw,pquota 0 0", "b /d tmpfs rw 0 0"])
+    assert not posture.has_quota(Path("/d"), ["a /d xfs rw,pquota 0 0", "b /d tmpfs rw 0 0"])
 
 
 def test_switches_are_read_by_name(tmp_path: Path) -> None:
@@ -34,7 +34,7 @@ def test_switches_are_read_by_name(tmp_path: Path) -> None:
     (tmp_path / "kernel/yama").mkdir(parents=True)
     (tmp_path / "kernel/yama/ptrace_scope").write_text("1\n")
 
-    assert read_facts.sysctls(tmp_path) == {"kernel.yama.ptrace_scope": "1"}
+    assert posture.sysctls(tmp_path) == {"kernel.yama.ptrace_scope": "1"}
 
 
 def test_only_unmitigated_vulnerabilities_are_weaknesses(tmp_path: Path) -> None:
@@ -42,18 +42,18 @@ def test_only_unmitigated_vulnerabilities_are_weaknesses(tmp_path: Path) -> None
     for name, text in (("mds", "Not affected"), ("l1tf", "Mitigation: PTE"), ("srbds", "Vulnerable: x")):
         (tmp_path / name).write_text(text + "\n")
 
-    assert read_facts.weaknesses(tmp_path) == ("srbds",)
-    assert read_facts.weaknesses(tmp_path / "none") is None
+    assert posture.weaknesses(tmp_path) == ("srbds",)
+    assert posture.weaknesses(tmp_path / "none") is None
 
 
 def test_the_home_is_seen_with_its_mode(tmp_path: Path) -> None:
     """And whether it belongs to the calling user."""
     tmp_path.chmod(0o750)
-    found = read_facts.home_facts(tmp_path)
+    found = posture.home_facts(tmp_path)
 
     assert (found.mode, found.own) == (0o750, True)
     os.chown(tmp_path, 12345, -1)
-    assert not read_facts.home_facts(tmp_path).own
+    assert not posture.home_facts(tmp_path).own
 
 
 def test_a_socket_is_seen_with_its_group(tmp_path: Path) -> None:
@@ -62,7 +62,7 @@ def test_a_socket_is_seen_with_its_group(tmp_path: Path) -> None:
     path.touch(0o660)
     os.chown(path, -1, 54321)
 
-    found = read_facts.socket_facts(path)
+    found = posture.socket_facts(path)
 
     assert (found.path, found.group, found.members) == (str(path), "54321", ())
-    assert read_facts.socket_facts(tmp_path / "none").path == ""
+    assert posture.socket_facts(tmp_path / "none").path == ""

@@ -11,19 +11,19 @@ import pytest
 USES_UP = """
 import ctypes, os, resource, signal
 from pathlib import Path
-from holdfast.runtime.guest.files import inotify_queue
+from holdfast.runtime.guest.files import watched_tree
 
 libc = ctypes.CDLL(None, use_errno=True)
 most = int(Path("/proc/sys/fs/inotify/max_user_instances").read_text())
 hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
 resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, most + 100), hard))
 libc.prctl(28, 4, 0, 0, 0)  # SECBIT_NO_SETUID_FIXUP: another user of the machine, with the rights of root
-assert inotify_queue._act_as(1234567891)
+assert watched_tree._act_as(1234567891)
 libc.prctl(4, 1, 0, 0, 0), libc.prctl(1, signal.SIGUSR1, 0, 0, 0)
 while libc.inotify_init1(0) >= 0:
     pass
 assert ctypes.get_errno() == 24  # EMFILE
-queue = inotify_queue.InotifyQueue()
+queue = watched_tree.InotifyQueue()
 ends_by = ctypes.c_int()
 libc.prctl(2, ctypes.byref(ends_by), 0, 0, 0)
 full = len(os.listdir("/proc/self/fd")) > most

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from holdfast.runtime.guest.files import tree_search
-from holdfast.runtime.guest.files.tree_search import LARGEST, PIECE, TooMuch, search
+from holdfast.runtime.guest.files.tree_search import LARGEST, PIECE, SearchTooLarge, search
 
 
 def found(folder: Path, name: str = "*", containing: str | None = None) -> list[dict[str, Any]]:
@@ -115,11 +115,11 @@ def test_names_of_any_bytes_are_found(tree: Path) -> None:
 def test_too_much_is_an_error_instead_of_a_part(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of names, and of folders below each other; a search that is ended before is not."""
     monkeypatch.setattr(tree_search, "MOST_LOOKED_AT", 3)
-    with pytest.raises(TooMuch):
+    with pytest.raises(SearchTooLarge):
         found(tree)
     monkeypatch.setattr(tree_search, "MOST_LOOKED_AT", 1000)
     monkeypatch.setattr(tree_search, "DEEPEST", 2)
-    with pytest.raises(TooMuch):
+    with pytest.raises(SearchTooLarge):
         found(tree)
     steps = search(str(tree), "a.py", None)
     assert next(steps)

@@ -14,8 +14,7 @@ import pytest
 from holdfast.runtime.files.file_tree import FileTree, TreeChange
 from holdfast.runtime.files.session_file import listed_in
 from holdfast.runtime.guest.files import watched_tree
-from holdfast.runtime.guest.files.inotify_queue import WatchLimit
-from holdfast.runtime.guest.files.watched_tree import WatchedTree
+from holdfast.runtime.guest.files.watched_tree import WatchedTree, WatchLimit
 from holdfast.runtime.guest.identity.account import UserAccount
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from holdfast.runtime.guest.identity import made_account
 from holdfast.runtime.guest.identity.account import UserAccount
-from holdfast.runtime.guest.identity.made_account import CannotMake, give_workspace
+from holdfast.runtime.guest.identity.made_account import CannotMakeAccount, give_workspace
 
 ADA = UserAccount("ada", 1234, 5678, "/home/ada", "")
 
@@ -74,7 +74,7 @@ def test_sudo_is_allowed_where_the_image_has_rules_for_it(root: Path) -> None:
 
 @pytest.mark.parametrize("name", ["", "../x", "a/b", "a:0:0", "a\nroot", "-x", "A", "x" * 33, "\u0661"])
 def test_names_that_are_no_names_are_refused(root: Path, name: str) -> None:
-    with pytest.raises(CannotMake, match="name must be"):
+    with pytest.raises(CannotMakeAccount, match="name must be"):
         made_account.make(name, root)
     assert list((root / "etc").iterdir()) == []
 
@@ -111,20 +111,20 @@ def test_tables_that_are_no_files_are_refused(root: Path) -> None:
     """A FIFO is not waited for, a folder is no table, and a huge file is not read."""
     place = root / "etc/passwd"
     os.mkfifo(place)
-    with pytest.raises(CannotMake, match="no file"):
+    with pytest.raises(CannotMakeAccount, match="no file"):
         made_account.make("user", root)
     place.unlink()
     place.mkdir()
-    with pytest.raises(CannotMake, match="no file"):
+    with pytest.raises(CannotMakeAccount, match="no file"):
         made_account.make("user", root)
     place.rmdir()
     with place.open("wb") as file:
         file.truncate(1 << 40)
-    with pytest.raises(CannotMake, match="no file"):
+    with pytest.raises(CannotMakeAccount, match="no file"):
         made_account.make("user", root)
     place.unlink()
     place.symlink_to(place)
-    with pytest.raises(CannotMake, match="symbolic links"):
+    with pytest.raises(CannotMakeAccount, match="symbolic links"):
         made_account.make("user", root)
 
 

@@ -17,7 +17,7 @@ from holdfast.runtime.guest.shells.process_progress import (
     COPY_LOOKS,
     LOOKS,
     QUIET,
-    Group,
+    GroupProgress,
     InterruptDelivery,
     group_state,
     interrupt_waits,
@@ -63,7 +63,7 @@ def test_a_program_is_found_without_reading_all_processes(
     monkeypatch.setattr(access, "numbers", lambda folder: pytest.fail(f"reads {folder}"))
 
     assert {program.group for program in programs} == {programs[0].pid}
-    assert group_state(programs[0].pid, shell.pid) is Group.RUNS
+    assert group_state(programs[0].pid, shell.pid) is GroupProgress.RUNS
 
 
 def test_a_group_whose_first_program_is_gone_still_runs(shell: subprocess.Popen[bytes]) -> None:
@@ -72,10 +72,10 @@ def test_a_group_whose_first_program_is_gone_still_runs(shell: subprocess.Popen[
     os.kill(group, signal.SIGKILL)
     while len(_children(shell.pid)) == 2:
         pass
-    assert group_state(group, shell.pid) is Group.RUNS
+    assert group_state(group, shell.pid) is GroupProgress.RUNS
     os.kill(_children(shell.pid)[0].pid, signal.SIGKILL)
     shell.wait()
-    assert group_state(group, shell.pid) is Group.ENDED
+    assert group_state(group, shell.pid) is GroupProgress.ENDED
 
 
 def test_a_signal_to_a_process_that_does_not_run_waits() -> None:
@@ -113,10 +113,10 @@ class Scene:
         assert number == signal.SIGINT
         self.hit.append(group)
 
-    def state(self, group: int, _shell: int) -> Group:
+    def state(self, group: int, _shell: int) -> GroupProgress:
         if self.at < self.copies.get(group, 0):
-            return Group.BEING_STARTED
-        return {ENDED: Group.ENDED, COPY: Group.BEING_STARTED}.get(group, Group.RUNS)
+            return GroupProgress.BEING_STARTED
+        return {ENDED: GroupProgress.ENDED, COPY: GroupProgress.BEING_STARTED}.get(group, GroupProgress.RUNS)
 
     def waits(self, _group: int) -> bool:
         return self.at in self.waiting

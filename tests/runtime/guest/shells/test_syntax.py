@@ -9,7 +9,7 @@ import pytest
 from tests.runtime.guest.harness import Guest, Refused
 
 from holdfast.runtime.guest.shells.shell_state import ShellState, ShellVariable
-from holdfast.runtime.guest.shells.syntax import Fault, judge, options, prelude
+from holdfast.runtime.guest.shells.syntax import SyntaxFault, judge, options, prelude
 
 
 def _checked(guest: Guest, text: str) -> tuple[int | None, bool]:
@@ -102,7 +102,7 @@ def test_complaints_are_judged_by_the_first() -> None:
     """Lines that are not bash's are skipped, as are warnings that mean nothing."""
     assert judge("", 1) is None
     assert judge("what\nbash: line 3: warning: odd\n", 1) is None
-    assert judge("bash: line 3: syntax error: oh\u2028no\nbash: line 4: more", 2) == Fault(
+    assert judge("bash: line 3: syntax error: oh\u2028no\nbash: line 4: more", 2) == SyntaxFault(
         1, "oh\u2028no", incomplete=False
     )
 

@@ -287,7 +287,7 @@ def test_a_programs_attribute_is_no_mark_of_the_overlay(upper: Path, folder: Pat
     item = saved(folder)["etc"]
     assert not item.opaque
     assert item.attributes == {"user.overlay.opaque": "y", "user.overlay.redirect": "/somewhere"}
-    with pytest.raises(scan.Unsupported):
+    with pytest.raises(scan.UnsupportedEntry):
         LayerCopy(folder.with_name("private"), "user.overlay.").first(upper)
 
 
@@ -344,7 +344,7 @@ def test_links_of_a_session_are_not_followed(upper: Path, folder: Path, tmp_path
 
     descriptor = os.open(upper, os.O_RDONLY)
     try:
-        found = list(scan.scan(descriptor, "trusted.overlay.", swap, scan.Budget()))
+        found = list(scan.scan(descriptor, "trusted.overlay.", swap, scan.ScanBudget()))
     finally:
         os.close(descriptor)
     assert "folder/key" not in {seen.entry.path for seen in found}
@@ -354,7 +354,7 @@ def test_a_tree_without_bottom_is_refused(upper: Path, folder: Path, monkeypatch
     """Directories nested for ever do not take all descriptors."""
     monkeypatch.setattr(scan, "DEEPEST", 5)
     (upper / "/".join("abcdefg")).mkdir(parents=True)
-    with pytest.raises(scan.Unsupported, match="nested"):
+    with pytest.raises(scan.UnsupportedEntry, match="nested"):
         LayerCopy(folder, "trusted.overlay.").first(upper)
 
 
@@ -469,7 +469,7 @@ def test_what_is_kept_of_the_layers_below_counts(
     monkeypatch.setattr(scan, "MOST_FILES", 120)
     LayerCopy(folder, "trusted.overlay.").first(upper, lowers)
     monkeypatch.setattr(scan, "MOST_FILES", 119)
-    with pytest.raises(scan.TooMany):
+    with pytest.raises(scan.TooManyEntries):
         LayerCopy(tmp_path / "again", "trusted.overlay.").first(upper, lowers)
 
 

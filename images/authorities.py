@@ -1,8 +1,9 @@
-"""The host's certificate authorities, as far as an image does not have them already.
+"""Certificate authorities of the host that go into images, and images that differ in nothing else.
 
-Behind a proxy that re-signs TLS, nothing in a session could install or fetch anything without the
-authority the host was given.  Only what an administrator added is carried over: the distribution's
-own authorities come with the image.
+Behind a proxy that re-signs TLS, nothing in a session could install or fetch anything without the authority
+the host was given. Only what an administrator added is carried over: the distribution's own authorities come
+with the image. The tag of an image covers them. Where others are trusted (another shell, another machine that
+an image was carried to), it is not found under the tag that is wanted.
 """
 
 from __future__ import annotations
@@ -14,10 +15,16 @@ import os
 import re
 import textwrap
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from holdfast.base import trust_variables
 from holdfast.errors import ImageError
+from holdfast.images.build_context import BuildContext
+
+if TYPE_CHECKING:
+    from holdfast.engine.engine_images import EngineImages
 
 # Where the bundle is on Debian, Ubuntu and Alpine; Fedora; older RHEL; openSUSE.
 SYSTEM_BUNDLES = (
@@ -94,3 +101,59 @@ def host_additions(environ: Mapping[str, str] = os.environ) -> dict[str, bytes]:
     """Return the authorities the host trusts beyond its distribution: file name to PEM."""
     paths = sorted(DISTRIBUTION_FOLDER.rglob("*.crt")) if DISTRIBUTION_FOLDER.is_dir() else []
     return additions(host_bundle(environ), (path.read_bytes() for path in paths))
+
+
+AUTHORITIES = "host-ca/"
+"""The folder of a context that has them."""
+_KIND, _CONTENT, _TRUSTED = "holdfast.image", "holdfast.content", "holdfast.authorities"
+
+
+@dataclass(frozen=True, slots=True)
+class ImageRelative:
+    """An image with other authorities: `more` are not trusted here, `fewer` are trusted only here."""
+
+    tag: str
+    more: int
+    fewer: int
+
+    def __str__(self) -> str:
+        """Return what is different about it, for a message."""
+        count = f"{self.more} more, {self.fewer} fewer"
+        return f"{self.tag} is the same with other certificate authorities ({count})"
+
+    def hint(self, wanted: str) -> str:
+        """Return what to do about it."""
+        return (
+            f"`docker tag {self.tag} {wanted}` uses it as it is; "
+            "SSL_CERT_FILE names the authorities that are trusted here, and go into images"
+        )
+
+
+def labels(made_of: BuildContext) -> dict[str, str]:
+    """Return the labels by which an image is found whatever its authorities are."""
+    return {
+        _KIND: made_of.kind,
+        _CONTENT: _content(made_of),
+        _TRUSTED: " ".join(sorted(_trusted(made_of))),
+    }
+
+
+def find(images: EngineImages, made_of: BuildContext) -> ImageRelative | None:
+    """Return the newest image with the same content; None if no image has it."""
+    found = images.listed(holdfast_image=made_of.kind, holdfast_content=_content(made_of))
+    ours = _trusted(made_of)
+    for image in sorted(found, key=lambda each: -each.created):
+        for tag in image.tags:
+            theirs = set(image.labels.get(_TRUSTED, "").split())
+            if tag.startswith(f"holdfast/{made_of.kind}:"):
+                return ImageRelative(tag, len(theirs - ours), len(ours - theirs))
+    return None
+
+
+def _content(made_of: BuildContext) -> str:
+    return made_of.without(AUTHORITIES).digest
+
+
+def _trusted(made_of: BuildContext) -> set[str]:
+    names = (name.removeprefix(AUTHORITIES) for name in made_of.files if name.startswith(AUTHORITIES))
+    return {name.removesuffix(".crt") for name in names if name.endswith(".crt")}

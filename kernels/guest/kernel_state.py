@@ -1,8 +1,10 @@
-"""The names a user has in a kernel: asked for, one question at a time, and the last answer remembered.
+"""The state of a kernel: its present activity, and the names a user has in it.
 
-The question is one expression, evaluated by a silent request that leaves no trace: neither in the history nor
-in the namespace. `look_inside.py` runs in the kernel, as text: its Python may be a different one. Expression
-and parsing are pure; `Questions` knows messages by their ids, and its caller whether the kernel may be asked.
+Activity is the question of its cell, if one asks, else what its main thread does. Names are asked for, one
+question at a time, and the last answer is remembered. The question is one expression, evaluated by a silent
+request that leaves no trace: neither in the history nor in the namespace. `look_inside.py` runs in the
+kernel, as text: its Python may be a different one. Expression and parsing are pure; `VariableQuestions` knows
+messages by their ids, and its caller whether the kernel may be asked. How cells are run is not known here.
 """
 
 from __future__ import annotations
@@ -10,15 +12,79 @@ from __future__ import annotations
 import ast
 import asyncio
 import json
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from holdfast.base.value_classes import dataclass, replace
+from holdfast.base.value_classes import as_table, dataclass, replace
+from holdfast.runtime.guest.pulse.foreground import thread_of
+from holdfast.runtime.guest.pulse.input_kind import REPL, InputModes, Prompt
+from holdfast.runtime.guest.pulse.state import Detail, State
+from holdfast.runtime.guest.pulse.terminal_state import ForegroundSample, running
 
 if TYPE_CHECKING:
     from holdfast.kernels.guest.process import KernelProcess, Message
+
+LONGEST = 500
+
+
+class KernelActivity:
+    """The observer of one kernel. `note(cell, state)` records that a cell asks."""
+
+    def __init__(self, kernel: str, note: Callable[[str, Mapping[str, Any]], None]) -> None:
+        self._kernel = f"kernel {kernel}"
+        self._note = note
+        self._question: State | None = None
+        self._since = 0.0
+
+    def began(self) -> None:
+        """Note that a cell is being run."""
+        self._question, self._since = None, time.time()
+
+    def asked(self, cell: str, head: Mapping[str, Any], pid: int | None) -> None:
+        """Note that a cell asks for input."""
+        prompt = str(head.get("prompt", ""))[-LONGEST:]
+        state = State("waiting", _kind(prompt, head), pid, self._kernel, time.time(), prompt)
+        self._question = state
+        self._note(cell, state.as_dict())
+
+    def answered(self) -> None:
+        """Note that the question was answered."""
+        self._question = None
+
+    def state(self, name: str, pid: int | None, returncode: int | None) -> State:
+        """Return the present activity; `name` is the kernel's state as clients know it."""
+        if name == "starting":
+            return State("starting", pid=pid)
+        if name == "dead":
+            code = returncode or 0
+            return State(
+                "exited",
+                pid=pid,
+                command=self._kernel,
+                exit_code=code if code >= 0 else None,
+                signal=-code if code < 0 else None,
+            )
+        if name == "idle":
+            return State("idle", pid=pid, command=self._kernel)
+        if self._question:
+            return self._question
+        return State("running", _detail(pid), pid, self._kernel, self._since)
+
+
+def _kind(prompt: str, head: Mapping[str, Any]) -> Detail:
+    if head.get("password") is True:
+        return "password"
+    return "repl" if REPL.match(prompt) else "line"
+
+
+def _detail(pid: int | None) -> Detail:
+    thread = thread_of(pid) if pid else None
+    if thread is None:
+        return "cpu"
+    return running(ForegroundSample([thread], InputModes(), Prompt(), {}, {})).detail or "cpu"
 
 
 KEY = "holdfast"
@@ -48,13 +114,7 @@ class VariableReader:
 
     def as_dict(self) -> dict[str, Any]:
         """Return it for the wire."""
-        return {
-            "rows": [dict(row) for row in self.rows],
-            "left_out": self.left_out,
-            "as_of": self.as_of,
-            "current": self.current,
-            "note": self.note,
-        }
+        return as_table(self)
 
     def stale(self) -> VariableReader:
         """Return it marked as known from before."""
@@ -90,7 +150,7 @@ def parse(content: Mapping[str, Any], as_of: int) -> VariableReader:
         return VariableReader(note="the kernel's answer is not valid")
 
 
-class Questions:
+class VariableQuestions:
     """The question under way, if there is one, and the last answer."""
 
     def __init__(self) -> None:
