@@ -19,6 +19,7 @@ from holdfast.base.bounded_tar import BoundedTar
 from holdfast.errors import BundleRefused
 from holdfast.snapshots.bundle import form
 from holdfast.snapshots.checkpointer.layers import apart
+from holdfast.snapshots.checkpointer.record import earlier_names
 
 MAX_MEMBERS = 2_000_000
 MAX_NAME = 4096
@@ -38,7 +39,7 @@ _SINGLE = (
     *("remap-fpath", "seccomp", "sk-queues", "tty-data", "tty-info"),
 )
 _IMAGE = re.compile(
-    rf"images/(?:(?:{'|'.join(_NUMBERED)})-{_NUMBER}\.img"
+    rf"images/(?:(?:{'|'.join(_NUMBERED)})-{_NUMBER}\.img|{earlier_names.PATTERN}"
     rf"|(?:{'|'.join(_SINGLE)})\.img"
     r"|(?:tcp-stream|ghost-file)-[0-9a-f]{1,16}\.img"
     r"|facts\.json|file-numbers\.json"
