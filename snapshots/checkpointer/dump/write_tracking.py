@@ -124,13 +124,15 @@ class PageScan:
                 count = fcntl.ioctl(self._pagemap, _SCAN, asked)
             except OSError as error:
                 raise NotTracked(error.errno, "which pages were written is not known") from error
-            reached = _ARGUMENTS.unpack(asked)[4]
-            if not start < reached <= end:
-                raise NotTracked(errno.EIO, "the kernel did not look at all pages")
-            yield from (
+            found = [
                 (first, last)
                 for first, last, _ in _REGION.iter_unpack(self._regions.raw[: count * _REGION.size])
-            )
+            ]
+            yield from found
+            # It fills a buffer of 512 regions at a time, and says where that was full last (Linux 6.18).
+            reached = max(_ARGUMENTS.unpack(asked)[4], *(last for _, last in found[-1:]), 0)
+            if not start < reached <= end:
+                raise NotTracked(errno.EIO, "the kernel did not look at all pages")
             start = reached
 
 

@@ -9,11 +9,14 @@ HOLDFAST_TRACKING_ROUNDS and HOLDFAST_TRACKING_SEED: how many captures, and of w
 from __future__ import annotations
 
 import ctypes
+import fcntl
 import json
+import mmap
 import os
 import random
 import shutil
 import signal
+import struct
 import subprocess
 import time
 from collections.abc import Iterator
@@ -41,6 +44,7 @@ ROUNDS = int(os.environ.get("HOLDFAST_TRACKING_ROUNDS", "10"))
 SEED = int(os.environ.get("HOLDFAST_TRACKING_SEED", "1"))
 PAGE = heaps.PAGE
 _SUBREAPER = 36
+_USERFAULTFD = 323
 MAGIC = criu_images._magic("pagemap")
 
 
@@ -189,8 +193,10 @@ def _read(images: Path, pid: int, start: int, size: int) -> bytes:
             break
         _, (head, *entries) = criu_images.read(path)
         pages = (images / earlier_names.named(captures, f"pages-{head.pages_id}.img")).read_bytes()
-        position, missing = 0, []
+        position, missing, end = 0, [], 0
         for entry in entries:
+            assert entry.vaddr >= end, "CRIU refuses entries that are not in order"
+            end = entry.vaddr + entry.nr_pages * PAGE
             whole = [(entry.vaddr, entry.vaddr + entry.nr_pages * PAGE)]
             here = page_ranges.common(whole, wanted)
             if entry.flags & heaps.IN_EARLIER:
@@ -252,6 +258,30 @@ def test_every_page_of_every_copy_is_what_it_was(captures: Captures, monkeypatch
             _end_holder()
         time.sleep(chance.random() * 0.2)
     assert saved > 0, "nothing was ever taken from an earlier snapshot"
+
+
+def test_a_scan_has_each_page_once() -> None:
+    """Also of more regions than the kernel counts at a time, or than fit into one answer."""
+    pages = 20_000
+    library = ctypes.CDLL(None, use_errno=True)
+    memory = mmap.mmap(-1, pages * PAGE, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    start = ctypes.addressof(ctypes.c_char.from_buffer(memory))
+    memory[:] = b"x" * len(memory)
+    descriptor = library.syscall(_USERFAULTFD, os.O_CLOEXEC | 1)
+    with closing(write_tracking.TrackedMemory(os.getpid(), 0, descriptor)) as tracked:
+        fcntl.ioctl(descriptor, 0xC018AA3F, struct.pack("3Q", 0xAA, 1 << 15, 0))  # UFFDIO_API, WP_ASYNC
+        tracked.protect(start, start + len(memory))
+        for page in range(0, pages, 2):
+            memory[page * PAGE] = 1
+        even = [(start + page * PAGE, start + (page + 1) * PAGE) for page in range(0, pages, 2)]
+        odd = [(first + PAGE, last + PAGE) for first, last in even]
+        with closing(write_tracking.PageScan(os.getpid())) as scan:
+            assert scan.unwritten(start, start + len(memory)) == odd
+            assert scan.take_written(start, start + len(memory)) == even
+            assert scan.take_written(start, start + len(memory)) == []
+            tracked.close()
+            with pytest.raises(write_tracking.NotTracked):
+                scan.unwritten(start, start + len(memory))
 
 
 def _end_holder() -> None:
