@@ -108,7 +108,7 @@ def test_a_newer_format_is_refused(tmp_path: Path) -> None:
     """This version cannot know what a later one meant."""
     make(tmp_path)
     path = tmp_path / "manifest.json"
-    path.write_text(path.read_text().replace('"format": 1', '"format": 3'))
+    path.write_text(path.read_text().replace('"format": 1', '"format": 4'))
 
-    with pytest.raises(SnapshotNewer, match="form 3; this one reads 2"):
+    with pytest.raises(SnapshotNewer, match="form 4; this one reads 3"):
         manifest.read(tmp_path)
