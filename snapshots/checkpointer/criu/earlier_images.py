@@ -1,7 +1,7 @@
 """Pages of a snapshot that are in the images of earlier captures of its processes.
 
 CRIU's map of pages says of a page that it is in the *parent*: in images of the same process in a folder
-within that of the images, which may have a parent again. Here, too, each snapshot has all that it needs by
+within that of the images, which may have a parent again. Here each snapshot has all that it needs by
 itself: hard links to these images of earlier snapshots, side by side with its own. Whatever keeps, packs or
 sends a snapshot knows only files:
 

@@ -1,7 +1,7 @@
 """Which pages of large heaps have been written since the last capture, as the kernel notes it.
 
 The kernel notes it for memory that is registered with userfaultfd(2) and protected in a way in which a write
-ends the protection of its page and waits for nobody (UFFD_FEATURE_WP_ASYNC, Linux 6.7). PAGEMAP_SCAN tells
+ends the protection of its page and makes no one wait (UFFD_FEATURE_WP_ASYNC, Linux 6.7). PAGEMAP_SCAN tells
 the pages that have lost theirs, and protects them again (Documentation/admin-guide/mm/pagemap.rst of Linux).
 
 The descriptor belongs to the memory of one process, until that executes another program. Between two captures
@@ -85,7 +85,7 @@ class TrackedMemory:
         fcntl.ioctl(self.descriptor, _PROTECT, struct.pack("3Q", start, end - start, _PROTECTED))
 
     def close(self) -> None:
-        """Let go of it. When nobody has it any more, writes are no longer noted."""
+        """Let go of it. Once it is closed everywhere, writes are no longer noted."""
         if self.descriptor >= 0:
             os.close(self.descriptor)
             self.descriptor = -1
