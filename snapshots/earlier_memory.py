@@ -1,7 +1,7 @@
 """Memory that was not written since the last snapshot, as hard links to the images of that one.
 
 The checkpointer knows which memory that is, and makes the links (`checkpointer/criu/earlier_images.py`). Here
-is decided which snapshot it may build on. What it links has the digest it had there: it is not read again.
+is decided which snapshot it can build on. Linked files are not read again.
 
 Only if HOLDFAST_TRACK_WRITES=1 is set: that is an experiment still.
 """
@@ -23,16 +23,16 @@ VARIABLE = "HOLDFAST_TRACK_WRITES"
 
 @dataclass(frozen=True, slots=True)
 class EarlierMemory:
-    """The snapshot that a capture may build on: its id, empty for none, and the digests of its files."""
+    """The snapshot that a capture can build on: its id, empty for none, and the digests of its files."""
 
     snapshot: str = ""
     digests: Mapping[str, str] = field(default_factory=dict)
 
     def linked(self, folder: Path) -> dict[str, str]:
-        """Return the digests of what a new snapshot's folder has of it, by the names it has there.
+        """Return the digests of the files that a new snapshot shares with it, by their names there.
 
         Raises:
-            SnapshotDamaged: it has something that this one has not.
+            SnapshotDamaged: this one lacks a file of it.
         """
         found: dict[str, str] = {}
         for path in (folder / raw_cache.IMAGES).glob(f"{PREFIX}*"):
@@ -51,7 +51,7 @@ def is_wanted() -> bool:
 
 @contextmanager
 def held(snapshots: Path, snapshot: str | None) -> Iterator[EarlierMemory]:
-    """Yield what the next capture may build on; it stays until the block ends. Nothing if some is gone."""
+    """Yield the snapshot that the next capture can build on, and keep it until the block ends."""
     if not snapshot or not is_wanted():
         yield EarlierMemory()
         return

@@ -32,7 +32,7 @@ class Ahead:
     """
 
     def __init__(self, folder: Path, part: str, known: Mapping[str, str]) -> None:
-        """Begin. No file of the part may change any more; those that only explain a dump are removed.
+        """Begin. No file of the part changes any more; those that only explain a dump are removed.
 
         `known` are digests of files that are not read, by their names below the folder.
         """

@@ -1,4 +1,4 @@
-"""Which snapshot the next one may build on, and the names and digests of what it shares with that."""
+"""Which snapshot the next one may build on, and the names and digests of shared files."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_a_snapshot_with_memory_of_earlier_ones_has_the_third_form(tmp_path: Pat
 
 
 def test_what_is_shared_has_the_digest_it_had(tmp_path: Path) -> None:
-    """It is not read again; what the last snapshot does not have is refused."""
+    """It is not read again; a file that the last snapshot lacks is refused."""
     images = tmp_path / "images"
     images.mkdir()
     for name in ("pages-1.img", "earlier-1-pages-1.img", "earlier-2-pages-1.img"):
@@ -91,7 +91,7 @@ def test_only_a_whole_snapshot_is_built_on(tmp_path: Path, monkeypatch: pytest.M
 
 
 def test_memory_is_searched_in_the_images_that_have_it(tmp_path: Path) -> None:
-    """What was written since hides what an earlier snapshot has at the same address."""
+    """A page written since hides an earlier snapshot at the same address."""
     old, new = tmp_path / "old", tmp_path / "new"
     word = b"8 bytes."
     old.write_bytes(word.ljust(PAGE, b"\0") * 3)

@@ -1,8 +1,8 @@
 """Pages of a snapshot that are in the images of earlier captures of its processes.
 
 CRIU's map of pages says of a page that it is in the *parent*: in images of the same process in a folder
-within that of the images, which may have a parent again. Here each snapshot has all that it needs by
-itself: hard links to these images of earlier snapshots, side by side with its own. Whatever keeps, packs or
+within that of the images, which can have a parent again. Here each snapshot has all that it needs by
+itself: hard links to these images of earlier snapshots, side by side with its own. All that keeps, packs or
 sends a snapshot knows only files:
 
     pagemap-12.img, pages-3.img             as CRIU writes them
@@ -24,7 +24,7 @@ _PARENT = "parent"
 
 
 def may_build_on(images: Path) -> bool:
-    """Return whether the next capture may refer to these images of the last one."""
+    """Return whether the next capture can refer to these images of the last one."""
     return images.is_dir() and not any(images.glob(named(MOST, "*")))
 
 
@@ -33,7 +33,7 @@ def link(images: Path, before: Path, processes: Iterable[int]) -> None:
 
     Raises:
         OSError: it is not all there.
-        ImagesUnreadable: it is not what a capture writes.
+        ImagesUnreadable: no capture writes such images.
     """
     for pid in processes:
         for captures in range(MOST):

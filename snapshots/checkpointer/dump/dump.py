@@ -155,7 +155,7 @@ class _Capture:
             self.has_heaps = True
 
     def link_earlier(self) -> None:
-        """Have all that the images refer to beside them. Raises OSError, ImagesUnreadable."""
+        """Add all that the images refer to. Raises OSError, ImagesUnreadable."""
         if based := self.twins.based:
             earlier_images.link(self.images, folders.snapshot(self.request.since), based)
             folders.give_to_owner(self.images)

@@ -5,7 +5,7 @@ heaps. A twin is a stopped process of the session, so root in there can end it, 
 memory is short. Then the copy fails, and with it the capture. A process without a twin is read before it
 continues.
 
-Where writes have been noted since the last capture (`write_tracking.py`), pages that have not been written
+Where writes have been noted since the last capture (`write_tracking.py`), unwritten pages
 are not read at all: CRIU's map of pages says that the images of that capture have them.
 """
 
@@ -48,7 +48,7 @@ _LIMITS = (
 READ_AT_ONCE = 16 << 20
 """Bytes of a process that are read while it is frozen: a twin takes longer."""
 _TWIN, _TRACKING = 1, 2
-"""What a process is to get; the same in guard.h."""
+"""The wishes for a process; the same in guard.h."""
 _LOST = "the copy of a process ended before its memory was written"
 
 
@@ -75,11 +75,11 @@ class _HeapSource:
     memory: int = -1
     pagemap: int = -1
     unread: list[Range] = field(default_factory=list)
-    """What need not be read: the images of the last capture have it, or it consists of zeros."""
+    """Pages that are not read: the images of the last capture have them, or they consist of zeros."""
     earlier: list[Range] = field(default_factory=list)
-    """What of that these images have."""
+    """The pages among these that the images have."""
     covered: list[Range] = field(default_factory=list)
-    """What writes are noted of from this capture on."""
+    """The pages whose writes are noted from this capture on."""
 
     def open(self) -> None:
         self.memory = os.open(f"/proc/{self.pid}/mem", os.O_RDONLY | os.O_CLOEXEC)
@@ -193,7 +193,7 @@ class Twins:
         os.lseek(self._list, 0, os.SEEK_END)
 
     def _wishes(self, source: _HeapSource) -> int:
-        """Return what a frozen process is to get, after looking which of its pages were written."""
+        """Return the wishes for a frozen process, after looking which of its pages were written."""
         if not self._tracking or any(map(write_tracking.reads_behind_the_kernel, walk.maps(source.process))):
             self._forget(source)
             return _TWIN
@@ -213,7 +213,7 @@ class Twins:
     def _look_at(
         self, heap: heaps.Heap, memory: TrackedMemory, scan: write_tracking.PageScan, source: _HeapSource
     ) -> None:
-        """Add the pages of a heap that need not be read. Raises OSError: nothing is noted from now on."""
+        """Add the pages of a heap that are not read. Raises OSError: nothing is noted from now on."""
         whole = [(heap.start, heap.end)]
         known = page_ranges.common(whole, memory.covered)
         try:
@@ -238,7 +238,7 @@ class Twins:
     def take(self, root: int, criu: int, images: Path, check: Callable[[], None]) -> None:
         """Find the twins, while all are stopped; copy the heaps of processes that have none.
 
-        `criu` is the process that made them. `check` may end that by an exception.
+        `criu` is the process that made them. `check` can end that by an exception.
 
         Raises:
             NoRoom: the disk is full.
@@ -292,7 +292,7 @@ class Twins:
             memory.covered, memory.kept = source.covered, kept
 
     def _made(self, what: str) -> dict[int, int]:
-        """Return what the guard says to have made, by the inner pids of processes: a twin's, a descriptor."""
+        """Return the pids of twins, or descriptors, of the guard, by the inner pids of processes."""
         size = os.fstat(self._list).st_size
         lines = (line.split() for line in os.pread(self._list, size, 0).decode().splitlines())
         return {int(words[1]): int(words[2]) for words in lines if words[0] == what}

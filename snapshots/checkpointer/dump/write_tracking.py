@@ -10,11 +10,11 @@ forgets that the memory was registered, and no page is known to be unwritten.
 
 Never is a page taken as unwritten by mistake:
 
-- What the holder has counts only for the capture that follows the snapshot named beside it. A capture that
+- A holder counts only for the capture that follows the snapshot named with it. A capture that
   begins uses it up, and only one that ends well leaves another holder.
 - A mapping that was made, moved or inherited after that is not registered, and the scan of it fails.
 - A page that does not exist is not unwritten; one that does was in the last capture, or of zeros then.
-- A process with a queue of asynchronous reads (io_setup(2)), which devices may fill without a page fault, is
+- A process with a queue of asynchronous reads (io_setup(2)), which devices can fill without a page fault, is
   not tracked.
 """
 
@@ -69,7 +69,7 @@ class TrackedMemory:
         started: when it began, in the kernel's ticks.
         descriptor: the userfaultfd of its memory.
         covered: its heaps; all pages of them that are not in `kept` did not exist or consisted of zeros.
-        kept: those that the images of the last capture have.
+        kept: the pages that the images of the last capture have.
     """
 
     pid: int
@@ -104,11 +104,11 @@ class PageScan:
         os.close(self._pagemap)
 
     def unwritten(self, start: int, end: int) -> list[Range]:
-        """Return the pages of a mapping that exist and have not been written. Raises NotTracked."""
+        """Return the existing unwritten pages of a mapping. Raises NotTracked."""
         return page_ranges.joined(self._ranges(start, end, _ONLY_TRACKED, _WRITTEN))
 
     def take_written(self, start: int, end: int) -> list[Range]:
-        """Return those that have been written, and note further writes of them. Raises NotTracked."""
+        """Return the written pages, and note further writes of them. Raises NotTracked."""
         return page_ranges.joined(self._ranges(start, end, _ONLY_TRACKED | _PROTECT_MATCHING, 0))
 
     def _ranges(self, start: int, end: int, flags: int, inverted: int) -> Iterator[Range]:
@@ -137,7 +137,7 @@ class PageScan:
 
 
 def reads_behind_the_kernel(maps: bytes) -> bool:
-    """Return whether devices may write into a process's memory without a page fault; of /proc/PID/maps."""
+    """Return whether devices can write into a process's memory without a page fault; of /proc/PID/maps."""
     return _AIO in maps
 
 
@@ -148,7 +148,7 @@ def started(pid: int) -> int:
 
 
 def taken(container: str, snapshot: str) -> dict[int, TrackedMemory]:
-    """Return what was noted of a container's processes since that snapshot, by pid, and end its holder.
+    """Return the tracked memory of a container since that snapshot, by pid, and end its holder.
 
     Nothing, if that is not known. It is used up by that.
     """
@@ -201,7 +201,7 @@ def _pairs(told: object) -> list[Range]:
 
 
 def leave(container: str, snapshot: str, memories: Sequence[TrackedMemory]) -> None:
-    """Give what is noted since this snapshot to a holder; raises OSError, and nothing is left then."""
+    """Give memory that is tracked since this snapshot to a holder; raises OSError."""
     if not memories:
         return
     STATE.mkdir(mode=0o700, exist_ok=True)

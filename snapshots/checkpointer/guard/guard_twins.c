@@ -17,8 +17,8 @@
  *
  * Where that is wanted, the kernel notes from the same moment on which pages of the heaps are written, so that the next
  * capture need not read the others: the heaps are registered with userfaultfd(2), and protected. A write only ends the
- * protection of its page; nobody waits for anybody (UFFD_FEATURE_WP_ASYNC, Linux 6.7). What does that belongs to the
- * memory and not to who made it, so it is made by another intermediate process, with a table of descriptors of its own:
+ * protection of its page; no one waits (UFFD_FEATURE_WP_ASYNC, Linux 6.7). The descriptor for that belongs to the
+ * memory and not to its maker, so it is made by another intermediate process, with a table of descriptors of its own:
  * the program never has the descriptor. For each a line "memory PID DESCRIPTOR" is added to the list, with a descriptor
  * of this process. Without the line, nothing is noted.
  *

@@ -23,7 +23,7 @@ _MOST_HEADS = 128
 class ImageMemory:
     """That of one process. `maps` are the entries of its pagemap, `pages` is the file they are about.
 
-    `earlier` are those of earlier captures, the last one first, for pages that are in its parent.
+    `earlier`: the same of earlier captures, the last one first, for pages that are in its parent.
     """
 
     def __init__(

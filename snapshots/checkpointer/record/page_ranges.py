@@ -1,4 +1,4 @@
-"""Sets of pages, as ranges of addresses: sorted, apart from each other, without empty ones. Pure."""
+"""Sets of pages, as ranges of addresses: sorted, disjoint, without empty ones. Pure."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ Range = tuple[int, int]
 
 
 def joined(ranges: Iterable[Range]) -> list[Range]:
-    """Return sorted ranges with those joined that meet."""
+    """Return sorted ranges; adjacent ones are joined."""
     found: list[Range] = []
     for start, end in ranges:
         if found and found[-1][1] == start:
@@ -20,7 +20,7 @@ def joined(ranges: Iterable[Range]) -> list[Range]:
 
 
 def common(one: Sequence[Range], other: Sequence[Range]) -> list[Range]:
-    """Return what is in both."""
+    """Return the pages in both."""
     found: list[Range] = []
     at = to = 0
     while at < len(one) and to < len(other):
@@ -35,7 +35,7 @@ def common(one: Sequence[Range], other: Sequence[Range]) -> list[Range]:
 
 
 def without(one: Sequence[Range], other: Sequence[Range]) -> list[Range]:
-    """Return what is in the first and not in the second."""
+    """Return the pages of the first that are not in the second."""
     return common(one, list(_gaps(other)))
 
 

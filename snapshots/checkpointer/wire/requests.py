@@ -61,7 +61,7 @@ class Dump:
     """Capture the target's tree into staging folder `folder`; end it afterwards unless `leave_running`.
 
     `limit`: seconds in which files and shared memory are to be copied while it is frozen. `twins`: large
-    heaps may be copied when it runs again. `snapshot`: have writes to them noted from now on, under this id.
+    heaps can be copied when it runs again. `snapshot`: have writes to them noted from now on, under this id.
     `since`: the id of the snapshot that has what was not written since; its images are there until the end.
     """
 

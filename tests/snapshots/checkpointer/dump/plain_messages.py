@@ -54,7 +54,7 @@ class _Messages(types.ModuleType):
 
 
 def install() -> None:
-    """Let what imports pycriu have this, where that is missing."""
+    """Stand in for pycriu where that is missing."""
     if importlib.util.find_spec("pycriu") is None:
         for name in ("pycriu", "pycriu.images", "pycriu.images.magic", "google.protobuf.message"):
             sys.modules.setdefault(name, _Messages(name))

@@ -1,7 +1,7 @@
-"""What is taken from the last snapshot is what memory has: captures of a program that changes itself.
+"""Pages taken from the last snapshot are those of the memory: captures of a program that changes itself.
 
 The guard makes twins of the program and has its writes noted as in a capture, driven by a small program in
-place of CRIU. What CRIU would write besides heaps is left out: its images have no pages at first.
+place of CRIU. Pages that CRIU would write besides heaps are left out: its images have no pages at first.
 
 HOLDFAST_TRACKING_ROUNDS and HOLDFAST_TRACKING_SEED: how many captures, and of what.
 """
@@ -92,7 +92,7 @@ class Captures:
         self.unwritten = 0
 
     def take(self, *, ends_well: bool = True) -> dict[int, bytes]:
-        """Take one; return what the heaps had, by their addresses."""
+        """Take one; return the contents of the heaps, by their addresses."""
         since = f"{self.count:012x}"
         self.count += 1
         images = self.folder / f"{self.count:012x}"
@@ -152,7 +152,7 @@ class Captures:
         return truth
 
     def restored(self, number: int, truth: dict[int, bytes]) -> dict[int, bytes]:
-        """Return what the images of a capture say of these addresses."""
+        """Return the contents of these addresses in the images of a capture."""
         images = self.folder / f"{number:012x}"
         return {start: _read(images, self.pid, start, len(data)) for start, data in truth.items()}
 
@@ -184,7 +184,7 @@ def _poke(pid: int, truth: dict[int, bytes], chance: random.Random) -> None:
 
 
 def _read(images: Path, pid: int, start: int, size: int) -> bytes:
-    """Read memory in images as CRIU does: what is in its parent is looked for there."""
+    """Read memory in images as CRIU does, which follows entries to its parent."""
     found = bytearray(size)
     wanted = [(start, start + size)]
     for captures in range(earlier_names.MOST + 1):
