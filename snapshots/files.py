@@ -31,10 +31,18 @@ class Ahead:
     Both take the time that the disk and the processors need for gigabytes, and wait for nothing else.
     """
 
-    def __init__(self, folder: Path, part: str) -> None:
-        """Begin. No file of the part may change any more; those that only explain a dump are removed."""
-        self._paths = [path for path in _kept(folder / part) if path.is_file()]
+    def __init__(self, folder: Path, part: str, known: Mapping[str, str]) -> None:
+        """Begin. No file of the part changes any more; those that only explain a dump are removed.
+
+        `known` are digests of files that are not read, by their names below the folder.
+        """
         self._folder = folder
+        self._known = dict(known)
+        self._paths = [
+            path
+            for path in _kept(folder / part)
+            if path.is_file() and str(path.relative_to(folder)) not in known
+        ]
         self._pool = ThreadPoolExecutor(3, thread_name_prefix="ahead")
         self._synced: Future[None] = self._pool.submit(sync, self._paths)
         self._digests: Future[list[str]] = self._pool.submit(lambda: [digest(path) for path in self._paths])
@@ -50,7 +58,7 @@ class Ahead:
         Raises:
             OSError: a file cannot be read.
         """
-        return dict(zip(self._names(), self._digests.result(), strict=True))
+        return {**self._known, **dict(zip(self._names(), self._digests.result(), strict=True))}
 
     def finish(self) -> set[str]:
         """Wait until all files are on the disk, and return their names below the folder.

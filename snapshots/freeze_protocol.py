@@ -21,7 +21,8 @@ class CaptureResult:
 
     `image_id` is empty unless the engine committed the files in the meantime. `copied_later`: bytes of large
     heaps that were written while it ran again. `short_of_memory`: bytes of those for which memory did not
-    suffice, and that were written while it was frozen.
+    suffice, and that were written while it was frozen. `unwritten`: bytes
+    that the images of the last capture have.
     """
 
     image_id: str
@@ -30,6 +31,7 @@ class CaptureResult:
     seconds: float
     copied_later: int = 0
     short_of_memory: int = 0
+    unwritten: int = 0
 
 
 class _Commit:
@@ -114,6 +116,7 @@ def run(
                         time.monotonic() - started,
                         int(event["copied_later"]),
                         int(event["short_of_memory"]),
+                        int(event["unwritten"]),
                     )
         raise LinkLost("cannot continue: the checkpointer ended in the middle of a capture")
     except BaseException:

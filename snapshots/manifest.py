@@ -5,6 +5,8 @@
                                    file-numbers.json
     snapshots/<id>/apart.json, .data
                                    files that its image cannot have (form 2)
+    snapshots/<id>/images/earlier-*
+                                   memory as earlier snapshots have it (form 3)
 
 The files of the session are a Docker image, named here by its id, which is itself a digest. The manifest
 is the truth about a snapshot; the store is an index of it.
@@ -21,6 +23,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from holdfast.errors import SnapshotDamaged
 from holdfast.snapshots import form_number
 from holdfast.snapshots.checkpointer.layers import apart
+from holdfast.snapshots.checkpointer.record import earlier_names
 from holdfast.snapshots.failure import Failure
 from holdfast.snapshots.fitness import Needs
 from holdfast.snapshots.machine import MachineFeatures
@@ -61,7 +64,7 @@ class Processes(_ManifestPart):
 class Manifest(_ManifestPart):
     """One snapshot. Sizes in bytes, times in UTC, durations in seconds."""
 
-    format: Literal[1, 2] = 1
+    format: Literal[1, 2, 3] = 1
     id: str
     kind: Literal["live", "filesystem"]
     label: str | None
@@ -82,6 +85,11 @@ class Manifest(_ManifestPart):
         """Whether there are files of the session that its image cannot have."""
         return any(entry.name == apart.LIST for entry in self.files)
 
+    @property
+    def has_earlier(self) -> bool:
+        """Whether it shares memory with earlier snapshots of its session."""
+        return any(earlier_names.is_earlier(entry.name.rpartition("/")[2]) for entry in self.files)
+
     def all_needs(self) -> Needs:
         """Return what it needs; of one that an older version took, as much as that has recorded."""
         processes = self.processes
@@ -98,9 +106,11 @@ def write(folder: Path, manifest: Manifest) -> None:
     """Write the manifest into a snapshot's folder; leave out newer fields that are empty.
 
     So older versions, which do not know those fields, can read it. They cannot make files that are kept apart
-    from the image: a snapshot with these has the second form.
+    from the image: a snapshot with these has the second form. Nor can they find memory in earlier images:
+    with that it has the third.
     """
-    manifest = manifest.model_copy(update={"format": 2 if manifest.has_apart else 1})
+    form = 3 if manifest.has_earlier else 2 if manifest.has_apart else 1
+    manifest = manifest.model_copy(update={"format": form})
     added = [name for name, field in Manifest.model_fields.items() if not field.is_required()]
     left_out = {name for name in added if getattr(manifest, name) is None}
     (folder / FILE).write_text(manifest.model_dump_json(indent=2, exclude=left_out))

@@ -14,6 +14,7 @@ from holdfast.base import private_files
 from holdfast.base.home import Home
 from holdfast.engine.engine import Engine
 from holdfast.snapshots import files, raw_cache
+from holdfast.snapshots.checkpointer.record import earlier_names
 from holdfast.snapshots.chunks import pack_upkeep, packing, recipe
 from holdfast.snapshots.chunks.chunks import Chunks, PacksBusy
 from holdfast.snapshots.chunks.pack_upkeep import Marks, Swept
@@ -41,8 +42,9 @@ def keep(folder: Path, entries: Sequence[StoredFile], done: files.Ahead | None =
         OSError: it cannot be written.
     """
     files.make_durable(folder, done.finish() if done is not None else ())
-    images = sum(entry.bytes for entry in entries if entry.name.startswith(f"{raw_cache.IMAGES}/"))
-    return Stored(images, sum(entry.bytes for entry in entries) - images)
+    own = [entry for entry in entries if not earlier_names.is_earlier(entry.name.rpartition("/")[2])]
+    images = sum(entry.bytes for entry in own if entry.name.startswith(f"{raw_cache.IMAGES}/"))
+    return Stored(images, sum(entry.bytes for entry in own) - images)
 
 
 def pack(

@@ -41,7 +41,16 @@ from holdfast.runtime.journal import host_events
 from holdfast.runtime.sessions import health, identity_messages
 from holdfast.runtime.storage import packing_request, snapshot_storage
 from holdfast.runtime.store.row_details import SnapshotDetails
-from holdfast.snapshots import files, freeze_protocol, manifest, raw_cache, service, storage
+from holdfast.snapshots import (
+    earlier_memory,
+    files,
+    freeze_protocol,
+    manifest,
+    raw_cache,
+    service,
+    storage,
+)
+from holdfast.snapshots.earlier_memory import EarlierMemory
 from holdfast.snapshots.failure import Failure, of_row
 from holdfast.snapshots.filing import Filing
 from holdfast.snapshots.freeze_protocol import CaptureResult
@@ -121,6 +130,7 @@ class Taking:
         self._files = Filing(context.engine, ask, self._container, self._staging, ref, labels, known, chain)
         self._ask = ask
         self._twins = True
+        self._linked: dict[str, str] = {}
         self._memory = 0
         self._attempts = 0
 
@@ -253,8 +263,20 @@ class Taking:
     def _capture(
         self, prepared: _Prepared, settle: Callable[[CaptureResult], None] | None = None
     ) -> CaptureResult:
+        with earlier_memory.held(self.context.home.snapshots, self.row.parent_snapshot_id) as earlier:
+            captured = self._capture_after(earlier, prepared, settle)
+            self._linked = earlier.linked(self._staging)
+            return captured
+
+    def _capture_after(
+        self,
+        earlier: EarlierMemory,
+        prepared: _Prepared,
+        settle: Callable[[CaptureResult], None] | None,
+    ) -> CaptureResult:
         target = Target(self._container.id, self._container.pid, prepared.root_pid)
         twins, self._twins = self._twins, False  # root in the session can end them: only the first time
+        is_tracked = twins and not self._ends_session and earlier_memory.is_wanted()
         self.context.doing(f"freezing {self.session.name}, copying its memory and files")
         try:
             link = self._ask(
@@ -263,6 +285,7 @@ class Taking:
                 leave_running=not self._ends_session,
                 twins=twins,
                 substitute=self._left_out,
+                **({"snapshot": self.row.id, "since": earlier.snapshot} if is_tracked else {}),
                 **target.fields(),
             )
             commit = self._files.commit if self._files.by_engine else None
@@ -290,7 +313,7 @@ class Taking:
         self._task = now.details.task if now is not None else None
 
     def _finish_live(self, captured: CaptureResult, prepared: _Prepared) -> SnapshotRow:
-        with closing(files.Ahead(self._staging, raw_cache.IMAGES)) as ahead:
+        with closing(files.Ahead(self._staging, raw_cache.IMAGES, self._linked)) as ahead:
             return self._finish_with(ahead, captured, prepared)
 
     def _finish_with(self, ahead: files.Ahead, captured: CaptureResult, prepared: _Prepared) -> SnapshotRow:
@@ -299,7 +322,8 @@ class Taking:
             last_pid=captured.last_pid,
             token=prepared.token,
             addresses=list(self._container.addresses),
-            memory_bytes=sum(path.stat().st_size for path in self._staging.glob("images/pages-*.img")),
+            memory_bytes=captured.unwritten
+            + sum(path.stat().st_size for path in self._staging.glob("images/pages-*.img")),
             criu=str(prepared.versions["criu"]),
             kernel=str(prepared.versions["kernel"]),
             machine=str(prepared.versions["machine"]),
@@ -309,6 +333,7 @@ class Taking:
             capture_seconds=round(captured.seconds, 4),
             memory_bytes=processes.memory_bytes,
             copied_later=captured.copied_later,
+            unwritten=captured.unwritten,
             files_by="engine" if self._files.by_engine else "copy",
         )
         if self._files.by_engine:

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
         base: str
         frozen_seconds: float
         copied_later: int
+        unwritten: int
         capture_seconds: float
         memory_bytes: int
         dropped: list[str]

@@ -292,7 +292,7 @@ class _Receiving:
         for file in config.files:
             if file.name in wanted:
                 parts.write(file, self._staging / file.name)
-        written = files.Ahead(self._staging, raw_cache.IMAGES)
+        written = files.Ahead(self._staging, raw_cache.IMAGES, {})
         try:
             self._compare(self._wanted.files, written.digests())
             self._check_apart()

@@ -38,8 +38,8 @@ CREDENTIALS = "credential file"
 MOST_REMEMBERED = 2000
 FORMAT = 1
 """Part of the identity of rules: a change of the built-in searches makes all layers be searched again."""
-_TABLE = re.compile(r"images/pagemap-(shmem-)?(\d{1,10})\.img")
-_PAGES = re.compile(r"images/pages-(\d{1,10})\.img")
+_TABLE = re.compile(r"images/((?:earlier-\d-)?)pagemap-(shmem-)?(\d{1,10})\.img")
+_PAGES = re.compile(r"images/(?:earlier-\d-)?pages-(\d{1,10})\.img")
 _HEAD = struct.Struct("<III")
 _FIRST_FIELD = 0x08
 _KINDS = (
@@ -228,9 +228,10 @@ def memory_owners(folder: Path, names: Sequence[str], known: StateRecord | None)
     found: dict[str, str] = {}
     for name in names:
         if (table := _TABLE.fullmatch(name)) and (number := _pages(folder / name)) is not None:
-            pid = int(table[2])
+            pid = int(table[3])
             process = f"memory of {plain(commands.get(pid) or 'a process', 20)} (pid {pid})"
-            found[f"images/pages-{number}.img"] = "shared memory of programs" if table[1] else process
+            owner = "shared memory of programs" if table[2] else process
+            found[f"images/{table[1]}pages-{number}.img"] = owner
     return found
 
 

@@ -17,8 +17,10 @@ from pathlib import Path
 
 from holdfast.base.bounded_tar import BoundedTar
 from holdfast.errors import BundleRefused
+from holdfast.snapshots import earlier_memory
 from holdfast.snapshots.bundle import form
 from holdfast.snapshots.checkpointer.layers import apart
+from holdfast.snapshots.checkpointer.record import earlier_names
 
 MAX_MEMBERS = 2_000_000
 MAX_NAME = 4096
@@ -38,7 +40,7 @@ _SINGLE = (
     *("remap-fpath", "seccomp", "sk-queues", "tty-data", "tty-info"),
 )
 _IMAGE = re.compile(
-    rf"images/(?:(?:{'|'.join(_NUMBERED)})-{_NUMBER}\.img"
+    rf"images/(?:(?:{'|'.join(_NUMBERED)})-{_NUMBER}\.img|{earlier_names.PATTERN}"
     rf"|(?:{'|'.join(_SINGLE)})\.img"
     r"|(?:tcp-stream|ghost-file)-[0-9a-f]{1,16}\.img"
     r"|facts\.json|file-numbers\.json"
@@ -124,7 +126,12 @@ def _refused(what: str, member: tarfile.TarInfo, why: str) -> BundleRefused:
 
 
 def belongs(name: str) -> bool:
-    """Return whether a snapshot can have a file of this name, relative to its folder."""
+    """Return whether a snapshot can have a file of this name, relative to its folder.
+
+    Memory that it shares with earlier snapshots is accepted only where that experiment is on.
+    """
+    if earlier_names.is_earlier(name.rpartition("/")[2]) and not earlier_memory.is_wanted():
+        return False
     return name in _BESIDES or _IMAGE.fullmatch(name) is not None
 
 

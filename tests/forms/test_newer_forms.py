@@ -79,11 +79,11 @@ def test_a_new_word_in_the_store_raises_its_version() -> None:
 
 
 OF_SNAPSHOTS = [_manifest, _record, _baseline]
-NEWEST_FORM: dict[Read, int] = {_manifest: 2, _record: 1, _baseline: 1}
+NEWEST_FORM: dict[Read, int] = {_manifest: 3, _record: 1, _baseline: 1}
 
 
 @pytest.mark.parametrize("read", OF_SNAPSHOTS)
-@pytest.mark.parametrize("change", [{"format": 3}, {"format": 7, "more": 1}])
+@pytest.mark.parametrize("change", [{"format": 4}, {"format": 7, "more": 1}])
 def test_parts_of_newer_snapshots_are_named_so(folder: Path, read: Read, change: dict[str, Any]) -> None:
     assert read(folder, {})
     with pytest.raises(
@@ -108,7 +108,7 @@ def test_a_newer_bundle_is_named_so() -> None:
     inner = json.loads(path.read_text())["snapshot"]
     for change, forms in (
         ({"format": 2}, "form 2; this one reads 1"),
-        ({"snapshot": inner | {"format": 3}}, "form 3; this one reads 2"),
+        ({"snapshot": inner | {"format": 4}}, "form 4; this one reads 3"),
     ):
         with pytest.raises(BundleNewer, match=forms) as refused:
             form.parse(form.BundleConfig, _changed(path, change), "config")

@@ -159,7 +159,7 @@ def test_what_a_newer_version_wrote_is_left_as_it_is(hf: Holdfast, cli: Any) -> 
     """Neither checked, nor used, nor collected; it can be removed."""
     snapshot = hf.new("parent").snapshot("later", kind="filesystem")
     path = hf.home.snapshots / snapshot.id / "manifest.json"
-    path.write_text(path.read_text().replace('"format": 1', '"format": 3'))
+    path.write_text(path.read_text().replace('"format": 1', '"format": 4'))
     before = path.read_bytes()
     said = cli("verify")
     assert (said.code, "1 not checked" in said.out) == (0, True), said.out
@@ -167,7 +167,7 @@ def test_what_a_newer_version_wrote_is_left_as_it_is(hf: Holdfast, cli: Any) -> 
     for verb in (["restore", "later"], ["export", "later", "-"], ["fits", "later"]):
         refused = cli(*verb)
         assert refused.code != 0, verb
-        assert "a newer version of Holdfast wrote it (form 3; this one reads 2)" in refused.err, refused.err
+        assert "a newer version of Holdfast wrote it (form 4; this one reads 3)" in refused.err, refused.err
     assert cli("gc").code == 0
     assert cli("snapshots").code == 0
     assert path.read_bytes() == before

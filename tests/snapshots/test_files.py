@@ -110,9 +110,9 @@ def test_a_newer_format_is_refused(tmp_path: Path) -> None:
     """This version cannot know what a later one meant."""
     make(tmp_path)
     path = tmp_path / "manifest.json"
-    path.write_text(path.read_text().replace('"format": 1', '"format": 3'))
+    path.write_text(path.read_text().replace('"format": 1', '"format": 4'))
 
-    with pytest.raises(SnapshotNewer, match="form 3; this one reads 2"):
+    with pytest.raises(SnapshotNewer, match="form 4; this one reads 3"):
         manifest.read(tmp_path)
 
 
@@ -128,7 +128,7 @@ def test_what_was_added_is_waited_for_like_the_files(tmp_path: Path) -> None:
     def fails() -> None:
         raise OSError(28, "full")
 
-    with closing(files.Ahead(tmp_path, "images")) as ahead:
+    with closing(files.Ahead(tmp_path, "images", {})) as ahead:
         ahead.add(works)
         assert ahead.finish() == {"images/empty.img", "images/pages-1.img"}
         assert done == ["engine"]

@@ -49,10 +49,12 @@ _STRANGE = frozenset(
 )
 # A process that serves page faults for another is asked about every child of that one.
 _SERVED = frozenset((b"um", b"uw", b"ui"))
+_TRACKED = frozenset((b"uw",))
 PAGEMAP_ENTRY = 8
 """Bytes of a page's entry in /proc/PID/pagemap."""
-PRESENT, LAZY = 4, 2
-"""PE_PRESENT, PE_LAZY of CRIU's pagemap.proto: it has a page in the file, which may be loaded on demand."""
+PRESENT, LAZY, IN_EARLIER = 4, 2, 1
+"""PE_PRESENT, PE_LAZY, PE_PARENT of CRIU's pagemap.proto: it has a page in the file, which may be loaded on
+demand; or it is in the images of the capture before (`criu/earlier_images.py`)."""
 MOST_OF_ENTRY = 1 << 20
 """Bytes that one entry describes: the size of a pipe, as CRIU has it."""
 # The highest byte of an entry: bit 63 present, 62 swapped out, 61 of a file, 58 a guard
@@ -92,11 +94,14 @@ class HeapsOf:
         return sum(heap.resident for heap in self.heaps)
 
 
-def find(smaps: bytes) -> HeapsOf | None:
-    """Return the heaps of a process for which a twin is worth while; None if it has none."""
+def find(smaps: bytes, *, tracked: bool = False) -> HeapsOf | None:
+    """Return the heaps of a process for which a twin is worth while; None if it has none.
+
+    `tracked`: it is this checkpointer that has writes to its memory noted (`dump/write_tracking.py`).
+    """
     code, found = 0, []
     for start, end, permissions, inode, name, details in _MAPPING.findall(smaps):
-        flags = _flags(details)
+        flags = _flags(details) - (_TRACKED if tracked else frozenset())
         if flags & _SERVED:
             return None
         if not code and permissions == b"r-xp" and inode != b"0":

@@ -31,6 +31,7 @@ from pycriu.images import (
 from pycriu.images.magic import by_name
 
 from holdfast.snapshots.checkpointer.record import ImagesUnreadable
+from holdfast.snapshots.checkpointer.record.earlier_names import MOST, named, parted
 from holdfast.snapshots.checkpointer.record.memory import IN_PARENT, PAGE, PRESENT, ImageMemory
 
 MAX_BYTES = 64 << 20
@@ -119,6 +120,8 @@ def serialized(magic: bytes, entries: list[Any]) -> bytes:
 
 
 def _kind(name: str) -> str:
+    _, name = parted(f"{name}.img")
+    name = name.removesuffix(".img")
     return name if name in _MESSAGES else name.rpartition("-")[0]
 
 
@@ -198,8 +201,13 @@ class ImageFolder:
 
     def all_memory(self, pid: int) -> ImageMemory | None:
         """Return the memory of a process, to be searched; None if none of it was captured."""
-        head, *maps = self.messages(f"pagemap-{pid}") or [None]
-        return ImageMemory(maps, self._folder / f"pages-{head.pages_id}.img") if head is not None else None
+        levels: list[tuple[list[Any], Path]] = []
+        for captures in range(MOST + 1):
+            head, *maps = self.messages(named(captures, f"pagemap-{pid}")) or [None]
+            if head is None:
+                break
+            levels.append((maps, self._folder / named(captures, f"pages-{head.pages_id}.img")))
+        return ImageMemory(*levels[0], levels[1:]) if levels else None
 
     def _read(self, name: str, position: int, size: int) -> bytes:
         try:

@@ -29,14 +29,15 @@ from typing import Any
 
 from holdfast.snapshots.checkpointer.carried import event_queues, personalities, remembered, wall_timers
 from holdfast.snapshots.checkpointer.container import first_process
-from holdfast.snapshots.checkpointer.criu import criu, criu_images, standstill
+from holdfast.snapshots.checkpointer.criu import criu, criu_images, earlier_images, standstill
 from holdfast.snapshots.checkpointer.criu.held_packets import Holding, PacketKind
-from holdfast.snapshots.checkpointer.dump import drain_closed_sockets, repair, twins
+from holdfast.snapshots.checkpointer.dump import drain_closed_sockets, repair, twins, write_tracking
 from holdfast.snapshots.checkpointer.ground import folders, tree
 from holdfast.snapshots.checkpointer.ground.freezer import Freezer, NotFrozen
 from holdfast.snapshots.checkpointer.ground.separate_process import Process
 from holdfast.snapshots.checkpointer.layers import keep, scan, tmpfs
 from holdfast.snapshots.checkpointer.layers.copy import LayerCopy
+from holdfast.snapshots.checkpointer.record import page_ranges
 from holdfast.snapshots.checkpointer.survey import unix_sockets
 from holdfast.snapshots.checkpointer.wire.channel import HostChannel
 from holdfast.snapshots.checkpointer.wire.deadline import Deadline, Passed
@@ -153,6 +154,17 @@ class _Capture:
             self.twins.copy(self.images)
             self.has_heaps = True
 
+    def link_earlier(self) -> None:
+        """Add all that the images refer to. Raises OSError, ImagesUnreadable."""
+        if based := self.twins.based:
+            earlier_images.link(self.images, folders.snapshot(self.request.since), based)
+            folders.give_to_owner(self.images)
+
+    def leave_tracked(self) -> None:
+        """Leave to the next capture what is noted since this one, which is whole."""
+        with suppress(OSError):  # then it reads everything
+            write_tracking.leave(self.request.target.container, self.request.snapshot, self.twins.tracked())
+
     def keep_tmpfs(self) -> None:
         self.tmpfs = tmpfs.save(self.request.target.init_pid, self.images, self.deadline)
 
@@ -203,7 +215,7 @@ def run(request: Dump, channel: HostChannel) -> None:
     whole = False
     packets = Holding(target.init_pid)
     watched = event_queues.Watchers(target.init_pid, root)
-    heaps = twins.Twins(target.init_pid, wanted=request.leave_running and request.twins)
+    heaps = _begun_twins(request)
     capture = _Capture(
         request, channel, root, images, freezer, tree.FreezeWatch(root), layer, packets, watched, heaps
     )
@@ -230,6 +242,8 @@ def run(request: Dump, channel: HostChannel) -> None:
             raise criu.Killed(-status)
         if status != 0 and not is_done:
             raise DumpFailed(f"CRIU ended with status {status}", running.errors(folder, "dump.log"))
+        capture.link_earlier()
+        capture.leave_tracked()
         whole = True
     except (standstill.Outsiders, NotFrozen, twins.TwinLost, twins.NoRoom) as error:
         raise DumpFailed(str(error), [str(error)]) from error
@@ -257,6 +271,7 @@ def run(request: Dump, channel: HostChannel) -> None:
         frozen_seconds=capture.released_at - capture.frozen_at,
         copied_later=heaps.copied,
         short_of_memory=heaps.short_of_memory,
+        unwritten=sum(map(page_ranges.size, heaps.based.values())),
         last_pid=capture.last_pid,
     )
 
@@ -290,10 +305,24 @@ def _drive(capture: _Capture, running: criu.Running) -> None:
         if action in _REFUSED:
             running.answer(yes=False)
             raise DumpFailed(_REFUSED[action], [_REFUSED[action]])
-        running.answer(yes=action != "post-dump" or _host_agrees(capture))
+        running.answer(yes=action != "post-dump" or _host_agrees(capture, process.pid))
 
 
-def _host_agrees(capture: _Capture) -> bool:
+def _begun_twins(request: Dump) -> twins.Twins:
+    tracked = write_tracking.taken(request.target.container, request.since)
+    if tracked and not earlier_images.may_build_on(folders.snapshot(request.since)):
+        for memory in tracked.values():
+            memory.close()
+        tracked = {}
+    return twins.Twins(
+        request.target.init_pid,
+        wanted=request.leave_running and request.twins,
+        tracking=bool(request.snapshot),
+        tracked=tracked,
+    )
+
+
+def _host_agrees(capture: _Capture, criu_pid: int) -> bool:
     if not capture.stopped:
         capture.note_stopped()
     # A file that was unlinked while open is linked back into the session's files during the dump;
@@ -313,7 +342,8 @@ def _host_agrees(capture: _Capture) -> bool:
         capture.sockets = unix_sockets.note_names(
             capture.request.target.init_pid, entries, capture.layer.sockets()
         )
-    capture.twins.take(capture.root, capture.images, partial(capture.deadline.check, "copying its memory"))
+    check = partial(capture.deadline.check, "copying its memory")
+    capture.twins.take(capture.root, criu_pid, capture.images, check)
     capture.check_alone()
     _keep_facts(capture)
     capture.channel.send("dumped", files_changed=changed, last_pid=capture.last_pid)

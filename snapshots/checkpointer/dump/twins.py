@@ -4,6 +4,9 @@ The guard hides the heaps from CRIU and makes the twins (guard_heaps.c, guard_tw
 heaps. A twin is a stopped process of the session, so root in there can end it, and so can the kernel when
 memory is short. Then the copy fails, and with it the capture. A process without a twin is read before it
 continues.
+
+Where writes have been noted since the last capture (`write_tracking.py`), unwritten pages
+are not read at all: CRIU's map of pages says that the images of that capture have them.
 """
 
 from __future__ import annotations
@@ -12,7 +15,7 @@ import errno
 import os
 from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -22,8 +25,12 @@ from holdfast.procfs import bounded, memory_maps, walk
 from holdfast.snapshots.checkpointer.carried import heaps
 from holdfast.snapshots.checkpointer.carried.heaps import PAGE, HeapsOf
 from holdfast.snapshots.checkpointer.criu import criu_images
+from holdfast.snapshots.checkpointer.dump import write_tracking
 from holdfast.snapshots.checkpointer.dump.write_behind import WriteBehind
-from holdfast.snapshots.checkpointer.ground import cgroups, tree
+from holdfast.snapshots.checkpointer.dump.write_tracking import TrackedMemory
+from holdfast.snapshots.checkpointer.ground import cgroups, pidfd_files, tree
+from holdfast.snapshots.checkpointer.record import page_ranges
+from holdfast.snapshots.checkpointer.record.page_ranges import Range
 
 PIECE = 1 << 20
 """Bytes that are read at a time."""
@@ -38,6 +45,10 @@ _LIMITS = (
 """By version of control groups: the limit, what is used, and what of that is given back when it is needed."""
 
 
+READ_AT_ONCE = 16 << 20
+"""Bytes of a process that are read while it is frozen: a twin takes longer."""
+_TWIN, _TRACKING = 1, 2
+"""The wishes for a process; the same in guard.h."""
 _LOST = "the copy of a process ended before its memory was written"
 
 
@@ -59,9 +70,16 @@ class _HeapSource:
 
     inner: int
     heaps: HeapsOf
+    process: int
     pid: int
     memory: int = -1
     pagemap: int = -1
+    unread: list[Range] = field(default_factory=list)
+    """Pages that are not read: the images of the last capture have them, or they consist of zeros."""
+    earlier: list[Range] = field(default_factory=list)
+    """The pages among these that the images have."""
+    covered: list[Range] = field(default_factory=list)
+    """The pages whose writes are noted from this capture on."""
 
     def open(self) -> None:
         self.memory = os.open(f"/proc/{self.pid}/mem", os.O_RDONLY | os.O_CLOEXEC)
@@ -89,9 +107,14 @@ class _HeapSource:
 class Twins:
     """The heaps of one capture; to be closed. Unless they are `wanted`, CRIU writes all of them."""
 
-    def __init__(self, init_pid: int, *, wanted: bool) -> None:
+    def __init__(
+        self, init_pid: int, *, wanted: bool, tracking: bool, tracked: dict[int, TrackedMemory]
+    ) -> None:
+        """Begin; `tracking`: writes are to be noted from now on; `tracked`: where they have been, by pid."""
         self._init_pid = init_pid
         self._wanted = wanted
+        self._tracking = tracking
+        self._tracked = tracked
         self._list = os.memfd_create("heaps")
         self._seen: dict[int, HeapsOf] = {}
         self._sources: dict[int, _HeapSource] = {}
@@ -105,6 +128,23 @@ class Twins:
         os.close(self._list)
         for source in self._sources.values():
             source.close()
+        for memory in self._tracked.values():
+            memory.close()
+
+    @property
+    def based(self) -> dict[int, list[Range]]:
+        """Return the pages that the images of the last capture have, by inner pid."""
+        return {inner: one.earlier for inner, one in self._sources.items() if one.earlier}
+
+    def tracked(self) -> list[TrackedMemory]:
+        """Return where writes are noted since this capture, which has to have been written."""
+        return [
+            memory
+            for source in self._sources.values()
+            if (memory := self._tracked.get(source.process)) is not None
+            and memory.covered
+            and len(memory.kept) <= write_tracking.MOST_RANGES
+        ]
 
     @property
     def handles(self) -> tuple[int, ...]:
@@ -129,7 +169,7 @@ class Twins:
             # A child in another PID namespace would have another pid there.
             if set(walk.namespaces_of(pid, ("pid", "pid_for_children")).values()) == ours:
                 found = _smaps(pid)
-                if found is not None and (one := heaps.find(found)) is not None:
+                if found is not None and (one := heaps.find(found, tracked=pid in self._tracked)) is not None:
                     self._seen[pid] = one
 
     def choose(self) -> None:
@@ -146,21 +186,66 @@ class Twins:
         lines = []
         for pid, one in chosen:
             inner = tree.inner_pid_of(pid)
-            self._sources[inner] = _HeapSource(inner, one, pid)
-            lines += [f"{inner} {one.code:x} {heap.start:x} {heap.end:x}\n" for heap in one.heaps]
+            source = self._sources[inner] = _HeapSource(inner, one, pid, pid)
+            wishes = self._wishes(source)
+            lines += [f"{inner} {one.code:x} {heap.start:x} {heap.end:x} {wishes:x}\n" for heap in one.heaps]
         os.pwrite(self._list, "".join(lines).encode(), 0)
         os.lseek(self._list, 0, os.SEEK_END)
 
-    def take(self, root: int, images: Path, check: Callable[[], None]) -> None:
+    def _wishes(self, source: _HeapSource) -> int:
+        """Return the wishes for a frozen process, after looking which of its pages were written."""
+        if not self._tracking or any(map(write_tracking.reads_behind_the_kernel, walk.maps(source.process))):
+            self._forget(source)
+            return _TWIN
+        memory = self._tracked.get(source.process)
+        if memory is None:
+            return _TWIN | _TRACKING
+        try:
+            with closing(write_tracking.PageScan(source.process)) as scan:
+                for heap in source.heaps.heaps:
+                    self._look_at(heap, memory, scan, source)
+        except OSError:
+            self._forget(source)
+            return _TWIN
+        left = source.heaps.resident - page_ranges.size(source.earlier)
+        return 0 if left <= READ_AT_ONCE else _TWIN
+
+    def _look_at(
+        self, heap: heaps.Heap, memory: TrackedMemory, scan: write_tracking.PageScan, source: _HeapSource
+    ) -> None:
+        """Add the pages of a heap that are not read. Raises OSError: nothing is noted from now on."""
+        whole = [(heap.start, heap.end)]
+        known = page_ranges.common(whole, memory.covered)
+        try:
+            unwritten = scan.unwritten(heap.start, heap.end) if known else []
+            written = scan.take_written(heap.start, heap.end) if known else []
+        except write_tracking.NotTracked:
+            known = []
+        if known:
+            unwritten = page_ranges.common(page_ranges.without(unwritten, written), known)
+            source.unread += unwritten
+            source.earlier += page_ranges.common(unwritten, memory.kept)
+        else:
+            memory.protect(heap.start, heap.end)
+        source.covered += whole
+
+    def _forget(self, source: _HeapSource) -> None:
+        """Have all pages of a process count as written, now and at the next capture."""
+        source.unread, source.earlier, source.covered = [], [], []
+        if (memory := self._tracked.pop(source.process, None)) is not None:
+            memory.close()
+
+    def take(self, root: int, criu: int, images: Path, check: Callable[[], None]) -> None:
         """Find the twins, while all are stopped; copy the heaps of processes that have none.
 
-        `check` may end that by an exception.
+        `criu` is the process that made them. `check` can end that by an exception.
 
         Raises:
             NoRoom: the disk is full.
             OSError: a heap cannot be copied.
         """
-        made = self._made()
+        self._take_tracked(criu)
+        made = self._made("twin")
         if made:
             outer = {tree.inner_pid_of(pid): pid for pid in tree.tree(root)}
             for inner, twin in made.items():
@@ -170,9 +255,9 @@ class Twins:
                 with suppress(OSError):  # it is the first to go when memory is short
                     Path(f"/proc/{source.pid}/oom_score_adj").write_text("1000")
         for inner in self._sources.keys() - made.keys():
-            with closing(self._sources.pop(inner)) as source:
+            with closing(self._sources[inner]) as source:
                 source.open()
-                _Copy(source, images).run(check, hurried=True)
+                self._note_kept(source, _Copy(source, images).run(check, hurried=True))
 
     def copy(self, images: Path) -> None:
         """Copy the heaps from the twins.
@@ -183,16 +268,34 @@ class Twins:
             OSError: they cannot be written.
         """
         for source in self._sources.values():
+            if source.pid == source.process:
+                continue  # it was read
             if not heaps.is_faithful(source.heaps, _smaps(source.pid) or b""):
                 raise TwinLost(_LOST)
-            _Copy(source, images).run(lambda: None)
-            self.copied += source.heaps.resident
+            self._note_kept(source, _Copy(source, images).run(lambda: None))
+            self.copied += source.heaps.resident - page_ranges.size(source.unread)
 
-    def _made(self) -> dict[int, int]:
-        """Return the inner pids of the twins by those of their processes."""
+    def _take_tracked(self, criu: int) -> None:
+        """Get the memory of processes in which writes are noted since the guard has seen to it."""
+        for inner, descriptor in self._made("memory").items():
+            source = self._sources[inner]
+            with suppress(OSError):  # then they are not
+                self._tracked[source.process] = TrackedMemory(
+                    source.process,
+                    write_tracking.started(source.process),
+                    pidfd_files.copy(criu, descriptor),
+                )
+                source.covered = [(heap.start, heap.end) for heap in source.heaps.heaps]
+
+    def _note_kept(self, source: _HeapSource, kept: list[Range]) -> None:
+        if (memory := self._tracked.get(source.process)) is not None:
+            memory.covered, memory.kept = source.covered, kept
+
+    def _made(self, what: str) -> dict[int, int]:
+        """Return the pids of twins, or descriptors, of the guard, by the inner pids of processes."""
         size = os.fstat(self._list).st_size
         lines = (line.split() for line in os.pread(self._list, size, 0).decode().splitlines())
-        return {int(words[1]): int(words[2]) for words in lines if words[0] == "twin"}
+        return {int(words[1]): int(words[2]) for words in lines if words[0] == what}
 
 
 class _Copy:
@@ -204,9 +307,10 @@ class _Copy:
         self._magic, (self._head, *self._entries) = criu_images.read(self._pagemap)
         self._pages = images / f"pages-{self._head.pages_id}.img"
         self._making = images / "heaps.tmp"
+        self._kept: list[Range] = []
 
-    def run(self, check: Callable[[], None], *, hurried: bool = False) -> None:
-        """Write the images again; if `hurried`, because the session waits for it."""
+    def run(self, check: Callable[[], None], *, hurried: bool = False) -> list[Range]:
+        """Write the images again; if `hurried`, because the session waits for it. Return the heaps' pages."""
         try:
             with (
                 self._pages.open("rb") as old,
@@ -220,6 +324,7 @@ class _Copy:
             raise
         criu_images.write(self._pagemap, self._magic, entries)
         self._making.replace(self._pages)
+        return page_ranges.joined(self._kept)
 
     def _written(self, old: int, new: int, behind: WriteBehind, check: Callable[[], None]) -> list[Any]:
         """Write the pages to `new`; return the entries that describe them."""
@@ -228,18 +333,29 @@ class _Copy:
         entries = [self._head, *first.entries]
         _move(old, new, first)
         for heap, after in zip(heaps_here, rest, strict=True):
-            for address, size in self._present(heap.start, heap.end):
-                check()
-                data = behind.buffer()
-                self._source.read(address, memoryview(data)[:size])
-                runs = list(heaps.without_zeros(data, size))
-                behind.send(data, runs)
-                for offset, length in runs:
-                    entries += map(_entry, heaps.page_entries(address + offset, length))
+            whole = [(heap.start, heap.end)]
+            parts = [(one, True) for one in page_ranges.common(self._source.earlier, whole)]
+            parts += [(one, False) for one in page_ranges.without(whole, self._source.unread)]
+            for (start, end), is_earlier in sorted(parts):
+                if is_earlier:
+                    entries += self._described(start, end - start, heaps.IN_EARLIER)
+                    continue
+                for address, size in self._present(start, end):
+                    check()
+                    data = behind.buffer()
+                    self._source.read(address, memoryview(data)[:size])
+                    runs = list(heaps.without_zeros(data, size))
+                    behind.send(data, runs)
+                    for offset, length in runs:
+                        entries += self._described(address + offset, length, heaps.PRESENT | heaps.LAZY)
             entries += after.entries
             behind.settle()
             _move(old, new, after)
         return entries
+
+    def _described(self, address: int, size: int, flags: int) -> list[Any]:
+        self._kept.append((address, address + size))
+        return [_entry(one, flags) for one in heaps.page_entries(address, size)]
 
     def _present(self, start: int, end: int) -> Iterator[tuple[int, int]]:
         """Yield address and size of pieces of memory that exist."""
@@ -275,9 +391,8 @@ def _fields(path: Path) -> dict[str, int]:
     return {words[0]: int(words[1]) for words in lines if len(words) > 1}
 
 
-def _entry(described: tuple[int, int]) -> Any:
+def _entry(described: tuple[int, int], flags: int) -> Any:
     address, pages = described
-    flags = heaps.PRESENT | heaps.LAZY
     return pagemap_pb2.pagemap_entry(vaddr=address, compat_nr_pages=0, flags=flags, nr_pages=pages)
 
 

@@ -137,11 +137,15 @@ void read_personalities(const char *spec);
 /* In a restored process: take the one it had. */
 void take_personality(void);
 
-/* Memory of a process that CRIU is not shown. `code`: where it has executable memory. */
+/* Memory of a process that CRIU is not shown. `code`: where it has executable memory; `wishes`: what its process is
+ * to get, the same for all of its heaps. */
 struct heap {
 	pid_t pid;
-	unsigned long code, start, end;
+	unsigned long code, start, end, wishes;
 };
+
+/* A twin; to have it noted from now on which pages of its heaps are written. */
+enum { WANTS_TWIN = 1, WANTS_TRACKING = 2 };
 
 /* Note where the list of heaps is; NULL: there is none. */
 void read_heaps(const char *spec);
@@ -165,7 +169,8 @@ enum { REGION_BYTES = 24 };
 /* ioctl(2) with PAGE_SCAN, without the pages of heaps. */
 long scan_pages(int fd, struct page_scan *asked);
 
-/* Make a twin of each process that has heaps; 0: one may not be what it was. */
+/* Make a twin of each process whose heaps are to have one, and see to it that writes are noted where they are to be;
+ * 0: one may not be what it was. */
 int make_twins(void);
 
 /* Note where to wait for the wish to load everything, which processes miss memory, and for how many milliseconds

@@ -3,8 +3,8 @@
  * CRIU asks the kernel which pages a process has (PAGEMAP_SCAN, or by reading /proc/PID/pagemap before Linux 6.7). Of
  * a heap that is hidden it learns that nothing is there.
  *
- * HOLDFAST_HEAPS is there in a capture: the number of a file that has a line for each heap, "PID CODE START END", in
- * pids of the session and by ascending addresses. It is complete when the session is frozen.
+ * HOLDFAST_HEAPS is there in a capture: the number of a file that has a line for each heap, "PID CODE START END WISHES",
+ * in pids of the session and by ascending addresses. It is complete when the session is frozen.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -59,7 +59,8 @@ static void read_list(void)
 	for (line = text; heap_count < MOST; line += length, heap_count++) {
 		struct heap *one = &heaps[heap_count];
 
-		if (sscanf(line, "%d %lx %lx %lx\n%n", &one->pid, &one->code, &one->start, &one->end, &length) != 4)
+		if (sscanf(line, "%d %lx %lx %lx %lx\n%n", &one->pid, &one->code, &one->start, &one->end, &one->wishes,
+			   &length) != 5)
 			break;
 	}
 	free(text);

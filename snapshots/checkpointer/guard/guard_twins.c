@@ -15,12 +15,20 @@
  * For each twin a line "twin PID TWIN" is added to the list of heaps. A heap whose process has none is read from the
  * process itself, before that continues.
  *
+ * Where that is wanted, the kernel notes from the same moment on which pages of the heaps are written, so that the next
+ * capture need not read the others: the heaps are registered with userfaultfd(2), and protected. A write only ends the
+ * protection of its page; no one waits (UFFD_FEATURE_WP_ASYNC, Linux 6.7). The descriptor for that belongs to the
+ * memory and not to its maker, so it is made by another intermediate process, with a table of descriptors of its own:
+ * the program never has the descriptor. For each a line "memory PID DESCRIPTOR" is added to the list, with a descriptor
+ * of this process. Without the line, nothing is noted.
+ *
  * Only where the registers are known: x86-64, tasks in 64-bit mode.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <elf.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdint.h>
@@ -33,6 +41,14 @@
 #include <unistd.h>
 
 #include "guard.h"
+
+/* linux/userfaultfd.h of Linux 6.7. */
+#ifndef UFFD_USER_MODE_ONLY
+#define UFFD_USER_MODE_ONLY 1
+#endif
+#ifndef UFFD_FEATURE_WP_ASYNC
+#define UFFD_FEATURE_WP_ASYNC (1 << 15)
+#endif
 
 static pid_t twins[256];
 static size_t twin_count;
@@ -197,16 +213,72 @@ static pid_t twin_of(pid_t pid, const struct borrowed *from, int *failed)
 	return twin > 0 ? twin : 0;
 }
 
+/* A descriptor for the memory of a process that has given its state; -1: there is none. */
+static int memory_of(pid_t pid, const struct borrowed *from, int *failed)
+{
+	const unsigned long same = CLONE_VM | CLONE_FS | CLONE_SIGHAND | CLONE_SYSVSEM;
+	pid_t between = child_of(pid, from, same);
+	int ignored = 0, process, memory = -1;
+	long theirs;
+
+	if (between < 0)
+		return -1;
+	/* Its own table may be full. */
+	if (call(between, from, &ignored, SYS_close_range, 0, ~0U, CLOSE_UNSHARED) == 0) {
+		theirs = call(between, from, &ignored, SYS_userfaultfd, O_CLOEXEC | UFFD_USER_MODE_ONLY, 0, 0);
+		process = theirs < 0 || ignored ? -1 : (int)syscall(SYS_pidfd_open, between, 0);
+		if (process >= 0) {
+			memory = (int)syscall(SYS_pidfd_getfd, process, theirs, 0);
+			close(process);
+		}
+	}
+	end(between);
+	if (call(pid, from, failed, SYS_wait4, (unsigned long)between, 0, __WALL) != between)
+		*failed = 1;
+	return memory;
+}
+
+/* Have it noted which pages of a process's heaps are written from now on. */
+static void track(pid_t pid, const struct borrowed *from, int *failed)
+{
+	struct uffdio_api asked = { .api = UFFD_API, .features = UFFD_FEATURE_WP_ASYNC };
+	int memory = memory_of(pid, from, failed), noted;
+	const struct heap *one;
+	size_t each;
+
+	if (memory < 0)
+		return;
+	noted = syscall(SYS_ioctl, memory, UFFDIO_API, &asked) == 0;
+	for (each = 0; noted && (one = heap_at(each)) != NULL; each++) {
+		const struct uffdio_range range = { one->start, one->end - one->start };
+		struct uffdio_register added = { .range = range, .mode = UFFDIO_REGISTER_MODE_WP };
+		struct uffdio_writeprotect all = { .range = range, .mode = UFFDIO_WRITEPROTECT_MODE_WP };
+
+		noted = one->pid != pid || (syscall(SYS_ioctl, memory, UFFDIO_REGISTER, &added) == 0 &&
+					    syscall(SYS_ioctl, memory, UFFDIO_WRITEPROTECT, &all) == 0);
+	}
+	if (noted)
+		dprintf(heap_list(), "memory %d %d\n", pid, memory);
+	else
+		close(memory);
+}
+
 /* Whether every process is as it was. */
-static int twin(pid_t pid, unsigned long code)
+static int twin(pid_t pid, unsigned long code, unsigned long wishes)
 {
 	struct borrowed from;
 	int failed = 0;
 	pid_t made = 0;
 
+	if (!(wishes & (WANTS_TWIN | WANTS_TRACKING)))
+		return 1;
 	if (borrow(&from, pid, code) < 0)
 		return 0;
-	made = twin_of(pid, &from, &failed);
+	/* Before its memory is copied: what is written in between counts as written. */
+	if (wishes & WANTS_TRACKING)
+		track(pid, &from, &failed);
+	if (wishes & WANTS_TWIN && !failed)
+		made = twin_of(pid, &from, &failed);
 	if (made > 0) {
 		twins[twin_count++] = made;
 		dprintf(heap_list(), "twin %d %d\n", pid, made);
@@ -216,9 +288,9 @@ static int twin(pid_t pid, unsigned long code)
 
 #else
 
-static int twin(pid_t pid, unsigned long code)
+static int twin(pid_t pid, unsigned long code, unsigned long wishes)
 {
-	(void)pid, (void)code;
+	(void)pid, (void)code, (void)wishes;
 	return 1;
 }
 
@@ -236,7 +308,7 @@ int make_twins(void)
 	for (each = 0; whole && (one = heap_at(each)) != NULL && twin_count < sizeof(twins) / sizeof(*twins); each++)
 		if (one->pid != before) {
 			before = one->pid;
-			whole = twin(one->pid, one->code);
+			whole = twin(one->pid, one->code, one->wishes);
 		}
 	return whole;
 }

@@ -5,9 +5,12 @@ from __future__ import annotations
 import mmap
 import re
 from bisect import bisect_right
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
+
+from holdfast.snapshots.checkpointer.record import page_ranges
+from holdfast.snapshots.checkpointer.record.page_ranges import Range
 
 PAGE = 4096
 IN_PARENT = 1
@@ -18,19 +21,22 @@ _MOST_HEADS = 128
 
 
 class ImageMemory:
-    """That of one process. `maps` are the entries of its pagemap, `pages` is the file they are about."""
+    """That of one process. `maps` are the entries of its pagemap, `pages` is the file they are about.
 
-    def __init__(self, maps: Sequence[Any], pages: Path) -> None:
-        self._pages = pages
-        self._parts: list[tuple[int, int, int]] = []  # position in the file, address, bytes
-        position = 0
-        for one in maps:
-            if one.flags & PRESENT and not one.flags & IN_PARENT:
-                size = (one.nr_pages or one.compat_nr_pages) * PAGE
-                self._parts.append((position, one.vaddr, size))
-                position += size
-        self._begins = [part[0] for part in self._parts]
-        self._by_address = sorted((part[1], part[1] + part[2]) for part in self._parts)
+    `earlier`: the same of earlier captures, the last one first, for pages that are in its parent.
+    """
+
+    def __init__(
+        self, maps: Sequence[Any], pages: Path, earlier: Iterable[tuple[Sequence[Any], Path]] = ()
+    ) -> None:
+        self._files: list[_PagesFile] = []
+        wanted = [(0, 1 << 64)]
+        for entries, path in ((maps, pages), *earlier):
+            self._files.append(_PagesFile(path, _parts(entries, wanted)))
+            wanted = page_ranges.common(wanted, [_range(one) for one in entries if one.flags & IN_PARENT])
+        self._by_address = sorted(
+            (address, address + size) for file in self._files for _, address, size in file.parts
+        )
 
     def has(self, address: int) -> bool:
         """Check whether it contains an address."""
@@ -52,24 +58,53 @@ class ImageMemory:
             return
         size = len(next(iter(wanted)))
         pattern = re.compile(b"|".join(map(re.escape, heads)))
-        for (at, found), _ in zip(self._in_file(pattern, size + after), looks, strict=False):
-            if at % alignment or found[:size] not in wanted:
-                continue
-            part = bisect_right(self._begins, at) - 1
-            begin, address, length = self._parts[part]
-            # What comes after the end of a part is next to it only in the file.
-            left = begin + length - at
-            if part >= 0 and left >= size:
-                yield address + at - begin, found[:size], found[size:left].ljust(after, b"\0")
+        for file in self._files:
+            for (at, found), _ in zip(file.matches(pattern, size + after), looks, strict=False):
+                if at % alignment or found[:size] not in wanted:
+                    continue
+                part = bisect_right(file.begins, at) - 1
+                begin, address, length = file.parts[part]
+                # What comes after the end of a part is next to it only in the file.
+                left = begin + length - at
+                if part >= 0 and left >= size:
+                    yield address + at - begin, found[:size], found[size:left].ljust(after, b"\0")
 
-    def _in_file(self, pattern: re.Pattern[bytes], size: int) -> Iterator[tuple[int, bytes]]:
-        """Return the offset of a match, and a number of bytes from there on."""
+
+class _PagesFile:
+    """A file of pages, of which these parts count: position in the file, address, bytes."""
+
+    def __init__(self, path: Path, parts: list[tuple[int, int, int]]) -> None:
+        self._path = path
+        self.parts = parts
+        self.begins = [part[0] for part in parts]
+
+    def matches(self, pattern: re.Pattern[bytes], size: int) -> Iterator[tuple[int, bytes]]:
+        """Yield the offset of a match, and a number of bytes from there on."""
+        if not self.parts:
+            return
         try:
             with (
-                self._pages.open("rb") as file,
+                self._path.open("rb") as file,
                 mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ) as pages,
             ):
                 for one in pattern.finditer(pages):
                     yield one.start(), pages[one.start() : one.start() + size]
         except (OSError, ValueError):  # an empty file cannot be mapped
             return
+
+
+def _parts(entries: Iterable[Any], wanted: Sequence[Range]) -> list[tuple[int, int, int]]:
+    """Return where pages of these addresses are in the file."""
+    found: list[tuple[int, int, int]] = []
+    position = 0
+    for one in entries:
+        if one.flags & PRESENT and not one.flags & IN_PARENT:
+            start, end = _range(one)
+            for first, last in page_ranges.common([(start, end)], wanted):
+                found.append((position + first - start, first, last - first))
+            position += end - start
+    return found
+
+
+def _range(entry: Any) -> Range:
+    return int(entry.vaddr), int(entry.vaddr) + (entry.nr_pages or entry.compat_nr_pages) * PAGE

@@ -32,7 +32,7 @@ from holdfast.snapshots.checkpointer.carried import (
     personalities,
     wall_timers,
 )
-from holdfast.snapshots.checkpointer.criu import criu_images
+from holdfast.snapshots.checkpointer.criu import criu_images, earlier_images
 from holdfast.snapshots.checkpointer.criu.criu_images import ImageFolder
 from holdfast.snapshots.checkpointer.ground import beneath
 from holdfast.snapshots.checkpointer.record import (
@@ -80,7 +80,7 @@ def prepare(kept: Path, images: Path, *, old: tuple[str, ...], new: tuple[str, .
     lazy = _adapt_memory(kept, images, found) and lazy
     for source in kept.iterdir():
         if source.suffix == ".img" and source.name not in _REWRITTEN and not (images / source.name).exists():
-            os.link(source, images / source.name)
+            os.link(source, earlier_images.lay_out(source.name, images))
     outcome = adapted_entries.adapt_sockets(found, old, new)
     adapted_entries.adapt_accepted(found)
     adapted_entries.let_engine_files_differ(found)

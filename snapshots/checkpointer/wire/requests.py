@@ -62,7 +62,8 @@ class Dump:
     """Capture the target's tree into staging folder `folder`; end it afterwards unless `leave_running`.
 
     `limit`: seconds in which files and shared memory are to be copied while it is frozen. `twins`: large
-    heaps may be copied when it runs again.
+    heaps can be copied when it runs again. `snapshot`: have writes to them noted from now on, under this id.
+    `since`: the id of the snapshot that has what was not written since; its images are there until the end.
     """
 
     target: CaptureTarget
@@ -71,6 +72,8 @@ class Dump:
     substitute: tuple[Substitute, ...] = ()
     limit: float = COPY_LIMIT
     twins: bool = True
+    snapshot: str = ""
+    since: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -356,6 +359,8 @@ _FORMS: dict[str, Callable[[dict[str, object]], Request]] = {
         _substitutes(raw),
         _limit(raw),
         raw.get("twins") is not False,
+        _name(raw, "snapshot") if raw.get("snapshot") else "",
+        _name(raw, "since") if raw.get("since") else "",
     ),
     "check": lambda raw: CheckRequest(
         _target(raw), bool(raw.get("everything")), _strings(raw, "mounts"), _pid(raw, "supervisor")

@@ -1,0 +1,72 @@
+"""With HOLDFAST_TRACK_WRITES=1 a snapshot takes memory that was not written from the one before."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from holdfast.runtime.api.controller import Holdfast
+from holdfast.runtime.api.session import Session
+from holdfast.runtime.api.snapshot import Snapshot
+from holdfast.snapshots import earlier_memory
+
+SIZE = 48 << 20
+PROGRAM = f"""
+import hashlib, mmap, os, random, sys
+memory = mmap.mmap(-1, {SIZE}, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+for at in range(0, {SIZE}, 1 << 20):
+    memory[at : at + (1 << 20)] = os.urandom(1 << 20)
+for line in sys.stdin:
+    for _ in range(int(line)):
+        at = random.randrange({SIZE} // 4096) * 4096
+        memory[at : at + 8] = os.urandom(8)
+    print(hashlib.sha256(memory).hexdigest(), flush=True)
+"""
+
+
+@pytest.fixture(autouse=True)
+def _tracking(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(earlier_memory.VARIABLE, "1")
+
+
+def begun(session: Session) -> None:
+    """Start the program, which tells the digest of its memory after each number of changes it is told."""
+    session.exec(f"cat > /srv/program.py <<'END'\n{PROGRAM}\nEND")
+    session.exec("coproc program { exec python3 /srv/program.py; }")
+
+
+def changed(session: Session, count: int) -> str:
+    """Have the program change its memory in so many places; return the digest of it."""
+    said = session.exec(
+        f"echo {count} >&${{program[1]}}; read -r sum <&${{program[0]}}; echo $sum", timeout=60
+    )
+    return said.text.strip()
+
+
+def unwritten(snapshot: Snapshot) -> int:
+    return int(snapshot.row.details.get("unwritten") or 0)
+
+
+def test_copies_have_what_was_not_written_since(hf: Holdfast, tmp_path: Path) -> None:
+    """Whatever becomes of the snapshots before: restored, forked, verified, and brought along as a bundle."""
+    session = hf.new("tracked")
+    begun(session)
+    changed(session, 0)
+    first = session.snapshot()
+    assert unwritten(first) == 0
+    changed(session, 100)
+    second = session.snapshot()
+    assert unwritten(second) > SIZE * 9 // 10
+    now = changed(session, 50)
+    last = session.snapshot()
+    assert unwritten(last) > SIZE * 9 // 10
+    first.remove()
+    second.remove()
+    assert hf.verify().ok
+    for copy in (last.restore("copy"), *last.fork(1, "fork"), session):
+        assert changed(copy, 0) == now
+    bundle = tmp_path / "bundle"
+    last.export(bundle)
+    last.remove()
+    assert changed(hf.import_(bundle).restore("back"), 0) == now
