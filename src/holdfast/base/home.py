@@ -42,6 +42,7 @@ class Home:
     gateway/             rules of sessions with secrets or domains: policies, values of secrets, the authority
     ballast              room that is released when the disk is full, so that things can be removed
     serving/             servers that run now: where links of previews begin
+    ssh/                 the key that opens sessions by ssh, and the keys of sessions
     locks/               lock files
     errors.log           tracebacks of unexpected errors, without secrets
     """
