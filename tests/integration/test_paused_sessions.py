@@ -98,6 +98,7 @@ policy S
 lifetime S
 lifetime S --idle 30m
 preview S 80 --revoke
+ssh-config
 autosnap --help
 network S
 network S --allow 192.0.2.1:80
