@@ -3,8 +3,8 @@
 
     ssh -t work.holdfast holdfast-shell [--view] [NAME]
 
-It speaks the supervisor's protocol, as `holdfast attach` does on the host. Output is passed on unfiltered: to
-whoever came by ssh, everything comes from the session. C-] leaves.
+It speaks the supervisor's protocol, as `holdfast attach` does on the host. Output is passed on unfiltered,
+as to any caller by ssh. C-] leaves.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ from holdfast.runtime.guest.wire.protocol import VERSION, Frame, FrameError, Fra
 
 LEAVE = b"\x1d"
 TAIL = 8192
-"""Bytes of earlier output that are shown at first; programs that fill the screen paint it anew."""
+"""Bytes of earlier output that are shown at first; programs that fill the screen paint it again."""
 PIECE = 64 << 10
 FAILED = 1
 
 
-class Joined:
+class JoinedShell:
     """This terminal, joined to a shell."""
 
     def __init__(self, opened: socket.socket, *, view: bool) -> None:
@@ -117,7 +117,7 @@ def main() -> int:
     try:
         with socket.socket(socket.AF_UNIX) as opened:
             opened.connect(str(layout.RUN_DIR / layout.SOCKET_NAME))
-            joined = Joined(opened, view=given.view)
+            joined = JoinedShell(opened, view=given.view)
             joined.begin(given.shell)
             tty.setraw(0)
             joined.run()

@@ -1,9 +1,9 @@
 """A person's terminal joined to a session's terminal, wherever the person's is.
 
-Input goes through unchanged, except for the key that detaches and those of commands.  Output is filtered, and programs that query
-the terminal are answered here, so that no answer is ever taken for typed input.  A snapshot cuts the
-connection for a moment: it is made again, output continues at its offset, and input that was not taken is
-sent again.
+Input goes through unchanged, except for the key that detaches and the keys of commands.  Output is
+filtered, and programs that query the terminal are answered here, so that no answer is ever taken for typed
+input.  A snapshot cuts the connection for a moment: it is made again, output continues at its offset, and
+input that was not taken is sent again.
 """
 
 from __future__ import annotations
@@ -190,7 +190,7 @@ class Attachment:
             connection.send(protocol.request(_FRAMES[command], {}))
 
     def _who_is_here(self) -> str:
-        """Return who holds the shell, who is attached, and what waits, as the session reports it."""
+        """Return the shell's holder, the attached terminals and the wait for input, as it reports them."""
         from holdfast.runtime.guest_rpc import shell_report  # few attachments need it
 
         lease = shell_report.lease(self._client.request("lease", shell=self._shell).head)

@@ -1,6 +1,6 @@
 """The keys by which a person at a session's terminal leaves it, and takes or gives its shell. Pure.
 
-Bytes come in as they were typed, in any parts; out goes what is meant for the session, and what is meant here.
+Bytes come in as they were typed, in any parts; bytes for the session go out, and commands for this side.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 COMMAND_KEY = "C-^"
-"""The key before that of a command; twice, it is passed on once."""
+"""The key before each command; twice, it is passed on once."""
 _BEGIN = b"\x1e"
 TAKE, GIVE, LOOK, HELP, LEAVE, PASS = "take", "give", "look", "help", "leave", "pass"
 _COMMANDS = {b"t": TAKE, b"g": GIVE, b"w": LOOK, b"d": LEAVE, b"?": HELP}
@@ -19,14 +19,14 @@ KEYS = (
 
 
 class CommandKeys:
-    """Reads what a person types. `leave` are the bytes of the key that leaves at once."""
+    """Reads what a person types. `leave` are the bytes of the key that leaves without another."""
 
     def __init__(self, leave: bytes) -> None:
         self._leave = leave
         self._begun = False
 
     def feed(self, data: bytes) -> Iterator[tuple[str, bytes]]:
-        """Yield what to do, in order: a command, or PASS with bytes for the session. After LEAVE, nothing."""
+        """Yield commands in order, among them PASS with bytes for the session. Nothing comes after LEAVE."""
         while data:
             if self._begun:
                 self._begun = False
@@ -39,7 +39,7 @@ class CommandKeys:
                     return
                 continue
             leave, command = data.find(self._leave), data.find(_BEGIN)
-            if self._leave == _BEGIN:  # chosen by the person: then there are no commands
+            if self._leave == _BEGIN:  # chosen by the person: then commands have none
                 command = -1
             if leave >= 0 and not 0 <= command < leave:
                 if leave:

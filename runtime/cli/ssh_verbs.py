@@ -32,8 +32,7 @@ def ssh_config(
 ) -> None:
     """Print the part of ~/.ssh/config by which `ssh NAME.holdfast` reaches every session of this home.
 
-    It opens no port and asks for no password. Programs that use ssh, such as scp, rsync, git and
-    editors, need nothing else.
+    It opens no port and asks for no password. It is all that scp, rsync, git and editors need.
     """
     from holdfast.runtime.sessions import ssh_access
 
@@ -54,7 +53,7 @@ def ssh_config(
 
 
 def _include(folder: Path, line: str) -> bool:
-    """Begin the configuration of a user with a line, unless it has that; what comes first counts there."""
+    """Begin a user's configuration with a line, unless it has that; the first value of a setting counts."""
     path = folder / "config"
     try:
         folder.mkdir(mode=0o700, exist_ok=True)
@@ -76,7 +75,7 @@ def _include(folder: Path, line: str) -> bool:
 def ssh_proxy(
     host: str = argument("NAME.holdfast", help="The session, as ssh calls it."),
 ) -> None:
-    """Join standard input and output to a session's ssh server: ssh starts this by itself."""
+    """Join standard input and output to a session's ssh server: ssh starts this."""
     from holdfast.runtime.guest_rpc import session_sockets
     from holdfast.runtime.guest_rpc.session_channel import SessionChannel
     from holdfast.runtime.sessions import ssh_access

@@ -1,10 +1,10 @@
-"""Access to sessions by ssh: the keys of both ends, and what OpenSSH's client is told of them.
+"""Access to sessions by ssh: the keys of both ends, and the configuration of OpenSSH's client.
 
     ssh/client_key, client_key.pub   the key of this home, which opens its sessions and nothing else
     ssh/known_hosts                  the keys of sessions, under the names by which they were called last
 
 A session's own key is drawn at its first connection and kept with it in the store: copies, which have another
-id, have another key, and root in a session only ever sees that of its own. Knows neither connections nor the
+id, have another key, and root in a session only ever sees its own one. Knows neither connections nor the
 session's end.
 """
 
@@ -41,7 +41,7 @@ def session_of(host: str) -> str:
     """Return the session that a name of a host means.
 
     Raises:
-        InvalidArgument: it is no name of a session, but for example an option or a command.
+        InvalidArgument: it does not name a session; it can be an option or a command.
     """
     name = host.removesuffix(DOMAIN)
     if name == host or re.fullmatch(ids.NAME, name) is None:

@@ -234,6 +234,6 @@ def test_a_broken_server_is_told(shared: Session, ssh: Ssh) -> None:
     try:
         done = ssh("shared.holdfast", "true")
         assert done.returncode == 255
-        assert b"has no server of ssh" in done.stderr
+        assert b"lacks a server of ssh" in done.stderr
     finally:
         shared.exec("mv /opt/holdfast/ssh/kept /opt/holdfast/ssh/sshd")

@@ -66,7 +66,7 @@ class Pause:
                 end_watch()
             for cut in tuple(guest.port_cuts):
                 cut()
-            await _without_ssh(guest)  # of a connection that began meanwhile
+            await _without_ssh(guest)  # of a connection that has just begun
             self._hold(hold=True)
             for shell in guest.shells.values():
                 shell.drain()

@@ -31,7 +31,7 @@ PLACE = Path("/opt/holdfast/ssh")
 SEPARATE = Path("/run/sshd")
 """The empty folder that confines the part of sshd that reads what a stranger sends; its path is built in."""
 MOST = 32
-"""Connections at once."""
+"""Connections at a time."""
 END_SECONDS = 3.0
 """For a server to end whose connection is cut, and then for the shells on its terminals."""
 LONGEST_VALUE = 4096
@@ -72,9 +72,9 @@ class SshNotStarted(Exception):
 
 @dataclass(frozen=True, slots=True)
 class SshOrder:
-    """A connection: the host's private key, the public keys that open it, who made it, and what it finds.
+    """A connection: the host's private key, the public keys that open it, its actor and its surroundings.
 
-    `account` is the user that the name `holdfast` stands for, `environment` that of every user.
+    `account` is the user that the name `holdfast` stands for; every user gets the `environment`.
     """
 
     host_key: str
@@ -85,7 +85,7 @@ class SshOrder:
 
 
 def settings(folder: Path, environment: Mapping[str, str], parts: Iterable[str]) -> str:
-    """Return the configuration of a server; `parts` are the programs beside it that it has. Pure.
+    """Return the configuration of a server; `parts` are the programs in its folder. Pure.
 
     A variable that could be read as more than one, or is long, is left out.
     """
@@ -132,7 +132,7 @@ class SshServer:
             user = order.account
             with (folder / "said").open("wb") as said:
                 self._process = subprocess.Popen(
-                    [program, "-i", "-e", "-f", folder / "settings"],
+                    [str(program), "-i", "-e", "-f", str(folder / "settings")],
                     stdin=theirs,
                     stdout=theirs,
                     stderr=said,
@@ -181,7 +181,7 @@ class SshServer:
             (self._folder / name).unlink(missing_ok=True)
 
     def close(self) -> None:
-        """End the connection, in the middle of anything; the server ends by itself."""
+        """End the connection, in the middle of anything; the server ends then."""
         if (number := self.link.fileno()) >= 0:
             self._loop.remove_reader(number)
             self._loop.remove_writer(number)
@@ -226,7 +226,7 @@ class SshServers:
         if not os.access(program, os.X_OK):
             raise SshNotStarted(
                 "no_ssh",
-                "cannot connect by ssh: the image of the session has no server of ssh, as it is older",
+                "cannot connect by ssh: the session's image lacks a server of ssh, as it is older",
             )
         self._made += 1
         try:
@@ -248,7 +248,7 @@ class SshServers:
         self._origins.disown(server.pid)
 
     async def cut(self) -> None:
-        """End all connections, and wait for their servers and for what hangs on their terminals."""
+        """End all connections, and wait for their servers and for the shells on their terminals."""
         servers = list(self._running)
         if not servers:
             return
@@ -259,7 +259,7 @@ class SshServers:
         for each in servers:
             each.kill()
         await _until(lambda: all(each.over for each in servers))
-        # A shell whose terminal is gone ends by itself, after it has told its children (SIGHUP).
+        # A shell that has lost its terminal ends, after it has sent its children SIGHUP.
         on_terminals = {each.pid: each.start for each in below if each.terminal}
         await _until(lambda: not any(_is_there(pid, start) for pid, start in on_terminals.items()))
 
@@ -288,7 +288,7 @@ def _is_there(pid: int, start: float) -> bool:
 
 
 def _in_child() -> None:
-    # As for programs: ignored signals stay ignored in what is started.
+    # As for programs: ignored signals stay ignored in its children.
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     signal.signal(signal.SIGXFSZ, signal.SIG_DFL)
     with contextlib.suppress(OSError):

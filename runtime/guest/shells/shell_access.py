@@ -171,7 +171,7 @@ class ShellAccess:
         return True
 
     def taken(self, seat: Seat) -> None:
-        """Let the user of a terminal take the lease, whoever holds it, until they leave. Viewers do not."""
+        """Let the user of a terminal take the lease from any holder, until they leave. Viewers do not."""
         if not seat.view:
             now = self._loop.time()
             self._note_changes(self.lease.take(seat.actor, now, token=seat.token, force=True))

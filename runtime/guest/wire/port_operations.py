@@ -1,5 +1,5 @@
 """The operations on a port of this session, and on its server of ssh, which has none: bytes both ways until
-either end is gone; and a bounded probe.
+either ends; and a bounded probe.
 
 After the answer `connected` the connection carries no more frames. The client's first byte is not for the
 server: it says that the client has read the answer, and takes what follows as the server's bytes. A link can
@@ -168,7 +168,7 @@ async def ssh_connect(guest: Guest, call: ClientCall) -> None:
 async def _join(call: ClientCall, link: PortLink, first: bytes = b"") -> None:
     """Pass bytes on until the server ends; the end of the client cancels this.
 
-    `first` is what the server has said already.
+    `first` are the bytes that the server has sent already.
     """
     sent = call.connection.as_bytes()
     await call.send("connected")

@@ -110,7 +110,7 @@ def test_the_oldest_lines_leave_first() -> None:
 
 def read_by_ssh(config: Path, *words: str) -> dict[str, str]:
     """Return what OpenSSH's client understands, by the name of each setting."""
-    command = ["ssh", "-G", "-F", config, *words]
+    command = ["ssh", "-G", "-F", str(config), *words]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     return dict(line.split(" ", 1) for line in done.stdout.splitlines() if " " in line)
 
