@@ -119,13 +119,13 @@ def main() -> int:
             opened.connect(str(layout.RUN_DIR / layout.SOCKET_NAME))
             joined = JoinedShell(opened, view=given.view)
             joined.begin(given.shell)
-            tty.setraw(0)
+            tty.setraw(0, termios.TCSADRAIN)  # keeps what was typed ahead
             joined.run()
     except (OSError, FrameError) as error:
-        termios.tcsetattr(0, termios.TCSAFLUSH, before)
+        termios.tcsetattr(0, termios.TCSADRAIN, before)
         sys.stderr.write(f"\nholdfast-shell: cannot join the shell: {getattr(error, 'strerror', error)}\n")
         return FAILED
-    termios.tcsetattr(0, termios.TCSAFLUSH, before)
+    termios.tcsetattr(0, termios.TCSADRAIN, before)
     sys.stderr.write(f"\nholdfast-shell: {joined.reason}\n")
     return 0 if joined.reason == "detached" else FAILED
 

@@ -40,7 +40,7 @@ def ssh_socket(channel: SessionChannel, host_key: str, client_keys: str) -> sock
 
     Raises:
         SessionBusy: there are too many such connections.
-        GuestError, SessionError: the session cannot be reached, or has no such server.
+        GuestError, SessionError: the session cannot be reached, or lacks such a server.
     """
     payload = json.dumps({"host_key": host_key, "client_keys": client_keys}).encode()
     return _connected(channel.awake(), "ssh_connect", payload, wakes=True)

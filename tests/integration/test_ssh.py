@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import filecmp
 import os
+import select
 import socket
 import subprocess
 from collections.abc import Iterator
@@ -66,15 +67,15 @@ def ssh(shared: Session, shared_home: Home, tmp_path_factory: pytest.TempPathFac
     return Ssh(config, folder)
 
 
-def until_line(started: Started, wanted: bytes) -> bytes:
+def until_line(started: Started, wanted: bytes) -> None:
     """Read what a client shows up to a line that ends so."""
     assert started.stdout is not None
     seen = b""
-    while not seen.rstrip(b"\r\n").endswith(wanted):
+    while not any(line.rstrip().endswith(wanted) for line in seen.splitlines()):
+        assert select.select([started.stdout], [], [], PATIENCE)[0], seen
         data = os.read(started.stdout.fileno(), 4096)
         assert data, seen
         seen += data
-    return seen
 
 
 def test_a_command_has_its_input_its_output_and_its_exit_code(ssh: Ssh, shared: Session) -> None:
@@ -155,13 +156,14 @@ def test_the_shared_shell_is_joined(ssh: Ssh, shared: Session) -> None:
     shared.exec("shared_variable=of-the-agent")
     with ssh.running("-tt", "shared.holdfast", "holdfast-shell") as started:
         assert started.stdin is not None
+        until_line(started, b"#")
         started.stdin.write(b"echo it is $shared_variable.\r")
         started.stdin.flush()
         until_line(started, b"it is of-the-agent.")
         started.stdin.write(b"\x1d")
         started.stdin.flush()
         assert started.wait(PATIENCE) == 0
-    assert shared.exec("echo $shared_variable").output.strip() == "of-the-agent"
+    assert shared.exec("echo $shared_variable").text.strip() == "of-the-agent"
     done = ssh("shared.holdfast", "holdfast-shell")
     assert done.returncode == 1
     assert b"cannot join without a terminal: use `ssh -t`" in done.stderr
@@ -179,11 +181,12 @@ def test_a_snapshot_ends_connections_and_nothing_else(ssh: Ssh, shared: Session,
         assert started.returncode == 255
         assert b"the connection to session shared has ended, as with every snapshot" in err, (out, err)
     assert ssh("shared.holdfast", "true").returncode == 0
-    with snapshot.restore(name="copied", remove=True) as copy:
-        for session in (shared, copy):
-            found = session.exec("pgrep -x -c sshd-session; pgrep -f -c '^sleep 4321'").output.split()
-            assert found == ["0", "1"]
+    copy = snapshot.restore("copied")
+    for session in (shared, copy):
+        found = session.exec("pgrep -x -c sshd-session; pgrep -f -c '^sleep 4321'").text.split()
+        assert found == ["0", "1"]
     shared.exec("pkill -f '^sleep 4321'")
+    copy.remove()
     snapshot.remove()
 
 
@@ -214,11 +217,11 @@ def test_nothing_of_a_connection_is_left(ssh: Ssh, shared: Session) -> None:
     """While it lasts, neither its private key nor its settings are in a file; afterwards nothing is."""
     with ssh.running("shared.holdfast", "echo ready; cat") as started:
         until_line(started, b"ready")
-        during = shared.exec("find /var/lib/holdfast/ssh -type f -printf '%f\\n' | sort").output.split()
+        during = shared.exec("find /var/lib/holdfast/ssh -type f -printf '%f\\n' | sort").text.split()
         assert during == ["client_keys", "said"]
         assert shared.exec("grep -r 'PRIVATE KEY' /var/lib/holdfast/ssh").exit_code == 1
-    polling.until(lambda: not shared.exec("find /var/lib/holdfast/ssh -type f").output.strip(), PATIENCE)
-    assert shared.exec("find /var/lib/holdfast/ssh -mindepth 1").output.strip() == ""
+    polling.until(lambda: not shared.exec("find /var/lib/holdfast/ssh -type f").text.strip(), PATIENCE)
+    assert shared.exec("find /var/lib/holdfast/ssh -mindepth 1").text.strip() == ""
 
 
 @pytest.mark.parametrize("host", ["-oProxyCommand=id.holdfast", "$(id).holdfast", "work", "none.holdfast"])

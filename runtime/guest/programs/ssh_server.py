@@ -133,8 +133,8 @@ class SshServer:
             with (folder / "said").open("wb") as said:
                 self._process = subprocess.Popen(
                     [str(program), "-i", "-e", "-f", str(folder / "settings")],
-                    stdin=theirs,
-                    stdout=theirs,
+                    stdin=theirs.fileno(),
+                    stdout=theirs.fileno(),
                     stderr=said,
                     cwd="/",
                     env={
