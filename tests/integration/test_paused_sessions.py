@@ -58,6 +58,7 @@ pulse S
 pulse S --watch
 pulse S --port 80
 ports S
+ssh-proxy work.holdfast
 lease S
 lease S take
 shells S
