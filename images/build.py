@@ -220,7 +220,7 @@ def _own_files(kind: str) -> Mapping[str, ContextFile]:
             files.update(tree(PACKAGE / part / "guest", f"guest/holdfast/{part}/guest", "*.py"))
         files.update(_shared("guest/holdfast"))
         files.update(tree(PACKAGE / "runtime" / "pytest_plugin", "session", "holdfast_pytest.py"))
-        for pattern in ("bash_*", "keeper.c", "*.py"):
+        for pattern in ("bash_*", "keeper.c", "*.py", "*ssh*"):
             files.update(tree(IMAGES / "session", "session", pattern))
         for pattern in ("*kernel*.py", "gather_kernels", "*.lock"):
             files.update(tree(IMAGES / "portable", "portable", pattern))

@@ -1,9 +1,9 @@
 """A person's terminal joined to a session's terminal, wherever the person's is.
 
-Input goes through unchanged, except for the key that detaches.  Output is filtered, and programs that query
-the terminal are answered here, so that no answer is ever taken for typed input.  A snapshot cuts the
-connection for a moment: it is made again, output continues at its offset, and input that was not taken is
-sent again.
+Input goes through unchanged, except for the key that detaches and the keys of commands.  Output is
+filtered, and programs that query the terminal are answered here, so that no answer is ever taken for typed
+input.  A snapshot cuts the connection for a moment: it is made again, output continues at its offset, and
+input that was not taken is sent again.
 """
 
 from __future__ import annotations
@@ -15,7 +15,9 @@ from collections.abc import Collection, Sequence
 from typing import Any, Protocol
 
 from holdfast.base.text import plain
-from holdfast.errors import GuestDisconnected
+from holdfast.errors import GuestDisconnected, GuestError
+from holdfast.runtime.attachment import command_keys
+from holdfast.runtime.attachment.command_keys import CommandKeys
 from holdfast.runtime.attachment.mirror_screen import MirrorScreen
 from holdfast.runtime.attachment.screen_state import shown, view
 from holdfast.runtime.guest.wire import protocol
@@ -34,6 +36,7 @@ WINDOW = 64 << 10
 MOST_UNSENT = 4 << 20
 CLOSE_SECONDS = 2.0
 SEND_SECONDS = 10.0
+_FRAMES = {command_keys.TAKE: "take", command_keys.GIVE: "give_back"}
 
 
 class PersonTerminal(Protocol):
@@ -77,7 +80,7 @@ class Attachment:
         self._reconnection = reconnection
         self._person = person
         self._shell = shell
-        self._detach, self._detach_key = key_names.key(detach_key), plain(detach_key, 20)
+        self._keys, self._detach_key = CommandKeys(key_names.key(detach_key)), plain(detach_key, 20)
         self._read_only = read_only
         self._take = take
         self._patience = patience or Patience()
@@ -86,6 +89,7 @@ class Attachment:
             person.write, lambda: view(client, shell), encoding=person.encoding, unfiltered=unfiltered
         )
         self._answers = not unfiltered
+        self._takes = False  # by keys
         self._standing: tuple[bool, str] | None = None
         self._session_size = (0, 0)
         self._taken = 0  # bytes typed here that the shell has
@@ -135,7 +139,7 @@ class Attachment:
             connection.silence.look()
             if self._person.resized(ready):
                 self._resize(connection)
-            if self._typed(self._person.typed(ready)):
+            if self._typed(self._person.typed(ready), connection):
                 self._leave(connection)
                 return "detached"
             if connection.socket.fileno() in ready and (reason := self._came(connection)):
@@ -152,18 +156,50 @@ class Attachment:
         self._session_size = (0, 0)
         self._mirror.notice("the session went back to an earlier moment")
 
-    def _typed(self, data: bytes | None) -> bool:
+    def _typed(self, data: bytes | None, connection: Connection) -> bool:
         """Take what was typed; return True if it was the key that detaches, or the end."""
         if data is None:
             return False
-        before, found, _ = data.partition(self._detach)
-        if before and self._read_only:
+        for command, typed in self._keys.feed(data):
+            if command == command_keys.LEAVE:
+                return True
+            if command != command_keys.PASS:
+                self._do(command, connection)
+            elif self._read_only:
+                self._explain()
+            elif len(self._unsent) + len(typed) > MOST_UNSENT:
+                self._mirror.notice("not passed on: the program does not read input")
+            else:
+                self._unsent += typed
+        return not data
+
+    def _do(self, command: str, connection: Connection) -> None:
+        """Do what a person asks for by keys."""
+        if command == command_keys.HELP:
+            self._mirror.notice(command_keys.KEYS)
+        elif command == command_keys.LOOK:
+            try:
+                self._mirror.notice(self._who_is_here())
+            except GuestError as error:
+                self._mirror.notice(str(error))
+        elif self._read_only:
             self._explain()
-        elif len(self._unsent) + len(before) > MOST_UNSENT:
-            self._mirror.notice("not passed on: the program does not read input")
-        else:
-            self._unsent += before
-        return bool(found) or not data
+        elif not self._takes:
+            self._mirror.notice("an older version of Holdfast made the session, which cannot do that")
+        elif self._standing is not None:
+            connection.send(protocol.request(_FRAMES[command], {}))
+
+    def _who_is_here(self) -> str:
+        """Return the shell's holder, the attached terminals and the wait for input, as it reports them."""
+        from holdfast.runtime.guest_rpc import shell_report  # few attachments need it
+
+        lease = shell_report.lease(self._client.request("lease", shell=self._shell).head)
+        here = [f"{one.actor} ({'types' if one.writes else 'watches'})" for one in lease.attached]
+        said = [f"held by {lease.holder or 'no one'}", ", ".join(here)]
+        observed = shell_report.shell_info(self._client, self._shell).observed
+        if observed is not None and observed.waits:
+            said.append(f"waits: {observed.prompt or observed.detail}")
+        return "; ".join(said)
 
     def _send(self, connection: Connection) -> None:
         """Send what was typed, as far as there is room."""
@@ -233,13 +269,16 @@ class Attachment:
         first, self._take = self._mirror.next is None, False
         # An older session, which does not know this operation, would end the call.
         self._answers = self._answers and wire_fields.flag(frame, "answers")
+        self._takes = wire_fields.flag(frame, "takes")
         self._arrived(wire_fields.integer(frame, "typed"))
         self._sent = self._taken
         if first:
             self._mirror.next = wire_fields.integer(frame, "offset")
         self._stands(frame)
         if first and self._standing:
-            self._mirror.notice(f"{self._standing_text()} {self._detach_key} leaves")
+            self._mirror.notice(
+                f"{self._standing_text()} {self._detach_key} leaves, {command_keys.COMMAND_KEY} ? shows keys"
+            )
 
     def _arrived(self, count: int) -> None:
         """Note that the shell has this many bytes of the input."""
@@ -268,7 +307,7 @@ class Attachment:
         if self._read_only:
             return "You are watching, as requested."
         if not writes:
-            return f"You are watching: {holder} holds the shell; `attach --take` takes it."
+            return f"You are watching: {holder} holds the shell; {command_keys.COMMAND_KEY} t takes it."
         return f"The shell is held by {holder}." if holder else "No one holds the shell."
 
     def _resize(self, connection: Connection) -> None:

@@ -33,7 +33,7 @@ def attach(
     raw: bool = RAW,
     json: bool = JSON,
 ) -> None:
-    """Join the session's terminal. C-] detaches; the session keeps running.
+    """Join the session's terminal. C-] detaches; the session keeps running. C-^ ? shows further keys.
 
     If the shell is free, you hold it until you leave; commands of others wait or are refused. Programs
     work as usual, but cannot reach your terminal's clipboard or title.

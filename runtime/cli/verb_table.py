@@ -30,6 +30,8 @@ FAMILIES: Mapping[str, Mapping[str, tuple[str, _Place]]] = {
         "rewind": ("Take a session back to a snapshot, in place.", "history_verbs:rewind"),
         "network": ("Show or change what a session can reach.", "session_verbs:network"),
         "preview": ("Print a link to a port, for a browser.", "preview_verbs:preview"),
+        "ssh-config": ("Print the configuration by which ssh reaches sessions.", "ssh_verbs:ssh_config"),
+        "ssh-proxy": ("Join a program to a session's ssh server.", "ssh_verbs:ssh_proxy"),
         "shells": ("List shells, open a further one, or close it.", "terminal_verbs:shells"),
         "lease": ("Show, take, return or hand over the shell.", "terminal_verbs:lease"),
         "kernels": (

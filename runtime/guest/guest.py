@@ -42,6 +42,7 @@ from holdfast.runtime.guest.wire.connection import RequestRefused
 from holdfast.runtime.guest.wire.protocol import VERSION
 
 if TYPE_CHECKING:
+    from holdfast.runtime.guest.programs.ssh_server import SshServers
     from holdfast.runtime.guest.records.past_runs import PastRuns
 
 GUEST_VERSION = "0.1.0"
@@ -97,6 +98,8 @@ class Guest:
         """How to end each watch of files: a capture must not find it."""
         self.port_cuts: set[Callable[[], None]] = set()
         """How to cut each connection to a port: nor must it find those."""
+        self.ssh: SshServers | None = None
+        """Servers of ssh, once there was one."""
         self.hooks = Hooks(layout, account, reaper, self.journal.append)
         self.captures = CaptureQueue(layout.identity, lambda: self.identity.generation)
         self.changes = ChangeNotes(self.shells, self.kernels, self.lineage, self.journal)
@@ -321,6 +324,7 @@ class Guest:
             "shell_remark": self.program.remark,
             "shells": [self.opened.described(shell) for shell in self.shells.values()],
             "kernels": [self.described(kernel) for kernel in self.kernels.values() if not kernel.closed],
+            "ssh": 0 if self.ssh is None else self.ssh.count,
         }
 
     @staticmethod

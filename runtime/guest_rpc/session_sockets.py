@@ -1,9 +1,11 @@
-"""Sockets into a session: one with the bytes of a server at a port of it, one with a kernel's frames.
+"""Sockets into a session: with the bytes of a server at a port of it, or of one of ssh, or a kernel's frames.
 
 Each lasts as long as both ends want, and no longer than until the next capture.
 """
 
 from __future__ import annotations
+
+import json
 
 from holdfast.errors import ProtocolError
 from holdfast.runtime.guest_rpc import wire_fields
@@ -26,13 +28,34 @@ def port_socket(channel: SessionChannel, port: int) -> socket.socket:
         SessionBusy: there are too many such connections.
         GuestError, SessionError: the session cannot be reached.
     """
+    return _connected(channel, "port_connect", port=port)
+
+
+def ssh_socket(channel: SessionChannel, host_key: str, client_keys: str) -> socket.socket:
+    """Wake the session if it sleeps, and connect to a server of ssh of its own; the caller closes the socket.
+
+    Args:
+        host_key: its private key, by which the client knows the host, in OpenSSH's form.
+        client_keys: the public keys that it lets in, as in `authorized_keys`.
+
+    Raises:
+        SessionBusy: there are too many such connections.
+        GuestError, SessionError: the session cannot be reached, or lacks such a server.
+    """
+    payload = json.dumps({"host_key": host_key, "client_keys": client_keys}).encode()
+    return _connected(channel.awake(), "ssh_connect", payload, wakes=True)
+
+
+def _connected(
+    channel: SessionChannel, op: str, payload: bytes = b"", *, wakes: bool = False, **args: int
+) -> socket.socket:
     client = channel.client()
     with channel.explained():
-        connection = channel.reconnection().run(client.connect)
+        connection = channel.reconnection(wakes=wakes).run(client.connect)
         try:
-            answer = connection.ask("port_connect", b"", port=port, **client.who)
+            answer = connection.ask(op, payload, **args, **client.who)
             if wire_fields.event(answer) != "connected":
-                raise ProtocolError("cannot understand the session: it does not connect to its port")
+                raise ProtocolError("cannot understand the session: it does not connect to its server")
             connection.socket.sendall(_READY)
             connection.socket.settimeout(None)
         except BaseException:

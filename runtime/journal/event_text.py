@@ -217,6 +217,8 @@ SENTENCES: Mapping[str, Callable[[Fields], str]] = {
     "shell_ended": _shell_ended,
     "shell_opened": lambda of: f"opened shell {of('shell')}",
     "shell_closed": lambda of: f"closed shell {of('shell')}",
+    "ssh_opened": lambda of: "connected by ssh",
+    "ssh_closed": lambda of: "left a connection by ssh",
     "waiting": _waiting,
     "woken": lambda of: f"the session {_WOKEN.get(of('event'), 'continues')}",
     "restarted": _restarted,

@@ -1,8 +1,8 @@
 """The time of the last use of a session, as its supervisor and the host's journal report it. Read only.
 
 Running, typing and writing are uses; looking is not. A command, cell, job or program that runs is a use as
-long as it lasts, unless it waits for input. Root in the session can forge the supervisor's reports: at worst
-the session stays awake, or sleeps until it is used.
+long as it lasts, unless it waits for input; so is a connection by ssh. Root in the session can forge the
+supervisor's reports: at worst the session stays awake, or sleeps until it is used.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from holdfast.runtime.store.lifetime import Lifetime
 if TYPE_CHECKING:
     from holdfast.runtime.guest_rpc.session_channel import SessionChannel
 
-USES = (*activity.DONE, "run_started", "run_ended", "woken", "shell_opened")
+USES = (*activity.DONE, "run_started", "run_ended", "woken", "shell_opened", "ssh_closed")
 """Kinds of entries of a session's own journal that are uses of it."""
 HOST_USES = ("created", "restored", "resumed", "rewound", "files", "task_changed")
 RECENT = 200
@@ -35,6 +35,8 @@ def last_use(line: SessionChannel) -> float | None:
     client, row = line.client(), line.row
     with line.explained():
         hello = client.request("hello")
+        if wire_fields.optional_integer(hello, "ssh"):
+            return None
         others = wire_fields.rows(client.request("job_list"), "jobs")
         others += wire_fields.rows(client.request("program_list"), "programs")
         if busy(wire_fields.rows(hello, "shells"), wire_fields.rows(hello, "kernels"), others):

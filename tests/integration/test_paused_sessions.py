@@ -60,6 +60,7 @@ pulse S
 pulse S --watch
 pulse S --port 80
 ports S
+ssh-proxy work.holdfast
 lease S
 lease S take
 shells S
@@ -101,6 +102,7 @@ policy S
 lifetime S
 lifetime S --idle 30m
 preview S 80 --revoke
+ssh-config
 autosnap --help
 network S
 network S --allow 192.0.2.1:80

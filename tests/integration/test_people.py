@@ -82,6 +82,15 @@ def test_people_and_agents_share_a_shell(hf: Holdfast, cli: Any, tmp_path: Path)
         session.exec("true")
     bob.send("echo never")
     bob.expect_exact("not passed on")
+    bob.send("\x1ew")
+    bob.expect_exact("held by person:alice; person:alice")  # as much as fits there
+    bob.send("\x1et")
+    until(lambda: session.terminal.lease().holder == "person:bob")
+    bob.send("\x1eg")
+    until(lambda: session.terminal.lease().holder is None)
+    assert session.exec("echo $((6 * 7))").text == "42\n"
+    alice.send("\x1et")
+    until(lambda: session.terminal.lease().holder == "person:alice")
     alice.send("nano -I /tmp/note\r")
     until(lambda: "New File" in session.terminal.screen().text)
 

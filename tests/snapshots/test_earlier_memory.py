@@ -19,8 +19,11 @@ from holdfast.snapshots.earlier_memory import EarlierMemory
 from holdfast.snapshots.manifest import StoredFile
 
 
-def test_names_lead_to_those_of_the_snapshot_before() -> None:
-    """And no further back than eight of them; a bundle brings no others."""
+def test_names_lead_to_those_of_the_snapshot_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And no further back than eight; a bundle brings no others, and none where the experiment is off."""
+    monkeypatch.delenv(earlier_memory.VARIABLE, raising=False)
+    assert not foreign_files.belongs("images/earlier-8-pages-3.img")
+    monkeypatch.setenv(earlier_memory.VARIABLE, "1")
     assert earlier_names.parted("earlier-2-pages-3.img") == (2, "pages-3.img")
     assert earlier_names.name_before("earlier-2-pages-3.img") == "earlier-1-pages-3.img"
     assert earlier_names.name_before("earlier-1-pagemap-12.img") == "pagemap-12.img"

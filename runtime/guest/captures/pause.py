@@ -60,11 +60,13 @@ class Pause:
             for shell_access in guest.accesses.values():
                 shell_access.cut()
             guest.captures.pausing()
+            await _without_ssh(guest)
             await self._server.close(spare=call.connection)
             for end_watch in tuple(guest.watches.values()):
                 end_watch()
             for cut in tuple(guest.port_cuts):
                 cut()
+            await _without_ssh(guest)  # of a connection that has just begun
             self._hold(hold=True)
             for shell in guest.shells.values():
                 shell.drain()
@@ -154,6 +156,11 @@ class Pause:
         guest.watch.resume()
         logger.info("%s as %s", fields.get("event", "woke"), guest.identity)
         self._waking = self._loop.create_task(self._server.listen_again())
+
+
+async def _without_ssh(guest: Guest) -> None:
+    if guest.ssh is not None:
+        await guest.ssh.cut()
 
 
 def _check_room(folder: Path) -> None:

@@ -18,7 +18,8 @@ OOM_SCORE = "500"
 MOST = 2**32 - 2
 """The highest number of a user: the kernel takes the next one for `leave it as it is` (setreuid(2))."""
 _DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-OWN = "/opt/holdfast/bin/bash"
+OWN_PROGRAMS = "/opt/holdfast/bin"
+OWN = f"{OWN_PROGRAMS}/bash"
 USUAL = "/bin/bash"
 _OWN_TERMINALS = "/opt/holdfast/share/terminfo"
 _TERMINALS = ("/etc/terminfo", "/lib/terminfo", "/usr/share/terminfo")

@@ -170,6 +170,13 @@ class ShellAccess:
         self._adopt(seat)
         return True
 
+    def taken(self, seat: Seat) -> None:
+        """Let the user of a terminal take the lease from any holder, until they leave. Viewers do not."""
+        if not seat.view:
+            now = self._loop.time()
+            self._note_changes(self.lease.take(seat.actor, now, token=seat.token, force=True))
+            self._adopt(seat)
+
     def resized(self, seat: Seat, size: TerminalSize) -> None:
         """Note the new size of an attached terminal."""
         seat.size = size

@@ -34,7 +34,7 @@ async def attach(guest: Guest, call: ClientCall) -> None:
     start = min(call.integer("offset", max(shell.log.start, shell.log.end - tail), low=0), shell.log.end)
     with shell_access.seated(seat, force=call.frame.head.get("take") is True):
         standing = _standing(shell, shell_access, seat)
-        await call.send("attached", offset=start, typed=seat.typed, answers=True, **standing)
+        await call.send("attached", offset=start, typed=seat.typed, answers=True, takes=True, **standing)
         shown = asyncio.create_task(pour(call, shell, start, lambda: None))
         serving = asyncio.create_task(_serve(call, shell, shell_access, seat, guest.keyboards[name]))
         tasks = [shown, serving, asyncio.create_task(_send_changes(call, shell, shell_access, seat))]
@@ -61,6 +61,11 @@ async def _serve(
                 await _answer(frame.payload, shell, shell_access, seat)
             case "resize":
                 shell_access.resized(seat, size_of(ClientCall(call.connection, frame), seat.size))
+            case "take":
+                shell_access.taken(seat)
+            case "give_back":
+                if shell_access.writes(seat):  # else another actor holds it, and the client knows
+                    shell_access.give_back(seat.actor)
             case "detach":
                 return
             case other:

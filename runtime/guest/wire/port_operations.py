@@ -1,4 +1,5 @@
-"""The operations on a port of this session: bytes both ways until either end is gone, and a bounded probe.
+"""The operations on a port of this session, and on its server of ssh, which has none: bytes both ways until
+either ends; and a bounded probe.
 
 After the answer `connected` the connection carries no more frames. The client's first byte is not for the
 server: it says that the client has read the answer, and takes what follows as the server's bytes. A link can
@@ -10,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import os
 import re
 import socket
 import struct
@@ -17,6 +19,8 @@ from contextlib import suppress
 from typing import Any
 
 from holdfast.runtime.guest.guest import Guest
+from holdfast.runtime.guest.identity.account import OWN_PROGRAMS
+from holdfast.runtime.guest.identity.identity import with_identity
 from holdfast.runtime.guest.wire.call import ClientCall, Operations
 from holdfast.runtime.guest.wire.connection import RequestRefused
 
@@ -30,6 +34,10 @@ GREETING = 0.05
 """Seconds within which a server that speaks first (SSH, SMTP, MySQL) sends its greeting."""
 NO_HTTP = frozenset({3306, 5432, 5672, 6379, 9092, 11211, 27017})
 """Ports of databases and queues: they would log a complaint about the request."""
+MAX_SSH_KEYS = 64 << 10
+"""Bytes of the keys that an ssh connection comes with."""
+SSH_GREETING = 20.0
+"""Seconds for a server of ssh to say its version: it draws and reads keys before."""
 _REQUEST = b"HEAD / HTTP/1.0\r\nHost: localhost\r\nUser-Agent: holdfast\r\n\r\n"
 _REQUEST_PAGE = (
     b"GET / HTTP/1.0\r\nHost: localhost:%d\r\nAccept: text/html\r\n"
@@ -127,13 +135,54 @@ async def connect(guest: Guest, call: ClientCall) -> None:
         link.close()
 
 
-async def _join(call: ClientCall, link: PortLink) -> None:
-    """Pass bytes on until the server ends; the end of the client cancels this."""
+async def ssh_connect(guest: Guest, call: ClientCall) -> None:
+    """Start a server of ssh, and pass bytes on. The payload has its host key, and the keys it lets in."""
+    from holdfast.runtime.guest.programs.ssh_server import SshNotStarted, SshOrder, SshServers
+
+    try:
+        keys = json.loads(call.frame.payload[:MAX_SSH_KEYS])
+        host_key, client_keys = str(keys["host_key"]), str(keys["client_keys"])
+    except (ValueError, TypeError, KeyError, RecursionError):
+        raise RequestRefused("invalid", "cannot connect by ssh: its keys must be texts") from None
+    actor = str(call.actor())
+    base = {name: value for name, value in os.environ.items() if not name.startswith("HOLDFAST_")}
+    environment = with_identity(guest.account.environment(base), os.environ) | {"HOLDFAST_ACTOR": actor}
+    # Last: the programs that only Holdfast has are found, and an image's own come before.
+    environment["PATH"] += f":{OWN_PROGRAMS}"
+    guest.ssh = guest.ssh or SshServers(guest.layout.state, guest.reaper, guest.lineage)
+    try:
+        server = guest.ssh.start(SshOrder(host_key, client_keys, actor, guest.account, environment))
+    except SshNotStarted as error:
+        raise RequestRefused(error.code, str(error)) from None
+    link = PortLink(server.link)
+    guest.notice("ssh_opened", actor=actor, pid=server.pid)
+    try:
+        first = b""
+        with suppress(OSError, TimeoutError):
+            async with asyncio.timeout(SSH_GREETING):
+                first = await link.receive()
+        if not first:
+            said = server.said() or "it does not answer"
+            raise RequestRefused("ssh", f"cannot connect by ssh: the session's server failed: {said[:300]}")
+        server.began()
+        await _join(call, link, first)
+    finally:
+        server.close()
+        guest.notice("ssh_closed", actor=actor, pid=server.pid)
+
+
+async def _join(call: ClientCall, link: PortLink, first: bytes = b"") -> None:
+    """Pass bytes on until the server ends; the end of the client cancels this.
+
+    `first` are the bytes that the server has sent already.
+    """
     sent = call.connection.as_bytes()
     await call.send("connected")
     await sent.readexactly(1)
     sending = asyncio.create_task(_pass_on(sent, link))
     try:
+        if first:
+            await call.connection.send_encoded(first)
         with suppress(OSError):
             while data := await link.receive():
                 await call.connection.send_encoded(data)
@@ -227,4 +276,4 @@ def reachable(local: str) -> str:
     return {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(local, local)  # noqa: S104
 
 
-OPERATIONS: Operations = {"port_connect": connect, "probe": probe}
+OPERATIONS: Operations = {"port_connect": connect, "ssh_connect": ssh_connect, "probe": probe}

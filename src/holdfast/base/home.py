@@ -55,6 +55,7 @@ class Home:
     pool.*               how many sessions wait to be handed over, and the process that makes them
     ballast              room that is released when the disk is full, so that things can be removed
     serving/             servers that run now: where links of previews begin
+    ssh/                 the key that opens sessions by ssh, and the keys of sessions
     locks/               lock files
     errors.log           tracebacks of unexpected errors, without secrets
     """

@@ -291,3 +291,22 @@ def test_look_has_what_the_end_of_the_output_lacks(guest: Guest) -> None:
     seen = guest.ask("look")[0].head
     assert seen["left"] > seen["entered"]
     assert not {1, 1002} & set(seen["modes"])
+
+
+def test_a_terminal_takes_and_gives_back_by_request(guest: Guest) -> None:
+    """Until it leaves, as with `take` at its beginning; a viewer neither gets nor gives anything."""
+    with attach(guest, ALICE), attach(guest, BOB) as bob, attach(guest, BOB, view=True) as viewer:
+        assert bob.attached["takes"] is True  # type: ignore[attr-defined]
+        viewer.send("take")
+        bob.send("give_back")
+        assert holder(guest) == ALICE
+        bob.send("take")
+        assert bob.until("standing").head["writes"] is True
+        assert holder(guest) == BOB
+        bob.send("give_back")
+        assert bob.until("standing").head["holder"] is None
+        bob.send("take")
+        assert bob.until("standing").head["holder"] == BOB
+        bob.send("detach")
+        bob.until("closed")
+        assert holder(guest) is None
