@@ -66,6 +66,7 @@ ROOMS = (
     "e2b",
     "swerex",
     "jupyter",
+    "page",
     "holdfast",
     "cli",
 )

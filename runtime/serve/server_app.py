@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+from collections.abc import Callable
 from typing import Any
 
 from fastapi import FastAPI
@@ -17,10 +18,10 @@ from holdfast.base.request_id import request_id
 from holdfast.base.text import plain
 from holdfast.base.version import VERSION
 from holdfast.errors import HoldfastError
-from holdfast.runtime.http_doors.admission import Admission, App, Scope
+from holdfast.runtime.http_doors.admission import Admission, App, Refusal, Scope
 from holdfast.runtime.http_doors.request_limits import RequestRate
 from holdfast.runtime.serve import answer_forms
-from holdfast.runtime.serve.callers import Callers
+from holdfast.runtime.serve.callers import ACTOR_HEADER, Callers
 from holdfast.runtime.serve.request_gate import BearerDoor, RequestGate
 from holdfast.runtime.serve.routes import (
     command_routes,
@@ -48,19 +49,42 @@ and journalled. `Idempotency-Key` lets a command or cell run once however often 
 """
 
 
+PageActor = Callable[[bytes], str | None]
+"""Returns who the key of a page acts for; None if it is not one."""
+
+
 class ApiDoor(BearerDoor):
-    """The door of our own API, which takes whatever no other door does."""
+    """The door of our own API, which takes whatever no other door does.
+
+    Args:
+        page_actor: whose pages it lets in, besides holders of the token.
+    """
 
     streamed = frozenset({("PUT", "/files/content"), ("PUT", "/files/tree")})
+
+    def __init__(self, rules: Admission, app: App, page_actor: PageActor = lambda _: None) -> None:
+        super().__init__(rules, app)
+        self._page_actor = page_actor
 
     def takes(self, scope: Scope) -> Scope | None:
         """Return the request."""
         return scope
 
+    async def opens(self, scope: Scope) -> App | Refusal:
+        """Return the API, or the refusal. A page acts for whom its key says, and for nobody else."""
+        given = self.given(scope)
+        actor = self._page_actor(given[0]) if len(given) == 1 else None
+        if actor is None:
+            return await super().opens(scope)
+        name = ACTOR_HEADER.lower().encode()
+        kept = [each for each in scope["headers"] if each[0].lower() != name]
+        scope["headers"] = [*kept, (name, actor.encode())]
+        return self._app
 
-def api_door(callers: Callers, rules: Admission) -> ApiDoor:
+
+def api_door(callers: Callers, rules: Admission, page_actor: PageActor = lambda _: None) -> ApiDoor:
     """Return the door with the API behind it."""
-    return ApiDoor(rules, StepStreams(inner(callers)))
+    return ApiDoor(rules, StepStreams(inner(callers)), page_actor)
 
 
 def application(callers: Callers, rules: Admission, rate: RequestRate) -> App:

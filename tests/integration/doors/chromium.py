@@ -66,6 +66,20 @@ class Page:
         assert "exceptionDetails" not in found, found["exceptionDetails"]
         return found["result"].get("value")
 
+    def until(self, script: str, *arguments: object, seconds: float = PATIENCE) -> None:
+        """Wait until a function in the page, called with these arguments, gives something true."""
+        assert polling.until(lambda: bool(self.run(script, *arguments)), seconds, 0.1), (script, arguments)
+
+    def write(self, text: str) -> None:
+        """Type text where the focus is."""
+        self._call("Input.insertText", text=text)
+
+    def enter(self) -> None:
+        """Press the Enter key."""
+        key = {"key": "Enter", "code": "Enter", "windowsVirtualKeyCode": 13}
+        self._call("Input.dispatchKeyEvent", type="keyDown", text="\r", **key)
+        self._call("Input.dispatchKeyEvent", type="keyUp", **key)
+
     def cookies(self, url: str) -> list[str]:
         """Return the names of the cookies that would be sent to an address."""
         return [each["name"] for each in self._call("Network.getCookies", urls=[url])["cookies"]]

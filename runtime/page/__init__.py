@@ -1,0 +1,1 @@
+"""The web page for people: what the server answers at `/`, and who a page is let in as."""
