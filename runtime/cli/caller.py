@@ -97,7 +97,7 @@ def _over(url: str) -> Holdfast:
 
 
 def acting() -> str | None:
-    """Return who makes this call, as far as the command line says; None leaves it to the environment."""
+    """Return the actor that the command line names; None leaves it to the environment."""
     from holdfast.base import actors
 
     return EarlyOptions.actor or actors.of_command_line(sys.stdin.isatty() and sys.stdout.isatty())

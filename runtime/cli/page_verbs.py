@@ -45,7 +45,7 @@ def open_(
 
 
 def _server() -> ClientAddress:
-    """Return the server whose page is opened: that of HOLDFAST_URL, else one of this home that runs.
+    """Return the server whose page is opened: HOLDFAST_URL's, else a running server of this home.
 
     Raises:
         ServerUnavailable: none runs that a browser can reach.
@@ -75,7 +75,7 @@ def _ticket(address: ClientAddress) -> str:
     """Return a ticket of a server.
 
     Raises:
-        ServerUnavailable: it does not answer, or has no page.
+        ServerUnavailable: it does not answer, or lacks the page.
         InvalidArgument: it does not take the token.
     """
     import httpx
@@ -95,11 +95,11 @@ def _ticket(address: ClientAddress) -> str:
     if answer.status_code == 401:
         raise InvalidArgument(
             f"cannot open the page: the server at {address.url} does not accept the token",
-            hint="set HOLDFAST_TOKEN to the one that it was started with",
+            hint="set HOLDFAST_TOKEN to the token that it was started with",
         )
     if not isinstance(ticket := answer_.get("ticket"), str):
         raise ServerUnavailable(
             f"cannot open the page: the server at {address.url} has none",
-            hint="an older Holdfast may serve there",
+            hint="an older Holdfast serves there",
         )
     return ticket

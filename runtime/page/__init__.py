@@ -1,1 +1,1 @@
-"""The web page for people: what the server answers at `/`, and who a page is let in as."""
+"""The web page for people, which the server has at `/`, and the keys that let it in."""

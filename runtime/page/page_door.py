@@ -31,7 +31,7 @@ BUILT = Path(__file__).parent / "built"
 NOT_BUILT = "the page of this server has not been built: `setup/page` in a checkout of Holdfast builds it\n"
 TICKETS, KEYS = "/page/tickets", "/page/keys"
 ACTOR = "person"
-"""Who acts in a page if the holder of the token does not say."""
+"""The actor of a page if the holder of the token does not name one."""
 KINDS: Mapping[str, str] = {
     ".html": "text/html; charset=utf-8",
     ".js": "text/javascript; charset=utf-8",
@@ -97,7 +97,7 @@ def _application(keys: PageKeys, folder: Path) -> App:
         if not (folder / "index.html").is_file():
             return PlainTextResponse(NOT_BUILT, 503, headers=dict(HEADERS))
         if name not in {each.name for each in folder.iterdir()} or path.suffix not in KINDS:
-            return PlainTextResponse("the page has no such file\n", 404, headers=dict(HEADERS))
+            return PlainTextResponse("not a file of the page\n", 404, headers=dict(HEADERS))
         return Response(path.read_bytes(), headers={**HEADERS, "Content-Type": KINDS[path.suffix]})
 
     async def ticket(request: Request) -> Response:

@@ -1,4 +1,4 @@
-"""Who a page acts for: tickets that are used once, and the keys that pages get for them.
+"""The actors of pages: tickets that are used once, and the keys that pages get for them.
 
 A link has a ticket, since links end up in places: the history of a browser, a chat. It opens one page, once,
 and soon. The key stays in the tab. It is derived from the server's token, so that a page outlives a restart
@@ -26,7 +26,7 @@ class PageKeys:
     """The tickets and keys of one server.
 
     Args:
-        token: the server's own; who has it can make tickets.
+        token: the server's own; its holders can make tickets.
     """
 
     def __init__(self, token: str) -> None:
@@ -34,7 +34,7 @@ class PageKeys:
         self._tickets: OrderedDict[str, tuple[str, float]] = OrderedDict()
 
     def ticket(self, actor: str, now: float) -> str:
-        """Return a ticket for one page of an actor; of many that nobody uses, the oldest ends."""
+        """Return a ticket for one page of an actor; of many unused ones, the oldest ends."""
         made = secrets.token_urlsafe(24)
         self._tickets[made] = (actor, now + TICKET_SECONDS)
         while len(self._tickets) > MOST_TICKETS:
@@ -47,7 +47,7 @@ class PageKeys:
         return self._key(actor, int(now + KEY_SECONDS)) if now < until else None
 
     def actor(self, key: bytes, now: float) -> str | None:
-        """Return who a key acts for; None if it is not one of this server, or has ended."""
+        """Return the actor of a key; None if this server did not make it, or it has ended."""
         parts = key.split(b".")
         if len(parts) != _PARTS or parts[0] != _FIRST.encode() or not parts[1].isdigit():
             return None

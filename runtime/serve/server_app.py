@@ -50,7 +50,7 @@ and journalled. `Idempotency-Key` lets a command or cell run once however often 
 
 
 PageActor = Callable[[bytes], str | None]
-"""Returns who the key of a page acts for; None if it is not one."""
+"""Returns the actor of a page by its key; None if it is not a key."""
 
 
 class ApiDoor(BearerDoor):
@@ -71,7 +71,7 @@ class ApiDoor(BearerDoor):
         return scope
 
     async def opens(self, scope: Scope) -> App | Refusal:
-        """Return the API, or the refusal. A page acts for whom its key says, and for nobody else."""
+        """Return the API, or the refusal. A page acts for the actor of its key, and for no one else."""
         given = self.given(scope)
         actor = self._page_actor(given[0]) if len(given) == 1 else None
         if actor is None:

@@ -114,7 +114,15 @@ def test_tickets_are_for_holders_of_the_token_and_keys_are_not_tokens(client: Te
 def test_a_wrong_ticket_is_told_in_one_line_with_the_way_to_another(client: TestClient) -> None:
     ticket = client.post("/page/tickets", headers=HOLDER).json()["ticket"]
     assert client.post("/page/keys", json={"ticket": ticket}).status_code == 201
-    for sent in ({"ticket": ticket}, {"ticket": "x"}, {"ticket": 1}, [], "x" * 5000, {"ticket": "ü" * 400}):
+    odd: list[object] = [
+        {"ticket": ticket},
+        {"ticket": "x"},
+        {"ticket": 1},
+        [],
+        "x" * 5000,
+        {"ticket": "ü" * 400},
+    ]
+    for sent in odd:
         answer = client.post("/page/keys", json=sent)
         assert answer.status_code == 401
         assert "holdfast open" in answer.json()["error"]["hint"]
