@@ -33,6 +33,12 @@ export class CommandBlocks extends LitElement {
     return this;
   }
 
+  /** Forget all: the session continues on another line of events. */
+  clear(): void {
+    this.blocks.clear();
+    this.requestUpdate();
+  }
+
   /** Take entries of the journal, in any order. */
   add(entries: readonly Entry[]): void {
     for (const entry of entries) {

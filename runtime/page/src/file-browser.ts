@@ -46,9 +46,10 @@ export class FileBrowser extends LitElement {
     });
   }
 
-  private async view(name: string): Promise<void> {
+  private async view({ name, size }: FileInfo): Promise<void> {
     await this.work(async () => {
-      const blob = await download(this.at(join(this.path, name)), `bytes=0-${SHOWN - 1}`);
+      const part = size > SHOWN ? `bytes=0-${SHOWN - 1}` : undefined;
+      const blob = await download(this.at(join(this.path, name)), part);
       const data = new Uint8Array(await blob.arrayBuffer());
       const text = data.includes(0) ? `${data.length} bytes that are not text` : new TextDecoder().decode(data);
       this.viewed = { name, text };
@@ -118,7 +119,7 @@ export class FileBrowser extends LitElement {
   };
 
   private opened(file: FileInfo): Promise<void> {
-    return file.kind === "file" ? this.view(file.name) : this.go(join(this.path, file.name));
+    return file.kind === "file" ? this.view(file) : this.go(join(this.path, file.name));
   }
 }
 customElements.define("file-browser", FileBrowser);

@@ -1,6 +1,7 @@
 // The page: who it acts for, the sessions, and which of them is shown.
 
 import { html, LitElement, nothing } from "lit";
+import { keyed } from "lit/directives/keyed.js";
 
 import { ApiError, enter, explained, forgetKey, get, key, type SessionInfo } from "./api";
 import { channels } from "./channels";
@@ -102,7 +103,7 @@ export class HoldfastPage extends LitElement {
         ? html`<p class="banner" role="status">${this.trouble || "the connection to the server is lost"}; trying again</p>`
         : nothing}
       ${session
-        ? html`<session-view .session=${session} @stale=${this.stale}></session-view>`
+        ? keyed(session.id, html`<session-view .session=${session} @stale=${this.stale}></session-view>`)
         : this.shown && this.sessions
           ? html`<p class="empty">There is no session of that name. <a href="#/">All sessions</a></p>`
           : html`<header class="bar"><h1>Holdfast</h1></header>

@@ -22,7 +22,7 @@ export function stateOf(session: SessionInfo): string {
 }
 
 export function waitingShell(shells: readonly ShellInfo[]): ShellInfo | undefined {
-  return shells.find((each) => each.observed?.state === "waiting" && each.command_id !== null);
+  return shells.find((each) => each.observed?.state === "waiting");
 }
 
 export class SessionList extends LitElement {
@@ -117,7 +117,7 @@ export class SessionList extends LitElement {
       const since = Math.max(0, Date.now() / 1000 - waiting.observed.since);
       return `${line(waiting.observed.command, 40) || "a program"} waits for ${asks(waiting.observed.detail)} since ${seconds(since)}`;
     }
-    const busy = shells.find((each) => each.command_id !== null);
+    const busy = shells.find((each) => each.observed?.state === "running");
     if (busy) return `runs ${line(busy.observed?.command, 60) || "a command"}`;
     if (session.lifetime?.trouble) return line(session.lifetime.trouble);
     return session.state === "running" ? "at its prompt" : nothing;

@@ -17,6 +17,7 @@ const TABS = ["terminal", "files", "events"] as const;
 type Tab = (typeof TABS)[number];
 const SETTLE = 100;
 const MOST_EVENTS = 200;
+const AFTER_A_CAPTURE = [500, 2_000, 8_000];
 /** After which the timeline may have another point. */
 const OF_SNAPSHOTS = ["snapshot", "woken", "rewound", "forked"];
 
@@ -71,6 +72,7 @@ export class SessionView extends LitElement {
     this.events?.leave();
     this.happened = [];
     this.shells = [];
+    this.querySelector<CommandBlocks>("command-blocks")?.clear();
     this.events = new SessionEvents(this.session.id, (entries) => this.came(entries), () => this.ask());
     this.events.begin(this.session.state === "running").catch((error) => (this.said = explained(error)));
   }
@@ -79,7 +81,8 @@ export class SessionView extends LitElement {
     this.happened = [...this.happened, ...entries].slice(-MOST_EVENTS);
     this.querySelector<CommandBlocks>("command-blocks")?.add(entries);
     if (entries.some((each) => OF_SNAPSHOTS.includes(each.kind))) {
-      void this.querySelector<SnapshotTimeline>("snapshot-timeline")?.refresh();
+      // The session continues before its snapshot is stored.
+      for (const pause of AFTER_A_CAPTURE) setTimeout(() => this.timeline?.refresh(), pause);
     }
     if (this.session.state !== "running" || this.timer) return;
     this.timer = window.setTimeout(async () => {
@@ -91,6 +94,10 @@ export class SessionView extends LitElement {
         this.ask();
       }
     }, SETTLE);
+  }
+
+  private get timeline(): SnapshotTimeline | null {
+    return this.querySelector("snapshot-timeline");
   }
 
   /** Let the page look at the sessions again. */

@@ -13,6 +13,7 @@ import { line } from "./texts";
 
 const TAIL = 128 << 10;
 const OVERHEAD = 200;
+const AGAIN = 2_000;
 /** Keys that a phone's keyboard lacks, and what they type. */
 const KEYS: readonly (readonly [string, string])[] = [
   ["Esc", "\x1b"], ["Tab", "\t"], ["^C", "\x03"], ["^D", "\x04"], ["↑", "\x1b[A"], ["↓", "\x1b[B"], ["←", "\x1b[D"], ["→", "\x1b[C"],
@@ -35,6 +36,9 @@ export class TerminalView extends LitElement {
   private channel = 0;
   private next: number | null = null;
   private take = false;
+  /** The size that the page has reported, rows and columns. */
+  private reported = "";
+  private timer = 0;
   private observer: ResizeObserver | null = null;
 
   constructor() {
@@ -62,22 +66,25 @@ export class TerminalView extends LitElement {
       if (this.writes) channels.type(this.channel, data);
     });
     place.addEventListener("paste", (event) => void this.paste(event), { capture: true });
-    this.observer = new ResizeObserver(() => this.fitted());
+    this.observer = new ResizeObserver(() => this.report());
     this.observer.observe(place);
-    this.fitted();
+    this.fit.fit();
     this.join();
   }
 
   override disconnectedCallback(): void {
     super.disconnectedCallback();
     this.observer?.disconnect();
+    clearTimeout(this.timer);
     channels.close(this.channel);
     this.terminal?.dispose();
   }
 
   private join(): void {
+    clearTimeout(this.timer);
     channels.close(this.channel);
     this.writes = false;
+    this.reported = "";
     this.channel = channels.open({
       opening: () => ({
         call: "terminal",
@@ -92,6 +99,9 @@ export class TerminalView extends LitElement {
         this.writes = false;
         this.trouble = error ? line(error.message, 300) : "the shell was closed";
         this.dispatchEvent(new CustomEvent("ended"));
+        // Watching again, if the session is still there by then, wakes nobody.
+        this.typing = false;
+        if (error) this.timer = window.setTimeout(() => this.join(), AGAIN);
       },
     });
   }
@@ -113,22 +123,23 @@ export class TerminalView extends LitElement {
       this.holder = line(event["holder"], 80);
       this.take = false;
       this.terminal.options.disableStdin = !this.writes;
-      if (!this.writes) this.terminal.resize(Number(event["cols"]), Number(event["rows"]));
-      else this.fitted();
-      if (this.writes) this.terminal.focus();
+      this.terminal.resize(Number(event["cols"]), Number(event["rows"]));
+      if (this.writes) {
+        this.report();
+        this.terminal.focus();
+      }
     } else if (event["event"] === "refused") {
       this.trouble = `${this.holder || "another actor"} holds this shell: nothing was typed`;
     }
   }
 
-  private fitted(): void {
-    if (!this.terminal || (this.channel && !this.writes)) return;
+  /** Tell the session how much room there is, if this page types; the shell's size is the answer to that. */
+  private report(): void {
     const wanted = this.fit.proposeDimensions();
-    if (!wanted?.cols || !wanted.rows) return;
-    if (wanted.rows !== this.terminal.rows || wanted.cols !== this.terminal.cols) {
-      this.terminal.resize(wanted.cols, wanted.rows);
-      if (this.writes) channels.resize(this.channel, wanted.rows, wanted.cols);
-    }
+    if (!this.writes || !wanted?.cols || !wanted.rows) return;
+    const size = `${wanted.rows} ${wanted.cols}`;
+    if (size !== this.reported) channels.resize(this.channel, wanted.rows, wanted.cols);
+    this.reported = size;
   }
 
   private type(take: boolean): void {
