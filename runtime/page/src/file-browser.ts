@@ -9,9 +9,10 @@ const SHOWN = 256 << 10;
 
 export class FileBrowser extends LitElement {
   static override properties = {
-    session: {}, path: { state: true }, files: { state: true }, viewed: { state: true }, said: { state: true },
+    session: {}, start: {}, path: { state: true }, files: { state: true }, viewed: { state: true }, said: { state: true },
   };
   declare session: string;
+  declare start: string;
   declare path: string;
   declare files: readonly FileInfo[];
   declare viewed: { name: string; text: string } | null;
@@ -20,6 +21,7 @@ export class FileBrowser extends LitElement {
   constructor() {
     super();
     this.session = "";
+    this.start = "/";
     this.path = "/";
     this.files = [];
     this.viewed = null;
@@ -31,7 +33,7 @@ export class FileBrowser extends LitElement {
   }
 
   protected override firstUpdated(): void {
-    void this.go("/");
+    void this.go(this.start);
   }
 
   private at(path: string): string {

@@ -14,6 +14,15 @@ const SCROLLBACK = 5_000;
 const OSC_SWALLOWED = [4, 5, 7, 9, 10, 11, 12, 13, 14, 17, 19, 50, 52, 99, 104, 105, 110, 111, 112, 777, 1337];
 const OSC_TITLES = [0, 1, 2];
 const LONGEST_TITLE = 200;
+/** Sequences that do something so many times: xterm.js counts to two thousand million, and the tab hangs. */
+const COUNTED = [
+  ...[..."@ABCDEFGILMPSTXZabde"].map((final) => ({ final })),
+  { intermediates: " ", final: "@" },
+  { intermediates: " ", final: "A" },
+  { intermediates: "'", final: "}" },
+  { intermediates: "'", final: "~" },
+];
+const HIGHEST_COUNT = 10_000;
 
 export interface GuardedTerminal {
   terminal: Terminal;
@@ -56,6 +65,9 @@ export function guardedTerminal(titled: (title: string) => void): GuardedTermina
     { prefix: "?", final: "u" },
   ]) {
     parser.registerCsiHandler(id, swallow);
+  }
+  for (const id of COUNTED) {
+    parser.registerCsiHandler(id, (params) => params.some((each) => typeof each === "number" && each > HIGHEST_COUNT));
   }
   for (const intermediates of ["$", "+"]) parser.registerDcsHandler({ intermediates, final: "q" }, swallow);
   const fit = new FitAddon();

@@ -7,6 +7,7 @@ import { ApiError, enter, explained, forgetKey, get, key, type SessionInfo } fro
 import { channels } from "./channels";
 import "./session-list";
 import "./session-view";
+import { line } from "./texts";
 
 const EVERY = 3_000;
 
@@ -68,6 +69,7 @@ export class HoldfastPage extends LitElement {
     }
     const found = /^#\/s\/(.+)$/.exec(location.hash);
     this.shown = found?.[1] ? decoded(found[1]) : "";
+    document.title = this.shown ? `${line(this.shown, 80)} · Holdfast` : "Holdfast";
     this.entered = key() !== "";
     if (this.entered) await this.look();
   }

@@ -186,7 +186,7 @@ export class SessionView extends LitElement {
 
   private fileBrowser() {
     return this.session.state === "running"
-      ? html`<file-browser .session=${this.session.id}></file-browser>`
+      ? html`<file-browser .session=${this.session.id} .start=${this.shells[0]?.cwd || "/"}></file-browser>`
       : html`<p class="empty">Files are shown while the session runs.</p>`;
   }
 

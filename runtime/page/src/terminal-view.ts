@@ -9,7 +9,7 @@ import { html, LitElement, nothing } from "lit";
 import { channels } from "./channels";
 import { guardedTerminal, pasteable } from "./guarded-terminal";
 import { ask } from "./question";
-import { line } from "./texts";
+import { bytes, line } from "./texts";
 
 const TAIL = 128 << 10;
 const OVERHEAD = 200;
@@ -111,13 +111,10 @@ export class TerminalView extends LitElement {
     this.trouble = "";
     if (event["event"] === "output") {
       const data = outputOf(event);
-      const following = Number(event["next"]);
-      const begin = following - data.length;
-      if (this.next !== null && begin > this.next) {
-        this.terminal.write(`\r\n\x1b[7m ${begin - this.next} bytes of output are not kept \x1b[0m\r\n`);
-      }
-      this.next = following;
+      this.next = Number(event["next"]);
       this.terminal.write(data, () => channels.grant(channel, data.length + OVERHEAD));
+    } else if (event["event"] === "gap") {
+      this.terminal.write(`\r\n\x1b[7m ${bytes(Number(event["bytes"]))} of output are not kept \x1b[0m\r\n`);
     } else if (event["event"] === "standing") {
       this.writes = event["writes"] === true && this.typing;
       this.holder = line(event["holder"], 80);
