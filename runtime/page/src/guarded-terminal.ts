@@ -75,6 +75,11 @@ export function guardedTerminal(titled: (title: string) => void): GuardedTermina
   return { terminal, fit };
 }
 
+/** Whether a terminal says this by itself and no key does: a report of the focus, an attribute, a string. */
+export function isAnswer(data: string): boolean {
+  return /^\x1b(?:\[[IO]$|\[[?>=]|[\]P_^X].)/s.test(data);
+}
+
 /** A text as it may be pasted: nothing in it ends the paste or controls the terminal. */
 export function pasteable(text: string): string {
   return text.replace(/\r\n/g, "\n").replace(/[\u0000-\u0008\u000b-\u001f\u007f-\u009f]/g, "");

@@ -7,7 +7,7 @@ import type { Terminal } from "@xterm/xterm";
 import { html, LitElement, nothing } from "lit";
 
 import { channels } from "./channels";
-import { guardedTerminal, pasteable } from "./guarded-terminal";
+import { guardedTerminal, isAnswer, pasteable } from "./guarded-terminal";
 import { ask } from "./question";
 import { bytes, line } from "./texts";
 
@@ -63,7 +63,7 @@ export class TerminalView extends LitElement {
     const place = this.querySelector<HTMLElement>(".screen")!;
     terminal.open(place);
     terminal.onData((data) => {
-      if (this.writes) channels.type(this.channel, data);
+      if (this.writes && !isAnswer(data)) channels.type(this.channel, data);
     });
     place.addEventListener("paste", (event) => void this.paste(event), { capture: true });
     this.observer = new ResizeObserver(() => this.report());
