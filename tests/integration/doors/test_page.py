@@ -217,7 +217,7 @@ def test_the_output_of_cells_is_shown_and_does_nothing(
     work.cell(DISPLAYS)
     page = opened(line, cli, "work")
     page.run("() => { window.owned = 0; }")
-    page.until("() => document.querySelector('iframe.rich') && document.querySelector('img.plot')")
+    page.until("() => document.querySelectorAll('iframe.rich, img.plot').length === 2")
     page.until("() => document.querySelector('img.plot').complete")
     seen = page.run(
         "() => { const f = document.querySelector('iframe.rich');"
