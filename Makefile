@@ -7,8 +7,9 @@ PYTHON_IN_VENV := .venv/bin/python
 help:  ## show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/\1\t\2/' | expand -t 18
 
-setup:  ## make .venv, see that a Docker engine answers, build the images
+setup:  ## make .venv, build the web page, see that a Docker engine answers, build the images
 	@setup/venv
+	@setup/page
 	@setup/engine
 	@$(PYTHON_IN_VENV) -m holdfast image build
 
@@ -64,6 +65,7 @@ test-doors: setup  ## run the suites of other people against the servers: MCP co
 
 test-doors-brief: setup  ## run some of each of these suites, as CI does
 	@setup/doors
+	@setup/browser
 	@$(PYTHON_IN_VENV) -m holdfast image build data
 	@$(TESTS) -n 2 -m brief tests/integration/doors/test_*.py
 
@@ -72,6 +74,7 @@ lint:  ## check style and types
 	.venv/bin/ruff check .
 	.venv/bin/ruff format --check .
 	.venv/bin/mypy
+	@setup/page --check
 
 docs:  ## build the documentation as a site into build/docs, and check its links
 	@setup/venv --docs
@@ -97,5 +100,5 @@ lock:  ## renew the lock files from pyproject.toml
 	@setup/lock
 
 clean:  ## remove what was made here; sessions, snapshots and images stay
-	rm -rf .venv .doors build dist src/*.egg-info .mypy_cache .ruff_cache .pytest_cache bench/results
+	rm -rf .venv .doors .page runtime/page/built build dist src/*.egg-info .mypy_cache .ruff_cache .pytest_cache bench/results
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -67,6 +67,7 @@ ROOMS = (
     "e2b",
     "swerex",
     "jupyter",
+    "page",
     "holdfast",
     "cli",
 )

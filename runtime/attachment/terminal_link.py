@@ -83,6 +83,8 @@ class TerminalLink:
         self.on_output: Callable[[bytes, int], object] = lambda data, following: None
         """Called with output, and the offset at which what follows begins."""
         self.on_standing: Callable[[Standing], object] = lambda standing: None
+        self.on_gap: Callable[[int], object] = lambda size: None
+        """Called with the number of bytes that are not kept any more, before the output that follows."""
         self.on_refused: Callable[[int], object] = lambda count: None
         """Called with the number of bytes that were not typed, because another actor holds the shell."""
 
@@ -163,7 +165,9 @@ class TerminalLink:
                 case "output":
                     self._output(frame)
                 case "gap":
-                    self._next = wire_fields.integer(frame, "offset") + wire_fields.integer(frame, "size")
+                    size = wire_fields.integer(frame, "size")
+                    self._next = wire_fields.integer(frame, "offset") + size
+                    self.on_gap(size)
                 case "standing":
                     self._stands(frame)
                 case "typed":

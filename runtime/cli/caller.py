@@ -42,7 +42,7 @@ def controller() -> Holdfast:
 
     if url := os.environ.get("HOLDFAST_URL"):
         return _over(url)
-    return Holdfast(progress=note, on_step=doing, actor=_actor(), reason=EarlyOptions.reason)
+    return Holdfast(progress=note, on_step=doing, actor=acting(), reason=EarlyOptions.reason)
 
 
 def doing(step: Step | None) -> None:
@@ -93,10 +93,11 @@ def _over(url: str) -> Holdfast:
         )
     if EarlyOptions.reason is not None:
         raise InvalidArgument("cannot give a reason over a URL before the verb", hint="leave out --reason")
-    return Holdfast(url, actor=_actor(), on_step=_watcher())
+    return Holdfast(url, actor=acting(), on_step=_watcher())
 
 
-def _actor() -> str | None:
+def acting() -> str | None:
+    """Return the actor that the command line names; None leaves it to the environment."""
     from holdfast.base import actors
 
     return EarlyOptions.actor or actors.of_command_line(sys.stdin.isatty() and sys.stdout.isatty())

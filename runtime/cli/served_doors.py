@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
@@ -17,6 +18,8 @@ from holdfast.runtime.http_doors.request_limits import RequestRate
 from holdfast.runtime.jupyter import jupyter_app
 from holdfast.runtime.jupyter.jupyter_app import JupyterDoor
 from holdfast.runtime.operations.context import Progress
+from holdfast.runtime.page.page_door import PageDoor
+from holdfast.runtime.page.page_keys import PageKeys
 from holdfast.runtime.serve import server_app
 from holdfast.runtime.serve.api_server import Beside
 from holdfast.runtime.serve.callers import Callers
@@ -64,6 +67,7 @@ class ServedDoors:
             callers.trail = AuditTrail(home.root)
         rules, limit = Admission(token, hosts, origins), RequestRate(rate, max(1, rate * 2))
         lives, tokens, ids = LifetimeTask(callers), SandboxTokens(token), e2b_app.session_ids(callers)
+        keys = PageKeys(token)
         callers.signature = tokens.signature
         traffic = PortTraffic(callers, tokens, rules)
         visits = PreviewVisits(
@@ -76,7 +80,8 @@ class ServedDoors:
             # Before the other wire, which takes any request with its header for an API key.
             RuntimeDoor(rules, swerex_app.wire(callers)),
             SandboxDoor(rules, e2b_app.wire(callers, tokens, lives, ids), tokens, ids),
-            server_app.api_door(callers, rules),
+            PageDoor(rules, keys),
+            server_app.api_door(callers, rules, lambda key: keys.actor(key, time.time())),
         ]
         self.beside: Beside = [lives.running, MetricsTask(callers).running, PoolTask(callers).running]
         """What lives as long as the server."""

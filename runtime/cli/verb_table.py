@@ -160,7 +160,8 @@ FAMILIES: Mapping[str, Mapping[str, tuple[str, _Place]]] = {
     },
     "Agents": {
         "mcp": ("Serve agents over the Model Context Protocol.", "server_verbs:mcp"),
-        "serve": ("Serve programs over HTTP and WebSockets.", "server_verbs:serve"),
+        "serve": ("Serve programs, and the web page, over HTTP and WebSockets.", "server_verbs:serve"),
+        "open": ("Open the web page of `holdfast serve`.", "page_verbs:open_"),
         "access": (
             "Manage keys with which agents and people use a server.",
             {

@@ -189,7 +189,7 @@ class ApiCaller:
     def __init__(self, connection: HTTPConnection, callers: Callers, actor: str) -> None:
         self.connection = connection
         self.all = callers
-        self.key: AccessKey | None = connection.scope.get(KEY)
+        self.access_key: AccessKey | None = connection.scope.get(KEY)
         self._actor = actor
 
     @property
@@ -203,7 +203,7 @@ class ApiCaller:
         if self.all.trail is None:
             return
         row = AuditedRequest(
-            time.time() - seconds, self._actor, self.key.id if self.key else SERVER_KEY,
+            time.time() - seconds, self._actor, self.access_key.id if self.access_key else SERVER_KEY,
             "CALL", what, session, status, request_id() or "", round(seconds, 4),
         )  # fmt: skip
         self.all.trail.note(row)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+from collections.abc import Callable
 from typing import Any
 
 from fastapi import FastAPI
@@ -58,14 +59,25 @@ VALID_SECONDS = 1.0
 """The longest time that a stream continues after its key was revoked."""
 
 
+PageActor = Callable[[bytes], str | None]
+"""Returns the actor of a page by its key; None if it is not a key."""
+
+
 class ApiDoor(BearerDoor):
-    """The door of our own API, which takes whatever no other door does. Access keys open it as well."""
+    """The door of our own API, which takes whatever no other door does.
+
+    Args:
+        keys: the access keys that open it, besides the token.
+        page_actor: whose pages it lets in.
+    """
 
     streamed = frozenset({("PUT", "/files/content"), ("PUT", "/files/tree")})
 
-    def __init__(self, rules: Admission, app: App, keys: AccessKeys) -> None:
+    def __init__(
+        self, rules: Admission, app: App, keys: AccessKeys, page_actor: PageActor = lambda _: None
+    ) -> None:
         super().__init__(rules, app)
-        self._keys = keys
+        self._keys, self._page_actor = keys, page_actor
 
     def takes(self, scope: Scope) -> Scope | None:
         """Return the request."""
@@ -76,13 +88,19 @@ class ApiDoor(BearerDoor):
         return scope["path"] not in ("/health", "/metrics") and super().audited(scope)
 
     async def opens(self, scope: Scope) -> App | Refusal:
-        """Return the application, or the refusal."""
+        """Return the application, or the refusal. A page acts for the actor of its key alone."""
         given = self.given(scope)
         key = self._keys.opened_by(given[0]) if len(given) == 1 else None
-        if key is None:
+        if key is not None:
+            scope[admission.KEY] = key
+            return self._while_valid
+        actor = self._page_actor(given[0]) if len(given) == 1 else None
+        if actor is None:
             return await super().opens(scope)
-        scope[admission.KEY] = key
-        return self._while_valid
+        name = admission.ACTOR_HEADER.lower().encode()
+        kept = [each for each in scope["headers"] if each[0].lower() != name]
+        scope["headers"] = [*kept, (name, actor.encode())]
+        return self._app
 
     async def _while_valid(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request for as long as its key is valid; then its connection is cut."""
@@ -103,9 +121,9 @@ class ApiDoor(BearerDoor):
         answering.result()
 
 
-def api_door(callers: Callers, rules: Admission) -> ApiDoor:
+def api_door(callers: Callers, rules: Admission, page_actor: PageActor = lambda _: None) -> ApiDoor:
     """Return the door with the API behind it."""
-    return ApiDoor(rules, StepStreams(inner(callers)), callers.keys)
+    return ApiDoor(rules, StepStreams(inner(callers)), callers.keys, page_actor)
 
 
 def application(callers: Callers, rules: Admission, rate: RequestRate) -> App:

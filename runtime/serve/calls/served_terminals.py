@@ -66,6 +66,7 @@ class TerminalCall:
 
         link.on_output = output
         link.on_standing = standing
+        link.on_gap = lambda size: emit({"event": "gap", "bytes": size}, OVERHEAD)
         link.on_refused = lambda count: emit({"event": "refused", "bytes": count}, OVERHEAD)
 
 

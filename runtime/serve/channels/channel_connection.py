@@ -122,7 +122,7 @@ class ChannelConnection:
         if len(self._channels) >= MOST_CHANNELS:
             raise InvalidArgument(f"cannot open more than {MOST_CHANNELS} channels", hint="close some")
         caller = self._caller
-        allowed = key_rules.permit_call(caller.all, caller.key, message)
+        allowed = key_rules.permit_call(caller.all, caller.access_key, message)
         channel = _Channel(_made(message), message.credit, caller.all.patience(message.patience), allowed)
         self._channels[message.open] = channel
         lull = self._outbox.lull(LULL_SECONDS)

@@ -40,6 +40,7 @@ class Page:
         self.statuses: list[tuple[str, int]] = []
         """URLs that were asked for, and the statuses of their answers."""
         target = self._call("Target.createTarget", url="about:blank")["targetId"]
+        self._target = target
         self._session = self._call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
         for domain in ("Page", "Network", "Runtime"):
             self._call(f"{domain}.enable")
@@ -65,6 +66,24 @@ class Page:
         )
         assert "exceptionDetails" not in found, found["exceptionDetails"]
         return found["result"].get("value")
+
+    def until(self, script: str, *arguments: object, seconds: float = PATIENCE) -> None:
+        """Wait until a function in the page, called with these arguments, gives something true."""
+        assert polling.until(lambda: bool(self.run(script, *arguments)), seconds, 0.1), (script, arguments)
+
+    def write(self, text: str) -> None:
+        """Type text where the focus is."""
+        self._call("Input.insertText", text=text)
+
+    def enter(self) -> None:
+        """Press the Enter key."""
+        key = {"key": "Enter", "code": "Enter", "windowsVirtualKeyCode": 13}
+        self._call("Input.dispatchKeyEvent", type="keyDown", text="\r", **key)
+        self._call("Input.dispatchKeyEvent", type="keyUp", **key)
+
+    def close(self) -> None:
+        """Close the tab."""
+        self._call("Target.closeTarget", targetId=self._target)
 
     def cookies(self, url: str) -> list[str]:
         """Return the names of the cookies that would be sent to an address."""
@@ -114,7 +133,7 @@ def browser(folder: Path) -> Iterator[ClientConnection]:
         told = folder / "DevToolsActivePort"
         assert polling.until(lambda: told.exists() and "\n/" in told.read_text(), PATIENCE, 0.1)
         port, path = told.read_text().split()
-        with connect(f"ws://127.0.0.1:{port}{path}", max_size=None, proxy=None) as line:
+        with connect(f"ws://127.0.0.1:{port}{path}", max_size=None, proxy=None, ping_interval=None) as line:
             yield line
     finally:
         process.terminate()

@@ -132,6 +132,16 @@ ROUTES = {
         DELETE /v1/artifacts
         WS /v1/channels
     """,
+    "web page (`/`, `/page`)": """
+        GET /
+        HEAD /
+        GET /page/{name}
+        HEAD /page/{name}
+        POST /page/keys
+    """,
+    "tickets for the web page (`/page/tickets`)": """
+        POST /page/tickets
+    """,
     "MCP (`/mcp`)": """
         ANY /mcp
     """,

@@ -23,6 +23,7 @@ from tests.runtime.doors.walked_doors import (
     addresses,
     links,
     names_of,
+    page_key,
     placements,
     presented,
     run,
@@ -41,6 +42,7 @@ WRONG = "f" * 64
 TOKENS_SENT = {
     "wrong": [WRONG, ""],
     "server's": [TOKEN],
+    "key of a page": [page_key()],
     "access": [TOKENS.access(ONE)],
     "traffic": [TOKENS.traffic(ONE)],
     "another sandbox's": [TOKENS.access(TWO), TOKENS.traffic(TWO)],
@@ -172,7 +174,7 @@ def test_each_credential_reaches_what_the_table_says(
                 reached.clear()
                 answer = await doors.ask(method, path, headers, query)
                 for route, sandbox in reached:
-                    if sandbox == ONE or column not in OWNERS:
+                    if sandbox in (ONE, None) or column not in OWNERS:
                         observed.add((route, column))
                     if sandbox not in (None, OWNERS.get(column, ONE)) or sandbox == GONE:
                         strange.add((route, column, sandbox))
@@ -205,6 +207,8 @@ def test_a_header_that_counts_comes_once(row: str, tmp_path: Path, reached: list
                 await doors.ask(method, path, [*placed, right])
                 if not reached:
                     continue
+                if table()[row]["none"]:
+                    continue  # where everyone is let in, no header counts
                 of_sandbox = any(sandbox is not None for _, sandbox in reached)
                 wrong = (right[0], right[1][:-4] + b"0000")
                 sent = [[right, wrong], [wrong, right], [right, right]]
@@ -221,7 +225,7 @@ def test_a_header_that_counts_comes_once(row: str, tmp_path: Path, reached: list
                     tried += 1
 
     run(tmp_path, steps)
-    assert tried or not any(table()[row].values())
+    assert tried or not any(table()[row].values()) or table()[row]["none"]
 
 
 def test_the_attack_on_the_control_plane_that_once_succeeded(tmp_path: Path, reached: list[Reached]) -> None:

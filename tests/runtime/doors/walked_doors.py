@@ -24,6 +24,7 @@ from holdfast.runtime.e2b.code_interpreter import InterpreterRoute
 from holdfast.runtime.e2b.sandbox_access import SandboxTokens
 from holdfast.runtime.mcp.http_door import agent_app
 from holdfast.runtime.operations.context import no_progress
+from holdfast.runtime.page.page_keys import PageKeys
 from holdfast.runtime.sessions.preview_grants import Grant
 from holdfast.runtime.store.row_details import SessionDetails
 
@@ -195,6 +196,14 @@ def links(sandbox: str, *, port: int = 3000, ends: float = 10**8) -> list[tuple[
         ([], f"_holdfast={token}"),
         *(([(b"cookie", f"{name}={token}".encode())], "") for name in cookies),
     ]
+
+
+def page_key() -> str:
+    """Return the key of a web page of this server."""
+    keys = PageKeys(TOKEN)
+    made = keys.exchanged(keys.ticket("person:ann", time.time()), time.time())
+    assert made is not None
+    return made
 
 
 def run(folder: Path, steps: Any) -> None:

@@ -1,0 +1,143 @@
+"""The door for browsers: the files of the page, and the exchange of a ticket for a key.
+
+The files hold nothing that is secret, so strangers get them. All that a page knows of sessions it asks of our
+own API, with its key. Its policy lets no script run that is not one of these files, and no request leave for
+another host: whatever a session prints stays text even if the page had a mistake.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse, PlainTextResponse, Response
+from starlette.routing import Route
+
+from holdfast.base import actors
+from holdfast.errors import InvalidArgument
+from holdfast.runtime.http_doors import admission
+from holdfast.runtime.http_doors.admission import Admission, App, Refusal, Scope, Send
+from holdfast.runtime.http_doors.door_sockets import ADMITTED
+from holdfast.runtime.page.page_keys import PageKeys
+from holdfast.runtime.serve import answer_forms
+from holdfast.runtime.serve.callers import chosen_actor
+from holdfast.runtime.serve.request_gate import ServedDoor
+
+BUILT = Path(__file__).parent / "built"
+NOT_BUILT = "the page of this server has not been built: `setup/page` in a checkout of Holdfast builds it\n"
+TICKETS, KEYS = "/page/tickets", "/page/keys"
+ACTOR = "person"
+"""The actor of a page if the holder of the token does not name one."""
+KINDS: Mapping[str, str] = {
+    ".html": "text/html; charset=utf-8",
+    ".js": "text/javascript; charset=utf-8",
+    ".css": "text/css; charset=utf-8",
+    ".txt": "text/plain; charset=utf-8",
+}
+_POLICY = "; ".join(
+    (
+        "default-src 'none'",
+        "script-src 'self'",
+        "style-src 'self' 'unsafe-inline'",  # the terminal measures and colours its cells by these
+        "connect-src 'self'",
+        "img-src 'self' blob:",
+        "font-src 'self'",
+        "frame-src 'self'",
+        "base-uri 'none'",
+        "form-action 'none'",
+        "frame-ancestors 'none'",
+    )
+)
+HEADERS: Mapping[str, str] = {
+    "Content-Security-Policy": _POLICY,
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Permissions-Policy": "camera=(), microphone=(), geolocation=(), payment=(), usb=()",
+    "Cache-Control": "no-cache",
+}
+MOST_BODY = 1024
+
+
+class PageDoor(ServedDoor):
+    """The door for browsers."""
+
+    single = frozenset({b"authorization"})
+
+    def __init__(self, rules: Admission, keys: PageKeys, folder: Path = BUILT) -> None:
+        super().__init__(rules)
+        self._app: App = _application(keys, folder)
+
+    def takes(self, scope: Scope) -> Scope | None:
+        """Return a request for the page, for one of its files, or for a ticket or key."""
+        own = scope["type"] == "http" and (scope["path"] == "/" or scope["path"].startswith("/page/"))
+        return scope if own else None
+
+    async def opens(self, scope: Scope) -> App | Refusal:
+        """Return the application; tickets are for holders of the token alone."""
+        if scope["path"] == TICKETS:
+            return self._app if self.rules.has_token(scope) else admission.NO_TOKEN
+        scope[ADMITTED] = False
+        return self._app
+
+    async def refuse(self, scope: Scope, send: Send, refusal: Refusal) -> None:
+        """Answer a request that is not let in."""
+        await admission.refuse(scope, send, refusal)
+
+
+def _application(keys: PageKeys, folder: Path) -> App:
+    async def file(request: Request) -> Response:
+        name = request.path_params.get("name", "index.html")
+        path = folder / name
+        if not (folder / "index.html").is_file():
+            return PlainTextResponse(NOT_BUILT, 503, headers=dict(HEADERS))
+        if name not in {each.name for each in folder.iterdir()} or path.suffix not in KINDS:
+            return PlainTextResponse("not a file of the page\n", 404, headers=dict(HEADERS))
+        return Response(path.read_bytes(), headers={**HEADERS, "Content-Type": KINDS[path.suffix]})
+
+    async def ticket(request: Request) -> Response:
+        try:
+            actor = actors.checked(chosen_actor(request, ACTOR))
+        except InvalidArgument as error:
+            return JSONResponse(answer_forms.body_of(error), answer_forms.status_of(error))
+        return JSONResponse({"ticket": keys.ticket(actor, time.time())}, 201)
+
+    async def key(request: Request) -> Response:
+        made = keys.exchanged(await _told(request), time.time())
+        if made is None:
+            body = answer_forms.body(
+                "unauthorized", "the link was used before, or is too old", "`holdfast open` makes a new one"
+            )
+            return JSONResponse(body, 401)
+        return JSONResponse({"key": made}, 201, headers={"Cache-Control": "no-store"})
+
+    return Starlette(
+        routes=[
+            Route("/", file),
+            Route(TICKETS, ticket, methods=["POST"]),
+            Route(KEYS, key, methods=["POST"]),
+            Route("/page/{name}", file),
+        ]
+    )
+
+
+async def _told(request: Request) -> str:
+    """Return the ticket of a request; nothing if it has none."""
+    if request.headers.get("content-type") != "application/json":
+        return ""  # a form of another site's page can send anything else without asking
+    body = b""
+    async for part in request.stream():
+        body += part
+        if len(body) > MOST_BODY:
+            return ""
+    try:
+        found = json.loads(body)
+    except (ValueError, RecursionError):
+        return ""
+    ticket = found.get("ticket") if isinstance(found, dict) else None
+    return ticket if isinstance(ticket, str) else ""
