@@ -11,6 +11,7 @@ import pytest
 from starlette.testclient import TestClient
 from tests.runtime.serve.gated_doors import gated
 
+from holdfast.runtime.access.access_keys import AccessKeys
 from holdfast.runtime.http_doors.admission import Admission
 from holdfast.runtime.page import page_door
 from holdfast.runtime.page.page_door import PageDoor
@@ -54,7 +55,7 @@ def served(folder: Path) -> TestClient:
     """Return a client for the page and the API, at the server's own address."""
     rules, keys = Admission(TOKEN), PageKeys(TOKEN)
     page = PageDoor(rules, keys, folder)
-    own = ApiDoor(rules, api, lambda key: keys.actor(key, time.time()))
+    own = ApiDoor(rules, api, AccessKeys(folder), lambda key: keys.actor(key, time.time()))
     return TestClient(gated(page, own, other=api), base_url=HERE)
 
 
