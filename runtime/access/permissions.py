@@ -13,7 +13,7 @@ from holdfast.errors import InvalidArgument
 
 SCOPES: Mapping[str, str] = {
     "server:read": "see the server's figures",
-    "sessions:read": "see sessions, what runs in them, and what happened",
+    "sessions:read": "see sessions, their processes and their past",
     "sessions:exec": "run commands, cells and programs; type, answer and signal",
     "sessions:create": "start sessions; restore, fork and repeat snapshots",
     "sessions:change": "suspend, resume and rewind; change lives, labels and policies",

@@ -98,7 +98,7 @@ def list_(json: bool = JSON) -> None:
 
 @examples("access rm ci")
 def remove(name: str = argument("NAME", help="Name or id of a key."), json: bool = JSON) -> None:
-    """Revoke a key: it opens nothing any more, and what it has open is cut within a second."""
+    """Revoke a key: it opens nothing any more, and its open connections are cut within a second."""
     from holdfast.runtime.access.access_keys import AccessKeys
 
     revoked = AccessKeys(Home.default().root).revoke(name)

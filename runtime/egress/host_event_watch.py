@@ -140,7 +140,7 @@ class HostEventWatch:
         return [entry for entry in self._entries if entry.id > seen] if seen < self.newest else []
 
     def _read(self, context: Context) -> None:
-        # 0.2 s that other commands need not spend
+        # 0.2 s that other commands do not need
         from holdfast.runtime.store.journal_entries import EntryFilter
 
         found = context.store.entries.stream([self._session], EntryFilter(kinds=KINDS, host=True))

@@ -21,7 +21,7 @@ from holdfast.runtime.serve.callers import Callers
 from holdfast.runtime.serve.channels.channel_messages import OpenMessage
 
 ANYONE: tuple[str, ...] = ()
-"""Needs no scope: it says nothing about sessions, or checks each of its calls itself."""
+"""Does not take a scope: sessions are not concerned, or each of its calls is checked."""
 _SEE, _RUN, _START, _CHANGE = (
     ("sessions:read",),
     ("sessions:exec",),
@@ -192,7 +192,7 @@ _OPTIONS: Mapping[str, str] = {
 async def permitted(connection: HTTPConnection) -> None:
     """Check that the key of a request, if it has one, allows its operation.
 
-    A session named in the path is replaced by its id, so that what was checked is what is used.
+    A session named in the path is replaced by its id, so that the operation uses the checked one.
 
     Raises:
         NotPermitted: it does not.

@@ -74,7 +74,7 @@ class ServedDoor(ABC):
         return self.counted and bool(scope.get(ADMITTED, True))
 
     def actor(self, scope: Scope) -> str:
-        """Return who acts in a request, for the audit trail."""
+        """Return the actor of a request, for the audit trail."""
         key: AccessKey | None = scope.get(admission.KEY)
         told = next((value for name, value in scope["headers"] if name == _ACTOR), b"").decode("latin-1")
         return key.acts_as(told) if key else plain(told, 80)

@@ -1,6 +1,6 @@
 """A database of its own beside that of a home, which a server reads at each request.  Knows no table.
 
-One connection is kept, since opening one takes longer than a look-up. What was written last can be lost with
+One connection is kept, since opening one takes longer than a look-up. The last rows can be lost with
 the machine's power, and not with the process.
 """
 
@@ -51,7 +51,7 @@ class BesideDatabase:
                 yield db
 
     def close(self) -> None:
-        """Close the connection; the next use opens another one."""
+        """Close the connection; the next use opens a new connection."""
         with self._lock:
             if self._db is not None:
                 self._db.close()
