@@ -48,6 +48,7 @@ class Terminal:
 @pytest.fixture
 def terminal(monkeypatch: pytest.MonkeyPatch) -> Iterator[Terminal]:
     monkeypatch.setattr(printing, "clear_line", None)
+    monkeypatch.setattr(printing, "line_open", False)  # output of an earlier test may have ended within one
     monkeypatch.setattr(step_line, "PATIENCE", 0.0)
     monkeypatch.setattr(step_line, "REFRESH", 0.01)
     made = Terminal(monkeypatch)
