@@ -174,7 +174,11 @@ def test_the_next_controller_undoes_the_work_of_a_dead_process(
 def test_containers_made_after_a_death_are_undone(engine: FakeEngine, home: Home, half: list[str]) -> None:
     """The process died, its request continues: its container is awaited, and removed."""
     session, operation = half
-    labels = {"holdfast.session": session, "holdfast.operation": operation}
+    labels = {
+        "holdfast.session": session,
+        "holdfast.operation": operation,
+        "holdfast.home": home.digest,
+    }
     engine.coming[f"holdfast-{session}"] = labels
 
     again = Holdfast(home)
@@ -208,6 +212,7 @@ def test_containers_that_the_engine_does_not_end_are_left_for_later(
     engine.coming[f"holdfast-{session}"] = {
         "holdfast.session": session,
         "holdfast.operation": operation,
+        "holdfast.home": home.digest,
     }
 
     again = Holdfast(home)

@@ -433,7 +433,7 @@ from holdfast.snapshots.checkpointer.layers.copy import LayerCopy
 scan.MOST_FILES = 20_000
 try:
     LayerCopy(Path(sys.argv[2]), "trusted.overlay.").first(Path(sys.argv[1]))
-except scan.TooMany as error:
+except scan.TooManyEntries as error:
     print(error)
 """
 
