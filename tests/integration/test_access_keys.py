@@ -68,7 +68,7 @@ def test_what_a_member_does_is_its_own(
 
 
 def test_a_viewer_sees_a_terminal_and_cannot_type(
-    audited: Served, shared: Session, key: Callable[..., str]
+    audited: Served, shared: Session, key: Callable[..., str], shared_cli: Cli
 ) -> None:
     """Over a channel too, and its key is for one session."""
     text = key("viewer", "--role", "viewer", "--session", "shared", "--person")
@@ -88,6 +88,8 @@ def test_a_viewer_sees_a_terminal_and_cannot_type(
             args = {"command": "true"} if call == "exec" else {}
             socket.send(json.dumps({"open": 2, "call": call, "session": "shared", "args": args}))
             assert _until(socket, lambda each: "error" in each)["error"]["code"] == "not_permitted", call
+    refused = [("channel exec", 403), ("channel attach", 403), ("channel terminal", 403)]
+    assert polling.until(lambda: set(refused) <= _called(shared_cli, "person:viewer"), 20)
     assert "typed-by-a-viewer" not in shared.terminal.screen().text
 
 
@@ -144,6 +146,11 @@ def _socket(server: Served, text: str) -> Any:
         additional_headers={"authorization": f"Bearer {text}"},
         proxy=None,
     )
+
+
+def _called(shared_cli: Cli, actor: str) -> set[tuple[str, int]]:
+    rows = json.loads(shared_cli("audit", "show", "--actor", actor, "--json").out)
+    return {(row["path"], row["status"]) for row in rows if row["method"] == "CALL"}
 
 
 def _until(socket: Any, wanted: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:

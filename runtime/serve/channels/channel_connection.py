@@ -86,11 +86,14 @@ class ChannelConnection:
         """Process a message of the client; what is wrong with it is answered, once there is room for that."""
         await self._outbox.room()
         channel: int | None = None
+        message: messages.Message | None = None
         try:
             message = messages.parse(text)
             channel = getattr(message, "channel", None) or getattr(message, "open", None)
             self._obey(message)
         except HoldfastError as error:
+            if isinstance(message, OpenMessage):
+                self._audit(message, 0.0, answer_forms.status_of(error))
             self._tell(channel, answer_forms.body_of(error))
 
     def leave(self) -> None:
@@ -135,7 +138,7 @@ class ChannelConnection:
 
         def finish(told: str | Parked | None, error: BaseException | None) -> None:
             self._forget(message.open, lull)
-            caller.audit(f"channel {message.call}", message.session, time.monotonic() - began)
+            self._audit(message, time.monotonic() - began, channel.status)
             if not isinstance(told, str):
                 logger.error("the call of a channel failed", exc_info=error)
                 told = messages.written(message.open, answer_forms.body("internal_error", _FAILED))
@@ -163,7 +166,11 @@ class ChannelConnection:
             result = channel.call(channel.session, channel.patience, emit)
             return result if isinstance(result, Parked) else {"result": result}
         except HoldfastError as error:
+            channel.status = answer_forms.status_of(error)
             return answer_forms.body_of(error)
+
+    def _audit(self, message: OpenMessage, seconds: float, status: int) -> None:
+        self._caller.audit(f"channel {message.call}", message.session, seconds, status)
 
     def _forget(self, number: int, lull: Lull) -> None:
         """Forget a channel whose call is over; the lull in which it began ends with it."""
@@ -181,6 +188,8 @@ class _Channel:
         self.call, self.patience, self.allowed = call, patience, allowed
         self.session: Session | None = None
         self.gate = CreditGate(credit)
+        self.status = 200
+        """Of a request that has the same answer."""
 
     def terminal(self) -> Typed:
         """Return the call as one into which can be typed.
