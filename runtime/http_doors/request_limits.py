@@ -70,7 +70,8 @@ class _LimitedBody:
         if self._whole:  # what follows is the client's leaving, which may take any time
             return await self._receive()
         try:
-            message = await asyncio.wait_for(self._receive(), self._left())
+            async with asyncio.timeout(self._left()):
+                message = await self._receive()
         except TimeoutError:
             raise HTTPException(408, "the rest of the body does not arrive", CLOSE) from None
         if message["type"] == "http.request":

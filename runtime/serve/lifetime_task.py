@@ -58,7 +58,8 @@ class LifetimeTask:
             except HoldfastError as error:
                 logger.error("cannot look for the ends of sessions: %s", plain(str(error), 400))
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._changed.wait(), pause)
+                async with asyncio.timeout(pause):
+                    await self._changed.wait()
 
     async def _round(self) -> float:
         rows = await self._callers.brief.run(lambda: self._callers.controller(ACTOR).store.sessions())

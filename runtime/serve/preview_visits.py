@@ -178,7 +178,8 @@ class PreviewVisits:
         there = True
         while there and not self._callers.stopped.is_set():
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._callers.stopped.wait(), LOOK_SECONDS)
+                async with asyncio.timeout(LOOK_SECONDS):
+                    await self._callers.stopped.wait()
             with suppress(HoldfastError):  # asked again soon
                 row = await self._callers.brief.run(
                     lambda: self._callers.controller("system:preview").store.find_session(session)

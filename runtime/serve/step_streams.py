@@ -83,7 +83,9 @@ class _Answering:
     async def _pump(self) -> None:
         while True:
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._changed.wait(), PULSE_SECONDS)
+                # Not `wait_for`: before Python 3.12 it drops a cancellation that comes as the wait ends.
+                async with asyncio.timeout(PULSE_SECONDS):
+                    await self._changed.wait()
             self._changed.clear()
             async with self._turn:
                 if self._passed:

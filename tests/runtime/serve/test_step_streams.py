@@ -130,3 +130,30 @@ def test_texts_of_a_server_are_safe_to_show() -> None:
     assert "\x1b" not in first.text
     assert len(first.text) <= 300
     assert (first.done, first.total) == (None, None)
+
+
+@pytest.mark.parametrize("turns", range(8))
+def test_a_step_at_the_moment_of_the_end_does_not_hold_up_the_answer(turns: int) -> None:
+    """The writer of steps is cancelled just as it wakes, in whichever turn of the loop."""
+
+    async def work() -> None:
+        report_step("freezing work")
+        await shown()
+        report_step("resuming work")
+        for _ in range(turns):
+            await asyncio.sleep(0)
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        await work()
+        await send({"type": "http.response.start", "status": 200, "headers": JSON})
+        await send({"type": "http.response.body", "body": b"{}"})
+
+    async def answer() -> None:
+        async def send(_: Any) -> None:
+            pass
+
+        headers = [(b"holdfast-steps", b"1")]
+        answering = StepStreams(app)({"type": "http", "headers": headers}, None, send)  # type: ignore[arg-type]
+        assert (await asyncio.wait({asyncio.ensure_future(answering)}, timeout=5))[0]
+
+    asyncio.run(answer())
