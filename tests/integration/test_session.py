@@ -288,7 +288,7 @@ session.exec("mkfifo /tmp/f; echo began; read x < /tmp/f; echo $x > /tmp/done", 
 
     session.cell("open('/tmp/f', 'w').write('late\\n')")
     session.cell("import pathlib, time\nwhile not pathlib.Path('/tmp/done').exists(): time.sleep(0.01)")
-    assert session.exec("cat /tmp/done").text == "late\n"
+    assert session.exec("cat /tmp/done", busy_wait=60).text == "late\n"
 
 
 def test_a_name_in_use_is_refused_before_anything_is_made(hf: Holdfast) -> None:

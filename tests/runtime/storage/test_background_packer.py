@@ -170,7 +170,7 @@ def test_it_pauses_while_a_caller_waits(made: PackingHome) -> None:
     with Chunks(made.home.root) as chunks:
         packing.pack(chunks, folder, first, ["images/pages-1.img"], polite=True, pauses=pauses)
 
-    assert (looks > 3, turns) == (True, 1)
+    assert (looks >= 3, turns) == (True, 1)
     assert (folder / "recipe").exists()
 
 
