@@ -105,6 +105,7 @@ def _watch(session: Session) -> None:
 ID = "0123456789ab"
 CALLS: dict[str, Callable[[Session], object]] = {
     "hello": lambda one: one.shell(),
+    "begin": lambda one: identity_messages.begin(one._context.home.run_dir(one.id), one.row),
     "hooks": lambda one: identity_messages.hooks(one._context.home.run_dir(one.id)),
     "exec": lambda one: one.exec("true", timeout=PATIENCE),
     "wait": lambda one: one.join(ID, patience=PATIENCE),
@@ -166,6 +167,7 @@ CALLS: dict[str, Callable[[Session], object]] = {
         one._line, layout.MAIN, client="x", link="x", after=None
     ).close(),
     "port_connect": lambda one: session_sockets.port_socket(one._line, 80).close(),
+    "ssh_connect": lambda one: session_sockets.ssh_socket(one._line, "key", "ssh-ed25519 A").close(),
     "program_follow": lambda one: one.programs.get("x").wait(timeout=PATIENCE),
     "program_write": lambda one: program_calls.write(one._line, "x", [b"data"], close=True),
     "program_signal": lambda one: one.programs.get("x").signal(),
