@@ -9,6 +9,7 @@ from pathlib import Path
 
 import zstandard
 
+from holdfast.base import polling
 from holdfast.snapshots.chunks.packs import HEAD, Pack
 
 _OVERLAP = 4096
@@ -16,7 +17,11 @@ _PIECE = 8 << 20
 
 
 def in_folder(folder: Path, needle: bytes, but: Iterable[Path] = ()) -> list[str]:
-    """Return the files below a folder that contain the bytes; compressed ones are searched unpacked."""
+    """Return the files below a folder that contain the bytes; compressed ones are searched unpacked.
+
+    A pack that is still being written cannot be searched; it is waited for.
+    """
+    assert polling.until(lambda: not any((folder / "chunks").rglob(".*.part")), 120)
     skipped = tuple(but)
     return [
         str(path)
