@@ -61,6 +61,7 @@ ROUTES = {
         POST /v1/sessions/{session}/jobs/{job}/size
         POST /v1/sessions/{session}/jobs/{job}/signal
         GET /v1/sessions/{session}/pulse
+        GET /v1/sessions/{session}/metrics
         POST /v1/sessions/{session}/files/address
         GET /v1/sessions/{session}/files/find
         POST /v1/sessions/{session}/files/mode
@@ -193,6 +194,7 @@ ROUTES = {
         DELETE /templates/{template:path}
         POST /sandboxes/{sandbox}/fork
         GET /sandboxes/{sandbox}/metrics
+        GET /sandboxes/metrics
         PUT /sandboxes/{sandbox}/network
     """,
     "E2B: processes, folders, code": """

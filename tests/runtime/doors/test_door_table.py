@@ -46,12 +46,12 @@ TOKENS_SENT = {
     "access": [TOKENS.access(ONE)],
     "traffic": [TOKENS.traffic(ONE)],
     "another sandbox's": [TOKENS.access(TWO), TOKENS.traffic(TWO)],
-    "of one that is gone": [TOKENS.access(GONE), TOKENS.traffic(GONE)],
+    "of one that was removed": [TOKENS.access(GONE), TOKENS.traffic(GONE)],
 }
 ADDRESSES_SENT = {
     "signed address": addresses([ONE]),
     "another sandbox's": addresses([TWO]),
-    "of one that is gone": addresses([GONE]),
+    "of one that was removed": addresses([GONE]),
     "address or link ended or altered": [
         *addresses([ONE], ends=-(10**6)),
         *addresses([ONE], asked="/etc/shadow"),
@@ -63,7 +63,7 @@ ADDRESSES_SENT = {
 LINKS_SENT = {
     "link of a preview": links(ONE),
     "another sandbox's": links(TWO),
-    "of one that is gone": links(GONE),
+    "of one that was removed": links(GONE),
     "address or link ended or altered": [
         *links(ONE, ends=-10),
         *links(ONE, port=3001),
@@ -72,7 +72,7 @@ LINKS_SENT = {
 }
 REFUSALS = (401, 403, 404, 405, 501, 502)
 """Of requests that reach no route. The later ones are for those who may reach others there."""
-OWNERS = {"another sandbox's": TWO, "of one that is gone": GONE}
+OWNERS = {"another sandbox's": TWO, "of one that was removed": GONE}
 
 
 def table() -> dict[str, dict[str, bool]]:
