@@ -56,7 +56,7 @@ def test_a_size_has_bounds(home: Home, size: int) -> None:
         ({"network": "none"}, ""),
         ({"env": {"A": "b"}, "memory": "1g", "allow": ["10.0.0.5:5432"]}, ""),
         ({"mounts": ["/srv:/data"]}, "mounted"),
-        ({"network": "domains", "domains": ["pypi.org"]}, "gateway"),
+        ({"network": "domains", "domains": ["example.org"]}, "gateway"),
         ({"allow": ["db.example.org:5432"]}, "looked up"),
     ],
 )
