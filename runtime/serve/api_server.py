@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import resource
 import signal
 import socket
-from collections.abc import Callable, Sequence
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, suppress
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
 from typing import Any
 
 import uvicorn
@@ -27,6 +28,16 @@ MOST_MESSAGE = 16 << 20
 
 Beside = Sequence[Callable[[], AbstractAsyncContextManager[object]]]
 """What is entered before the server answers, and left after its last answer, in the task of the server."""
+
+
+@asynccontextmanager
+async def working(work: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
+    """Do endless work in a task while the block runs."""
+    task = asyncio.create_task(work)
+    try:
+        yield
+    finally:
+        task.cancel()
 
 
 class ApiServer(uvicorn.Server):

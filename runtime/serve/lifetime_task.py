@@ -15,6 +15,7 @@ from holdfast.base.text import plain
 from holdfast.errors import HoldfastError
 from holdfast.runtime.lifetimes import session_ends
 from holdfast.runtime.lifetimes.session_ends import ACTOR, LOOK_SECONDS, DueSteps, Step, Watch
+from holdfast.runtime.serve.api_server import working
 from holdfast.runtime.serve.callers import Callers
 
 AT_ONCE, IDLE_AT_ONCE = 4, 2
@@ -41,11 +42,10 @@ class LifetimeTask:
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
         """Carry out lifetimes while the block runs."""
-        task = asyncio.create_task(self._live())
         try:
-            yield
+            async with working(self._live()):
+                yield
         finally:
-            task.cancel()
             if self._under_way:
                 await asyncio.wait(self._under_way.values(), timeout=GRACE_SECONDS)
 

@@ -11,8 +11,8 @@ import logging
 import os
 import shutil
 import time
-from collections.abc import AsyncIterator, Callable, Iterable
-from contextlib import asynccontextmanager, suppress
+from collections.abc import Callable, Iterable
+from contextlib import AbstractAsyncContextManager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -22,6 +22,7 @@ from holdfast.runtime.guest.pulse import cgroup_limits
 from holdfast.runtime.lifetimes.session_ends import ACTOR
 from holdfast.runtime.operations.context import Context
 from holdfast.runtime.pulse.metrics_history import FINE_SECONDS, MetricsHistory, Sample
+from holdfast.runtime.serve.api_server import working
 from holdfast.runtime.serve.callers import Callers
 from holdfast.runtime.store.rows import SessionRow
 
@@ -56,14 +57,9 @@ class MetricsTask:
         self._callers = callers
         self._known: dict[str, _Known] = {}
 
-    @asynccontextmanager
-    async def running(self) -> AsyncIterator[None]:
+    def running(self) -> AbstractAsyncContextManager[None]:
         """Take samples while the block runs."""
-        task = asyncio.create_task(self._live())
-        try:
-            yield
-        finally:
-            task.cancel()
+        return working(self._live())
 
     async def _live(self) -> None:
         while True:

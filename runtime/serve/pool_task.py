@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager
 
 from holdfast.base.text import plain
 from holdfast.errors import HoldfastError
 from holdfast.runtime.lifecycle import pool_filler
 from holdfast.runtime.lifetimes.session_ends import ACTOR
+from holdfast.runtime.serve.api_server import working
 from holdfast.runtime.serve.callers import Callers
 
 LOOK_SECONDS = 5.0
@@ -26,14 +26,9 @@ class PoolTask:
     def __init__(self, callers: Callers) -> None:
         self._callers = callers
 
-    @asynccontextmanager
-    async def running(self) -> AsyncIterator[None]:
+    def running(self) -> AbstractAsyncContextManager[None]:
         """Look after it while the block runs."""
-        task = asyncio.create_task(self._live())
-        try:
-            yield
-        finally:
-            task.cancel()
+        return working(self._live())
 
     async def _live(self) -> None:
         while True:
