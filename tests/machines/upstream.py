@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import base64
 import json
+import os
 import ssl
+import subprocess
 import threading
+from email import message_from_bytes
+from email.policy import HTTP
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
 
 
@@ -18,6 +24,9 @@ class _Handler(BaseHTTPRequestHandler):
         body = self.rfile.read(length) if length else self._chunks()
         asked = f"{self.requestline}\n{self.headers}{body.decode('utf-8', 'replace')}"
         self.server.asked.append(asked)
+        if self.path.startswith("/repositories/"):
+            self._git(body)
+            return
         if self.path.startswith("/redirect?"):
             self.send_response(302)
             self.send_header("location", self.path.partition("?")[2])
@@ -38,6 +47,37 @@ class _Handler(BaseHTTPRequestHandler):
             self._end(json.dumps({"asked": asked}).encode())
 
     do_POST = do_PUT = do_GET  # noqa: N815
+
+    def _git(self, body: bytes) -> None:
+        """Answer as git-http-backend(1) does, to who has the password."""
+        _, _, encoded = self.headers.get("authorization", "").partition(" ")
+        if base64.b64decode(encoded).decode().partition(":")[2] != self.server.password:
+            self.send_response(401)
+            self.send_header("www-authenticate", 'Basic realm="repositories"')
+            self._end(b"")
+            return
+        path, _, query = self.path.removeprefix("/repositories").partition("?")
+        told = {
+            "GIT_PROJECT_ROOT": str(self.server.repositories),
+            "GIT_HTTP_EXPORT_ALL": "1",
+            "PATH_INFO": path,
+            "QUERY_STRING": query,
+            "REQUEST_METHOD": self.command,
+            "REMOTE_USER": "somebody",
+            "CONTENT_TYPE": self.headers.get("content-type", ""),
+            "CONTENT_LENGTH": str(len(body)),
+            "HTTP_CONTENT_ENCODING": self.headers.get("content-encoding", ""),
+            "GIT_PROTOCOL": self.headers.get("git-protocol", ""),
+        }
+        command = ["git", "http-backend"]
+        done = subprocess.run(command, input=body, capture_output=True, env=os.environ | told, check=False)
+        head, _, content = done.stdout.partition(b"\r\n\r\n")
+        fields = message_from_bytes(head, policy=HTTP)
+        self.send_response(int(str(fields.get("status", "200")).split()[0]))
+        for name in ("content-type", "cache-control"):
+            if name in fields:
+                self.send_header(name, fields[name])
+        self._end(content)
 
     def _chunks(self) -> bytes:
         found = b""
@@ -68,6 +108,8 @@ class _Handler(BaseHTTPRequestHandler):
 class _Server(ThreadingHTTPServer):
     daemon_threads = True
     asked: list[str]
+    repositories: Path
+    password: str
 
     def handle_error(self, *_: Any) -> None:
         pass
@@ -89,6 +131,10 @@ class Upstream:
             )
         self.port: int = self._server.server_address[1]
         threading.Thread(target=self._server.serve_forever, daemon=True).start()
+
+    def serve_repositories(self, folder: Path, password: str) -> None:
+        """Serve the repositories in a folder below `/repositories/`, to any user with a password."""
+        self._server.repositories, self._server.password = folder, password
 
     def prefer(self, *protocols: str) -> None:
         """Choose the first of these that a client offers by ALPN (RFC 7301); none: say nothing of it."""
