@@ -25,7 +25,7 @@ from holdfast.runtime.serve.key_rules import AllowedCall
 
 
 class CreditGate:
-    """So many bytes may pass; the last piece may exceed them."""
+    """So many characters of messages may pass; the last message may exceed them."""
 
     def __init__(self, credit: int) -> None:
         self._changed = threading.Condition()
@@ -157,8 +157,10 @@ class ChannelConnection:
         """
 
         def emit(event: Event, size: int) -> None:
-            if channel.gate.pass_on(size):
-                self._outbox.put(messages.written(message.open, dict(event)), size, lull)
+            text = messages.written(message.open, dict(event))
+            # A client gives credit for what it has read. It must not have read less than is counted here.
+            if channel.gate.pass_on(len(text)):
+                self._outbox.put(text, size, lull)
 
         try:
             if channel.session is None:

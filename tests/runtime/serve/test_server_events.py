@@ -5,16 +5,23 @@ from __future__ import annotations
 import asyncio
 import json
 import threading
+from datetime import UTC, datetime
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from holdfast.errors import InvalidArgument, SessionBusy
+from holdfast.runtime.client.channel_calls import CommandCall, EventsCall
+from holdfast.runtime.guest_rpc.event import Event
+from holdfast.runtime.guest_rpc.patience import Patience
+from holdfast.runtime.guest_rpc.results import ExecResult
 from holdfast.runtime.http_doors.request_limits import RequestRate
 from holdfast.runtime.serve import event_format
 from holdfast.runtime.serve.call_threads import CallThreads, TooManyCalls
-from holdfast.runtime.serve.channels.channel_connection import CreditGate
+from holdfast.runtime.serve.calls.call_table import CALLS
+from holdfast.runtime.serve.calls.followed_calls import EVENT_BYTES, _CommandEvents
+from holdfast.runtime.serve.channels.channel_connection import ChannelConnection, CreditGate
 from holdfast.runtime.serve.channels.channel_messages import (
     CreditMessage,
     OpenMessage,
@@ -313,3 +320,57 @@ def test_work_that_is_refused_is_not_reported() -> None:
         assert (threads.running, told.empty()) == (0, True)
 
     asyncio.run(run())
+
+
+def _many_events(_session: Any, _patience: Any, emit: Any) -> dict[str, Any]:
+    for number in range(1, 3001):
+        event = Event(number, datetime.now(UTC), "shell_ended")
+        emit({"event": event.kind, **event.as_dict()}, EVENT_BYTES)
+    return {}
+
+
+def _text_of_three_bytes_a_letter(_session: Any, _patience: Any, emit: Any) -> dict[str, Any]:
+    events = _CommandEvents(emit)
+    callbacks = events.callbacks(wait=False)
+    for number in range(1, 61):
+        callbacks["on_bytes"]("語".encode() * 20_000)
+        callbacks["on_offset"](number * 60_000)
+    return events.ended(ExecResult(0, b"", 0, 3_600_000, command_id="1"))
+
+
+@pytest.mark.parametrize(
+    ("call", "served"),
+    [
+        (EventsCall("work", "events", {}), _many_events),
+        (CommandCall("work", "join", {"command_id": "1"}), _text_of_three_bytes_a_letter),
+    ],
+    ids=["events", "output"],
+)
+def test_a_client_that_reads_gives_credit_to_the_end(
+    monkeypatch: pytest.MonkeyPatch, call: Any, served: Any
+) -> None:
+    """However little an event carries, and whatever its letters take: both ends count alike."""
+    form, _ = CALLS[call.call]
+    monkeypatch.setitem(CALLS, call.call, (form, lambda _asked, _key: served))
+
+    async def read() -> None:
+        every = SimpleNamespace(
+            patience=lambda _seconds: Patience(), done=lambda _patience: None, waiting=CallThreads(1)
+        )
+        told: Any = SimpleNamespace(
+            all=every, access_key=None, session=lambda _ref: None, audit=lambda *_of: None
+        )
+        connection = ChannelConnection(told)
+
+        async def send(message: str) -> None:
+            if (granted := call.receive(message)) is not None:
+                await connection.hear(granted)
+            if call.ended:
+                connection.leave()
+
+        await connection.hear(call.opening())
+        async with asyncio.timeout(60):
+            await connection.send_all(send)
+
+    asyncio.run(read())
+    assert call.ended
