@@ -15,7 +15,7 @@ import sqlite3
 import time
 from collections.abc import Iterable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -34,11 +34,18 @@ MOST_NAME_OF_ACTOR = 64
 """Characters: a limit of the session's own record of actors."""
 _NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,31}")
 _SECRET = re.compile(rb"hf_([0-9a-f]{12})_([A-Za-z0-9_-]{43})")
+_SECRET_OF_E2B = re.compile(rb"e2b_([0-9a-f]{12})([0-9a-f]{28})")
+"""The form that clients of E2B accept: 40 digits, of which the first 12 are the id."""
+_OF_E2B = "e2b:"
+"""Before the digest of a key of that form."""
+LINK = "link"
+"""The kind of a key that opens web pages alone: the text of a link that a person shares."""
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS keys (id TEXT PRIMARY KEY, name TEXT NOT NULL UNIQUE, kind TEXT NOT NULL,
 scopes TEXT NOT NULL, session TEXT NOT NULL, last4 TEXT NOT NULL, created_at REAL NOT NULL,
-expires_at REAL NOT NULL, revoked_at REAL NOT NULL, used_at REAL NOT NULL, digest TEXT NOT NULL)
+expires_at REAL NOT NULL, revoked_at REAL NOT NULL, used_at REAL NOT NULL, digest TEXT NOT NULL);
+CREATE TABLE IF NOT EXISTS visits (id TEXT PRIMARY KEY, count INTEGER NOT NULL)
 """
 
 
@@ -58,11 +65,20 @@ class AccessKey:
     revoked_at: float
     used_at: float = 0.0
     """To about a minute."""
+    is_of_e2b: bool = False
+    """Whether its text has the form that clients of E2B accept."""
+    visits: int = 0
+    """How many pages a link has opened."""
 
     @property
     def actor(self) -> str:
-        """Return the actor that it stands for: `agent:ci`."""
-        return f"{self.kind}:{self.name}"
+        """Return the actor that it stands for: `agent:ci`. The visitor of a link is a person."""
+        return f"{'person' if self.kind == LINK else self.kind}:{self.name}"
+
+    @property
+    def shown(self) -> str:
+        """Return its text without the secret, for people."""
+        return f"{f'e2b_{self.id}' if self.is_of_e2b else f'hf_{self.id}_'}…{self.last4}"
 
     def acts_as(self, told: str | None) -> str:
         """Return the actor of a request that names one. A caller can add to the name of its key.
@@ -70,10 +86,10 @@ class AccessKey:
         `agent:coder/7` with the key `ci` is `agent:ci/coder/7`, so keys do not act under each other's names.
         """
         if not told or told == self.actor or told.startswith(f"{self.actor}/"):
-            return (told or self.actor)[: len(self.kind) + 1 + MOST_NAME_OF_ACTOR]
+            return (told or self.actor)[: self.actor.index(":") + 1 + MOST_NAME_OF_ACTOR]
         more = told.removeprefix("agent").removeprefix("person").removeprefix("system").removeprefix(":")
-        name = f"{self.name}/{more}" if more else self.name
-        return f"{self.kind}:{name[:MOST_NAME_OF_ACTOR]}"
+        kind, _, name = (f"{self.actor}/{more}" if more else self.actor).partition(":")
+        return f"{kind}:{name[:MOST_NAME_OF_ACTOR]}"
 
     def is_valid(self, now: float) -> bool:
         """Return whether it opens anything."""
@@ -92,6 +108,7 @@ class AccessKey:
             "scopes": [each for each in permissions.SCOPES if each in self.scopes],
             "session": self.session or None,
             "last4": self.last4,
+            "form": "e2b" if self.is_of_e2b else "hf",
             "created_at": self.created_at,
             "expires_at": self.expires_at or None,
             "revoked_at": self.revoked_at or None,
@@ -113,15 +130,17 @@ class AccessKeys:
         kind: str = "agent",
         session: str = "",
         seconds: float | None = None,
+        of_e2b: bool = False,
     ) -> tuple[AccessKey, str]:
         """Make a key; return it with its text, which is not kept.
 
         Args:
             name: its user, for the journal and the audit trail.
             scopes: scopes and roles.
-            kind: `agent` or `person`.
+            kind: `agent` or `person`, or `link`.
             session: the id of the only session it is for.
             seconds: until it expires.
+            of_e2b: give its text the form that clients of E2B accept.
 
         Raises:
             InvalidArgument: the name is not valid or in use, or a scope does not exist.
@@ -135,10 +154,10 @@ class AccessKeys:
         may = permissions.expanded(scopes)
         if not may:
             raise InvalidArgument("cannot make a key that allows nothing", hint="give it a role or a scope")
-        id_, secret, now = ids.new_id(), secrets.token_urlsafe(32), time.time()
-        key = AccessKey(
-            id_, name, kind, may, session, secret[-4:], now, now + seconds if seconds else 0.0, 0.0
-        )
+        id_, now = ids.new_id(), time.time()
+        secret = secrets.token_hex(14) if of_e2b else secrets.token_urlsafe(32)
+        ends = now + seconds if seconds else 0.0
+        key = AccessKey(id_, name, kind, may, session, secret[-4:], now, ends, 0.0, is_of_e2b=of_e2b)
         row = (id_, name, kind, " ".join(sorted(may)), session, key.last4, now, key.expires_at, 0.0, 0.0)
         # A name is free again once its key opens nothing; the trail has the id of each.
         freed = (
@@ -152,9 +171,9 @@ class AccessKeys:
                     f"cannot make a key named {name}: there is one that is valid",
                     hint=f"`holdfast access rm {name}` revokes it, or choose a different name",
                 )
-            values = (*row, _digest(secret.encode()))
+            values = (*row, _digest(secret.encode(), of_e2b=of_e2b))
             db.execute("INSERT INTO keys VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", values)
-        return key, f"hf_{id_}_{secret}"
+        return key, f"e2b_{id_}{secret}" if of_e2b else f"hf_{id_}_{secret}"
 
     def list(self) -> list[AccessKey]:
         """Return all keys, the oldest first.
@@ -163,8 +182,12 @@ class AccessKeys:
             StoreError: they cannot be read.
         """
         with self._file.reading() as db:
-            found = db.execute("SELECT * FROM keys ORDER BY created_at") if db else ()
-            return [_read(row) for row in found]
+            rows = db.execute("SELECT * FROM keys ORDER BY created_at") if db else ()
+            found = [_read(row) for row in rows]
+            if db is None or not any(each.kind == LINK for each in found):
+                return found
+            visits = dict(map(tuple, db.execute("SELECT id, count FROM visits")))
+            return [replace(each, visits=visits.get(each.id, 0)) for each in found]
 
     def revoke(self, ref: str) -> AccessKey:
         """Revoke the valid key of this name or id; it opens nothing from now on.
@@ -185,20 +208,54 @@ class AccessKeys:
         return found[0]
 
     def opened_by(self, given: bytes) -> AccessKey | None:
-        """Return the valid key of this text; None if there is none.
+        """Return the valid key of this text; None if there is none. A link is not a key of requests.
 
         The ids of keys are public; secrets are compared in constant time.
 
         Raises:
             StoreError: the keys cannot be read.
         """
-        parts = _SECRET.fullmatch(given)
+        key = self._of_text(given)
+        return None if key is None or key.kind == LINK else self._used(key)
+
+    def visited(self, given: bytes) -> AccessKey | None:
+        """Count a visit by the text of a valid link, and return it; None if there is none.
+
+        Raises:
+            StoreError: the keys cannot be read, or the visit cannot be counted.
+        """
+        key = self._of_text(given)
+        if key is None or key.kind != LINK:
+            return None
+        with self._file.writing() as db:
+            db.execute(
+                "INSERT INTO visits VALUES (?, 1) ON CONFLICT (id) DO UPDATE SET count = count + 1", (key.id,)
+            )
+        return self._used(key)
+
+    def valid(self, id_: str) -> AccessKey | None:
+        """Return the valid key of an id, for what was derived from it; None if there is none.
+
+        Raises:
+            StoreError: the keys cannot be read.
+        """
+        found = self._find(id_)
+        return found[0] if found is not None and found[0].is_valid(time.time()) else None
+
+    def _of_text(self, given: bytes) -> AccessKey | None:
+        parts, of_e2b = _SECRET.fullmatch(given), False
+        if parts is None:
+            parts, of_e2b = _SECRET_OF_E2B.fullmatch(given), True
         found = self._find(parts[1].decode()) if parts else None
-        if parts is None or found is None or not hmac.compare_digest(_digest(parts[2]), found[1]):
+        if parts is None or found is None:
             return None
-        key, now = found[0], time.time()
-        if not key.is_valid(now):
+        if not hmac.compare_digest(_digest(parts[2], of_e2b=of_e2b), found[1]):
             return None
+        return found[0] if found[0].is_valid(time.time()) else None
+
+    def _used(self, key: AccessKey) -> AccessKey:
+        """Note, about once a minute, that a key was used."""
+        now = time.time()
         if now - key.used_at > USED_SECONDS:
             with suppress(StoreError), self._file.writing() as db:
                 db.execute("UPDATE keys SET used_at = ? WHERE id = ?", (now, key.id))
@@ -210,8 +267,7 @@ class AccessKeys:
         Raises:
             StoreError: the keys cannot be read.
         """
-        found = self._find(key.id)
-        return found is not None and found[0].is_valid(time.time())
+        return self.valid(key.id) is not None
 
     def close(self) -> None:
         """Close the file."""
@@ -224,8 +280,8 @@ class AccessKeys:
         return None if row is None else (_read(row), str(row["digest"]))
 
 
-def _digest(secret: bytes) -> str:
-    return hashlib.sha256(secret).hexdigest()
+def _digest(secret: bytes, *, of_e2b: bool) -> str:
+    return (_OF_E2B if of_e2b else "") + hashlib.sha256(secret).hexdigest()
 
 
 def _read(row: sqlite3.Row) -> AccessKey:
@@ -233,7 +289,13 @@ def _read(row: sqlite3.Row) -> AccessKey:
     return AccessKey(
         row["id"],
         str(row["name"]).partition("#")[0],
-        row["kind"] if row["kind"] in KINDS else "agent",
+        row["kind"] if row["kind"] in (*KINDS, LINK) else "agent",
         frozenset(str(row["scopes"]).split()),
-        *tuple(row)[4:-1],
+        row["session"],
+        row["last4"],
+        row["created_at"],
+        row["expires_at"],
+        row["revoked_at"],
+        row["used_at"],
+        is_of_e2b=str(row["digest"]).startswith(_OF_E2B),
     )

@@ -1,8 +1,9 @@
 """The audit trail of a home: a row for each request to its servers, in a chain that shows changes.
 
 The hash of a row covers the row before it, so a row that is changed, removed or put in is found; an end that
-was cut off is found by a comparison with an earlier head. A thread writes rows, some at a time: the last ones
-are lost if the server is killed. Bodies and commands are not in it. Knows no server.
+was cut off is found by a comparison with an earlier head. Each transaction signs its last row: a chain that
+was cut and linked again is found too. A thread writes rows, some at a time: the last ones are lost if the
+server is killed. Bodies and commands are not in it. Knows no server.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import re
 import sqlite3
 import threading
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from itertools import islice
@@ -22,7 +23,10 @@ from pathlib import Path
 from typing import Any
 
 from holdfast.errors import InvalidArgument, StoreError
+from holdfast.runtime.access import signed_heads
+from holdfast.runtime.access.signed_heads import HeadsCheck, SignedHead
 from holdfast.runtime.store.beside_database import BesideDatabase
+from holdfast.snapshots.bundle.signing import Signer
 
 FILE = "audit.db"
 SERVER_KEY = "server"
@@ -78,13 +82,21 @@ class TrailCheck:
     head: str
     """`SEQ:HASH` of the last row; to note elsewhere, and check later ones against."""
     faults: tuple[str, ...] = ()
+    heads: int = 0
+    """Signed ones that match."""
 
 
 class AuditTrail:
-    """The trail in a folder. One object writes from any number of threads, until it is closed."""
+    """The trail in a folder. One object writes from any number of threads, until it is closed.
 
-    def __init__(self, folder: Path) -> None:
-        self._file = BesideDatabase(folder / FILE, _SCHEMA)
+    Args:
+        folder: of the home.
+        signer: signs heads of what is written; None for a trail that is only read.
+    """
+
+    def __init__(self, folder: Path, signer: Signer | None = None) -> None:
+        self._signer = signer
+        self._file = BesideDatabase(folder / FILE, f"{_SCHEMA};{signed_heads.SCHEMA}")
         self._waiting: queue.Queue[AuditedRequest | None] = queue.Queue(MOST_WAITING)
         self._dropped = 0
         self._writer: threading.Thread | None = None
@@ -111,10 +123,10 @@ class AuditTrail:
             writer.join(10)
         self._file.close()
 
-    def rows(
+    def numbered(
         self, *, since: float = 0.0, actor: str = "", session: str = "", most: int | None = None
-    ) -> list[AuditedRequest]:
-        """Return the requests of a time, the latest `most` of them, in their order.
+    ) -> list[tuple[int, AuditedRequest]]:
+        """Return the requests of a time with their numbers, the latest `most` of them, in their order.
 
         Args:
             since: seconds since 1970.
@@ -127,12 +139,25 @@ class AuditTrail:
         """
         query = "SELECT * FROM requests WHERE at >= ? AND (? = '' OR session = ?) ORDER BY seq DESC"
         with self._file.reading() as db:
-            found = (_read(row) for row in (db.execute(query, (since, session, session)) if db else ()))
-            chosen = (each for each in found if not actor or _is_of(actor, each.actor))
+            found = (
+                (int(row["seq"]), _read(row))
+                for row in (db.execute(query, (since, session, session)) if db else ())
+            )
+            chosen = (each for each in found if not actor or _is_of(actor, each[1].actor))
             return list(islice(chosen, most))[::-1]
 
-    def verify(self, head: str = "") -> TrailCheck:
+    def rows(
+        self, *, since: float = 0.0, actor: str = "", session: str = "", most: int | None = None
+    ) -> list[AuditedRequest]:
+        """Return what `numbered` does, without numbers."""
+        return [row for _, row in self.numbered(since=since, actor=actor, session=session, most=most)]
+
+    def verify(self, head: str = "", trusts: Callable[[str], bool] | None = None) -> TrailCheck:
         """Check each row against the one before, and the trail against a head that was noted earlier.
+
+        Args:
+            head: the noted one.
+            trusts: tells whether a key signs for this home; None to leave signatures out.
 
         Raises:
             InvalidArgument: the head does not have the form of one.
@@ -146,6 +171,7 @@ class AuditTrail:
             )
         faults, count, last, before = [], 0, 0, FIRST_HASH
         wanted = {int(noted[1]): noted[2]} if noted else {}
+        check = HeadsCheck([] if trusts is None else self._heads(), trusts or (lambda _: True))
         for seq, request, hash_ in self._chain():
             if seq != last + 1:
                 faults.append(f"rows {last + 1} to {seq - 1} are missing")
@@ -153,10 +179,16 @@ class AuditTrail:
                 faults.append(f"row {seq} was changed, or one before it was removed")
             if wanted.get(seq, hash_) != hash_:
                 faults.append(f"row {seq} differs from the noted one")
+            faults += check.see(seq, hash_)
             count, last, before = count + 1, seq, hash_
         if noted and int(noted[1]) > last:
             faults.append(f"rows {last + 1} to {noted[1]} are missing at the end")
-        return TrailCheck(count, f"{last}:{before}", tuple(faults))
+        faults += check.end(last) if trusts is not None else []
+        return TrailCheck(count, f"{last}:{before}", tuple(faults), check.matching)
+
+    def _heads(self) -> list[SignedHead]:
+        with self._file.reading() as db:
+            return [] if db is None else signed_heads.read(db)
 
     def _chain(self) -> Iterator[tuple[int, AuditedRequest, str]]:
         with self._file.reading() as db:
@@ -195,6 +227,8 @@ class AuditTrail:
                 seq, before = seq + 1, each.hashed(before)
                 values = (seq, *asdict(each).values(), before)
                 db.execute("INSERT INTO requests VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", values)
+            if self._signer is not None:
+                signed_heads.sign(db, self._signer, seq, before)
 
 
 def _read(row: sqlite3.Row) -> AuditedRequest:

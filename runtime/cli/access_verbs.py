@@ -22,6 +22,7 @@ SINCE = option("--since", metavar="DURATION", help="Only of this time until now,
     "access new ci --role member --for 30d",
     "access new ada --person --role viewer --session work",
     "access new deploy --scope files:write --scope sessions:read",
+    "access new evals --e2b --role maintainer",
 )
 def new(
     name: str = argument("NAME", help="The name of its user, for the journal: `ci`, `ada`."),
@@ -32,6 +33,7 @@ def new(
     session: str | None = option("--session", metavar="SESSION", help="Only for this session."),
     lasting: str | None = option("--for", metavar="DURATION", help="How long, such as 8h or 30d."),
     person: bool = option("--person", help="A person uses it, not an agent."),
+    e2b: bool = option("--e2b", help="In the form that clients of E2B accept, for E2B_API_KEY."),
     json: bool = JSON,
 ) -> None:
     """Make a key that lets one agent or person use `holdfast serve`. It is shown once."""
@@ -46,15 +48,16 @@ def new(
     if session is not None:
         session = controller().session(session).id
     made, text = AccessKeys(Home.default().create().root).create(
-        name, given, kind="person" if person else "agent", session=session or "", seconds=seconds
+        name, given, kind="person" if person else "agent", session=session or "", seconds=seconds, of_e2b=e2b
     )
     if wants_json(json):
         printing.emit({**made.as_dict(), "key": text})
         return
     printing.say(text)
     where = f" in session {session}" if session else ""
+    variable = "E2B_API_KEY" if e2b else "HOLDFAST_TOKEN"
     printing.note(
-        f"the key lets {made.actor} use `holdfast serve`{where}, given as HOLDFAST_TOKEN: "
+        f"the key lets {made.actor} use `holdfast serve`{where}, given as {variable}: "
         f"{permissions.shown(made.scopes)}; it is not shown a second time"
     )
 
@@ -65,9 +68,9 @@ def list_(json: bool = JSON) -> None:
     from datetime import UTC, datetime
 
     from holdfast.runtime.access import permissions
-    from holdfast.runtime.access.access_keys import AccessKeys
+    from holdfast.runtime.access.access_keys import LINK, AccessKeys
 
-    keys = AccessKeys(Home.default().root).list()
+    keys = [each for each in AccessKeys(Home.default().root).list() if each.kind != LINK]
     now = time.time()
     if wants_json(json):
         printing.emit([{**each.as_dict(), "state": each.state(now)} for each in keys])
@@ -84,7 +87,7 @@ def list_(json: bool = JSON) -> None:
         [
             [
                 each.actor,
-                f"hf_{each.id}_…{each.last4}",
+                each.shown,
                 permissions.shown(each.scopes),
                 each.session or "all",
                 each.state(now),
@@ -108,7 +111,9 @@ def remove(name: str = argument("NAME", help="Name or id of a key."), json: bool
         printing.note(f"revoked the key of {revoked.actor}")
 
 
-@examples("audit show --since 1h", "audit show --actor agent:ci --session work")
+@examples(
+    "audit show --since 1h", "audit show --actor agent:ci --session work", "audit show --ocsf --since 1d"
+)
 def show(
     since: str | None = SINCE,
     actor: str | None = option("--actor", help="Only of this actor, such as agent:ci."),
@@ -116,6 +121,7 @@ def show(
         "--session", metavar="SESSION", help="Only for this session, as requests name it."
     ),
     last: int = option("--last", default=100, least=1, metavar="N", help="The last N requests."),
+    ocsf: bool = option("--ocsf", help="As events of OCSF, one JSON object a line, of all rows."),
     json: bool = JSON,
 ) -> None:
     """Show requests to `holdfast serve --audit`: by whom, for what, with which status."""
@@ -125,6 +131,15 @@ def show(
     if since is not None and age is None:
         raise InvalidArgument(f"cannot use the time '{since[:40]}'", hint="for example 30m, 1h or 7d")
     begin = 0.0 if age is None else time.time() - age
+    if ocsf:
+        from json import dumps
+
+        from holdfast.runtime.access import ocsf_events
+
+        found = _trail().numbered(since=begin, actor=actor or "", session=session or "")
+        for seq, row in found:
+            printing.say(dumps(ocsf_events.event(seq, row), ensure_ascii=True))
+        return
     rows = _trail().rows(since=begin, actor=actor or "", session=session or "", most=last)
     if wants_json(json):
         printing.emit([each.as_dict() for each in rows])
@@ -153,10 +168,14 @@ def verify(
     ),
     json: bool = JSON,
 ) -> None:
-    """Check that no request in the trail was changed, removed or put in; print its head."""
-    found = _trail().verify(head)
+    """Check the chain of the trail, and its heads, which the home's key has signed; print the last head."""
+    from holdfast.snapshots.bundle.keys import Keys
+
+    keys = Keys(Home.default())
+    found = _trail().verify(head, lambda public: keys.trusted(public) is not None)
     if wants_json(json):
-        printing.emit({"rows": found.rows, "head": found.head, "faults": list(found.faults)})
+        told = {"rows": found.rows, "heads": found.heads, "head": found.head, "faults": list(found.faults)}
+        printing.emit(told)
     else:
         printing.say(found.head)
     if found.faults:

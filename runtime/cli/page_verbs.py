@@ -32,7 +32,7 @@ def open_(
     The link is printed. A browser is started if there is a screen for one.
     """
     name = None if session is None else controller().session(session).name
-    address = _server()
+    address = server()
     url = f"{address.url}/#ticket={_ticket(address)}" + (f"&session={name}" if name else "")
     if wants_json(json):
         printing.emit({"url": url})
@@ -44,7 +44,7 @@ def open_(
         webbrowser.open(url)
 
 
-def _server() -> ClientAddress:
+def server() -> ClientAddress:
     """Return the server whose page is opened: HOLDFAST_URL's, else a running server of this home.
 
     Raises:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Iterable
+from functools import partial
 from typing import TYPE_CHECKING
 
 from holdfast.base import serving_record
 from holdfast.base.home import Home
 from holdfast.runtime.access.audit_trail import AuditTrail
+from holdfast.runtime.cli.transfer_verbs import PASSPHRASE
 from holdfast.runtime.e2b import e2b_app
 from holdfast.runtime.e2b.port_traffic import PortTraffic
 from holdfast.runtime.e2b.sandbox_access import PortDoor, SandboxDoor, SandboxTokens, said_by_name
@@ -20,7 +23,8 @@ from holdfast.runtime.jupyter.jupyter_app import JupyterDoor
 from holdfast.runtime.operations.context import Progress
 from holdfast.runtime.page.page_door import PageDoor
 from holdfast.runtime.page.page_keys import PageKeys
-from holdfast.runtime.serve import server_app
+from holdfast.runtime.serve import server_app, shared_visits
+from holdfast.runtime.serve.agent_rules import AgentRules
 from holdfast.runtime.serve.api_server import Beside
 from holdfast.runtime.serve.callers import Callers
 from holdfast.runtime.serve.lifetime_task import LifetimeTask
@@ -30,6 +34,7 @@ from holdfast.runtime.serve.preview_visits import PreviewVisits
 from holdfast.runtime.serve.request_gate import RequestGate, ServedDoor
 from holdfast.runtime.swerex import swerex_app
 from holdfast.runtime.swerex.swerex_app import RuntimeDoor
+from holdfast.snapshots.bundle.keys import Keys
 
 if TYPE_CHECKING:
     from starlette.applications import Starlette
@@ -64,11 +69,12 @@ class ServedDoors:
     ) -> None:
         self.callers = callers = Callers(home, progress)
         if audit:
-            callers.trail = AuditTrail(home.root)
-        rules, limit = Admission(token, hosts, origins), RequestRate(rate, max(1, rate * 2))
+            signer, _ = Keys(home).sending(passphrase=os.environ.get(PASSPHRASE))
+            callers.trail = AuditTrail(home.root, signer)
+        rules, limit = Admission(token, hosts, origins, callers.keys), RequestRate(rate, max(1, rate * 2))
         lives, tokens, ids = LifetimeTask(callers), SandboxTokens(token), e2b_app.session_ids(callers)
         keys = PageKeys(token)
-        callers.signature = tokens.signature
+        callers.signature = lambda key: tokens.of(key).signature
         traffic = PortTraffic(callers, tokens, rules)
         visits = PreviewVisits(
             callers, serving_record.stamp_of(token), traffic, secure=previews.startswith("https:")
@@ -80,8 +86,8 @@ class ServedDoors:
             # Before the other wire, which takes any request with its header for an API key.
             RuntimeDoor(rules, swerex_app.wire(callers)),
             SandboxDoor(rules, e2b_app.wire(callers, tokens, lives, ids), tokens, ids),
-            PageDoor(rules, keys),
-            server_app.api_door(callers, rules, lambda key: keys.actor(key, time.time())),
+            PageDoor(rules, keys, visited=partial(shared_visits.tell, callers)),
+            server_app.api_door(callers, rules, lambda key: keys.visitor(key, time.time())),
         ]
         self.beside: Beside = [lives.running, MetricsTask(callers).running, PoolTask(callers).running]
         """What lives as long as the server."""
@@ -91,7 +97,7 @@ class ServedDoors:
             def made() -> Starlette:
                 from holdfast.runtime.mcp.http_door import agent_app
 
-                return agent_app(home, actor, progress)
+                return agent_app(home, actor, progress, AgentRules(callers))
 
             agents = AgentsDoor(made, callers, rules)
             doors.insert(1, agents)

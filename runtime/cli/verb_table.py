@@ -162,6 +162,7 @@ FAMILIES: Mapping[str, Mapping[str, tuple[str, _Place]]] = {
         "mcp": ("Serve agents over the Model Context Protocol.", "server_verbs:mcp"),
         "serve": ("Serve programs, and the web page, over HTTP and WebSockets.", "server_verbs:serve"),
         "open": ("Open the web page of `holdfast serve`.", "page_verbs:open_"),
+        "share": ("Let others watch a session in their browser, or type in it.", "share_verbs:share"),
         "access": (
             "Manage keys with which agents and people use a server.",
             {

@@ -13,7 +13,6 @@ from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import suppress
 from typing import Any
 
-from fastapi import APIRouter
 from fastapi.routing import APIRoute
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Match
@@ -34,6 +33,7 @@ from holdfast.runtime.guest_rpc.patience import Patience
 from holdfast.runtime.guest_rpc.results import CellEvent
 from holdfast.runtime.serve.calls.followed_calls import OVERHEAD, Emit, ServedCall
 from holdfast.runtime.serve.event_streams import CallResponse, StreamedCall
+from holdfast.runtime.serve.routes.api_router import wire_router
 
 PYTHON = "python"
 SPECS = {
@@ -354,8 +354,8 @@ class InterpreterRoute(APIRoute):
         return super().matches(scope)
 
 
-router = APIRouter(route_class=InterpreterRoute)
-contexts_router = APIRouter(prefix="/contexts", route_class=InterpreterRoute)
+router = wire_router("e2b.code", route_class=InterpreterRoute)
+contexts_router = wire_router("e2b.contexts", prefix="/contexts", route_class=InterpreterRoute)
 """The paths for which some clients send the traffic token alone; none of them runs code that is sent."""
 
 

@@ -16,7 +16,7 @@ from functools import partial
 from typing import IO, TYPE_CHECKING, Annotated, Any
 from urllib.parse import quote
 
-from fastapi import APIRouter, Header, Query
+from fastapi import Header, Query
 from isal import isal_zlib
 from python_multipart.exceptions import FormParserError
 from python_multipart.multipart import MultipartParser, parse_options_header
@@ -41,6 +41,7 @@ from holdfast.runtime.guest.files.file_facts import LONGEST_ATTRIBUTES, MOST_ATT
 from holdfast.runtime.serve.call_threads import CallThreads
 from holdfast.runtime.serve.models.file_models import FilePath
 from holdfast.runtime.serve.routes import file_routes
+from holdfast.runtime.serve.routes.api_router import wire_router
 from holdfast.runtime.serve.streamed_bodies import BodyPipe
 
 if TYPE_CHECKING:
@@ -295,7 +296,7 @@ def gathered(content: Iterator[bytes]) -> Iterator[bytes]:
         yield bytes(held)
 
 
-router = APIRouter(prefix="/files")
+router = wire_router("e2b.files", prefix="/files")
 Username = Annotated[str | None, Query(pattern=r"^([a-z_][a-z0-9_-]{0,31}|\d{1,10})?$")]
 """The only word on who acts here: a signature is for one user, and its holder may set any header."""
 MARK = "x-metadata-"

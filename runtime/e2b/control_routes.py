@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Annotated, Any, TypeVar
 
-from fastapi import APIRouter, Depends, Header, Query
+from fastapi import Depends, Header, Query
 from starlette.requests import HTTPConnection, Request
 from starlette.responses import JSONResponse, Response
 
@@ -44,8 +44,10 @@ from holdfast.runtime.e2b.sandbox_making import OnceMade
 from holdfast.runtime.lifetimes import waking
 from holdfast.runtime.pulse.metrics_history import Metrics, MetricsHistory, Sample, between
 from holdfast.runtime.restore import restore_service
+from holdfast.runtime.serve import key_rules
 from holdfast.runtime.serve.callers import ApiCaller, chosen_actor
 from holdfast.runtime.serve.lifetime_task import LifetimeTask
+from holdfast.runtime.serve.routes.api_router import wire_router
 from holdfast.runtime.store.lifetime import Lifetime
 from holdfast.runtime.store.rows import SessionRow, SnapshotRow
 
@@ -58,7 +60,8 @@ class ControlCaller(ApiCaller):
     def __init__(self, connection: HTTPConnection) -> None:
         state = connection.app.state
         super().__init__(connection, state.callers, chosen_actor(connection, ACTOR))
-        self.tokens: SandboxTokens = state.tokens
+        key = self.access_key
+        self.tokens: SandboxTokens = state.tokens.of("" if key is None else key.id)
         self.once: OnceMade = state.once
         self._lives: LifetimeTask = state.lives
         self._ids: SandboxIds = state.ids
@@ -123,7 +126,7 @@ async def control_caller(request: Request) -> ControlCaller:
     return ControlCaller(request)
 
 
-router = APIRouter()
+router = wire_router("e2b.control")
 From = Annotated[ControlCaller, Depends(control_caller)]
 Key = Annotated[str | None, Header(alias="idempotency-key")]
 States = Annotated[list[str] | None, Query()]
@@ -133,6 +136,8 @@ FIRST_SECONDS, SECOND_SECONDS = 15, 300
 
 async def _create(who: ControlCaller, body: NewSandbox, key: str | None, seconds: int) -> dict[str, Any]:
     body.check()
+    if who.access_key is not None:
+        key_rules.check(who.access_key, sandbox_making.wider(body), "this network")
     life = body.lifetime(seconds)
 
     async def work(facts: SandboxFacts) -> SessionRow:

@@ -14,7 +14,7 @@ from starlette.responses import JSONResponse, Response
 
 from holdfast.base.request_id import request_id
 from holdfast.base.text import plain
-from holdfast.errors import HoldfastError
+from holdfast.errors import HoldfastError, SessionNotFound
 from holdfast.runtime.e2b import (
     code_interpreter,
     connect_wire,
@@ -114,6 +114,8 @@ def wire(callers: Callers, tokens: SandboxTokens, lives: LifetimeTask, ids: Sand
 async def _of_library(request: Request, error: Exception) -> Response:
     assert isinstance(error, HoldfastError)
     status = connect_wire.status_of(error)
+    if isinstance(error, SessionNotFound) and "sandbox" in request.path_params:
+        status = 404  # a path of the control plane, which the key of another session does not open
     return _told(request, status, connect_wire.sentence(error))
 
 

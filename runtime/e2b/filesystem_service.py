@@ -14,7 +14,6 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Annotated, Any, Protocol
 
-from fastapi import APIRouter
 from pydantic import Field
 from starlette.responses import JSONResponse, Response
 
@@ -27,6 +26,7 @@ from holdfast.runtime.e2b.sandbox_caller import From
 from holdfast.runtime.e2b.sandbox_lives import SandboxFacts, ended
 from holdfast.runtime.files.session_file import Kind, SessionFile
 from holdfast.runtime.serve.models.base_models import TEXT
+from holdfast.runtime.serve.routes.api_router import wire_router
 
 MOST_TABLE = 256 << 10
 """Bytes of a table that are read."""
@@ -302,7 +302,7 @@ class WatcherRequest(WireBody):
     watcher_id: Annotated[str, Field(max_length=100)]
 
 
-router = APIRouter(prefix="/filesystem.Filesystem")
+router = wire_router("e2b.folders", prefix="/filesystem.Filesystem")
 
 
 @router.post("/Stat")
@@ -366,7 +366,7 @@ async def remove(who: From, body: PathRequest) -> dict[str, Any]:
     return await who.in_session(who.sandbox, work)
 
 
-daemon_router = APIRouter()
+daemon_router = wire_router("e2b.daemon")
 
 
 @daemon_router.get("/health", status_code=204)

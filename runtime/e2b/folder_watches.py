@@ -16,7 +16,6 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from fastapi import APIRouter
 from starlette.responses import Response
 
 from holdfast.errors import InvalidArgument, ProtocolError, SessionFileNotFound
@@ -41,6 +40,7 @@ from holdfast.runtime.files.watch_budget import SERVED, TooManyWatches, WatchBud
 from holdfast.runtime.guest_rpc.patience import Patience
 from holdfast.runtime.serve.callers import Callers
 from holdfast.runtime.serve.calls.followed_calls import Emit, ServedCall
+from holdfast.runtime.serve.routes.api_router import wire_router
 
 CREATE, WRITE, REMOVE, RENAME, CHMOD = (
     f"EVENT_TYPE_{name}" for name in ("CREATE", "WRITE", "REMOVE", "RENAME", "CHMOD")
@@ -200,7 +200,7 @@ class PolledWatchers:
             self.end(id_)
 
 
-router = APIRouter(prefix="/filesystem.Filesystem")
+router = wire_router("e2b.watches", prefix="/filesystem.Filesystem")
 EVENT_BYTES = 1000
 
 

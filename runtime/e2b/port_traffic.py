@@ -77,7 +77,7 @@ def request_head(
     Args:
         scope: the request as it came.
         host: the name it is sent to.
-        is_token: tells whether something is the server's own token.
+        is_token: tells whether something is the server's own token, or an access key.
     """
     said: Headers = list(scope["headers"])
     left_out = _HOP_BY_HOP | _FOR_SERVER | _named_by_connection(said)
@@ -430,7 +430,7 @@ class PortTraffic:
         websocket = scope["type"] == "websocket"
         try:
             async with self._links.opened(name.sandbox, connect, websocket=websocket) as stream:
-                is_token, stopped = self._admission.is_token, scope.get(ENDED, self._callers.stopped)
+                is_token, stopped = self._admission.is_ours, scope.get(ENDED, self._callers.stopped)
                 if websocket:
                     offered = offered_subprotocols(scope, is_token)
                     key, more = handshake(offered)

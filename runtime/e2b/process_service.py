@@ -16,7 +16,7 @@ from functools import partial
 from typing import Annotated, Any
 from weakref import WeakValueDictionary
 
-from fastapi import APIRouter, Depends
+from fastapi import Depends
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
@@ -40,6 +40,7 @@ from holdfast.runtime.e2b.sandbox_processes import (
 )
 from holdfast.runtime.guest_rpc.patience import Patience
 from holdfast.runtime.serve.calls.followed_calls import OVERHEAD, Emit, ServedCall
+from holdfast.runtime.serve.routes.api_router import wire_router
 
 ROOT_HOME = "/root"
 EARLY = 2.0
@@ -258,7 +259,7 @@ def _note(left: asyncio.Future[None], coming: asyncio.Future[bytes | None]) -> N
         left.set_result(None)
 
 
-router = APIRouter(prefix="/process.Process")
+router = wire_router("e2b.process", prefix="/process.Process")
 Turns = Annotated[InputTurns, Depends(input_turns)]
 Nothing = dict[str, Any]
 

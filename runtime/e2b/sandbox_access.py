@@ -21,13 +21,15 @@ from starlette.datastructures import QueryParams
 
 from holdfast.base.text import plain
 from holdfast.errors import HoldfastError
+from holdfast.runtime.access.access_keys import AccessKey
 from holdfast.runtime.e2b import connect_wire, sandbox_lives
 from holdfast.runtime.e2b.sandbox_lives import SandboxFacts
 from holdfast.runtime.http_doors import admission
 from holdfast.runtime.http_doors.admission import Admission, App, Refusal, Scope, Send
 from holdfast.runtime.http_doors.door_sockets import ADMITTED
-from holdfast.runtime.serve import preview_visits
+from holdfast.runtime.serve import key_rules, preview_visits
 from holdfast.runtime.serve.callers import Callers
+from holdfast.runtime.serve.keyed_requests import opened_with
 from holdfast.runtime.serve.preview_visits import PreviewVisits
 from holdfast.runtime.serve.request_gate import ServedDoor
 from holdfast.runtime.sessions import preview_grants
@@ -35,7 +37,7 @@ from holdfast.runtime.store import lifetime
 from holdfast.runtime.store.rows import SessionRow
 
 ACTOR = "agent:e2b"
-SANDBOX = "holdfast.sandbox"
+SANDBOX = admission.SANDBOX
 """The key of a request's scope under which the door notes the sandbox that its token is for."""
 
 
@@ -54,27 +56,45 @@ class FileSignature:
         return self.expiration is not None and now > self.expiration
 
 
-class SandboxTokens:
-    """The tokens of all sandboxes of a server with this secret."""
+_MARK = 64
+"""The length of a token; the tokens of an access key begin with its id."""
 
-    def __init__(self, secret: str) -> None:
-        self._secret = secret.encode()
+
+class SandboxTokens:
+    """The tokens of all sandboxes of a server with this secret.
+
+    Those that a client with an access key gets open nothing more than the key, and end with it.
+
+    Args:
+        secret: the server's own token.
+        key: the id of the access key for which tokens are made; empty for the server's token.
+    """
+
+    def __init__(self, secret: str, key: str = "") -> None:
+        self._secret, self._key = secret, key
+
+    def of(self, key: str) -> SandboxTokens:
+        """Return the tokens for the holder of an access key."""
+        return self if key == self._key else SandboxTokens(self._secret, key)
 
     def access(self, sandbox: str) -> str:
         """Return the token for processes and files of a sandbox."""
-        return self._made("access", sandbox)
+        return self._made("access", sandbox, self._key)
 
     def traffic(self, sandbox: str) -> str:
         """Return the token for other ports of a sandbox."""
-        return self._made("traffic", sandbox)
+        return self._made("traffic", sandbox, self._key)
 
-    def is_access(self, sandbox: str, given: str) -> bool:
-        """Return whether this is the token for processes and files of a sandbox."""
-        return hmac.compare_digest(given.encode(), self.access(sandbox).encode())
+    def access_by(self, sandbox: str, given: str) -> str | None:
+        """Return for which access key this is the token for processes and files of a sandbox.
 
-    def is_traffic(self, sandbox: str, given: str) -> bool:
-        """Return whether this is the token for other ports of a sandbox."""
-        return hmac.compare_digest(given.encode(), self.traffic(sandbox).encode())
+        It is empty for the server's own token, and None if this is not such a token.
+        """
+        return self._by("access", sandbox, given)
+
+    def traffic_by(self, sandbox: str, given: str) -> str | None:
+        """Return for which access key this is the token for other ports of a sandbox, as `access_by` does."""
+        return self._by("traffic", sandbox, given)
 
     def signed(self, sandbox: str, asked: FileSignature) -> bool:
         """Return whether a signature was made with the access token of a sandbox, for just this."""
@@ -93,8 +113,14 @@ class SandboxTokens:
         digest = hashlib.sha256(":".join(parts).encode()).digest()
         return "v1_" + base64.b64encode(digest).decode().rstrip("=")
 
-    def _made(self, purpose: str, sandbox: str) -> str:
-        return hmac.new(self._secret, f"{purpose}:{sandbox}".encode(), hashlib.sha256).hexdigest()
+    def _by(self, purpose: str, sandbox: str, given: str) -> str | None:
+        key = given[:-_MARK]
+        expected = self._made(purpose, sandbox, key)
+        return key if hmac.compare_digest(given.encode(), expected.encode()) else None
+
+    def _made(self, purpose: str, sandbox: str, key: str) -> str:
+        said = f"{purpose}:{sandbox}:{key}" if key else f"{purpose}:{sandbox}"
+        return key + hmac.new(self._secret.encode(), said.encode(), hashlib.sha256).hexdigest()
 
 
 SECONDS = 1.0
@@ -193,6 +219,11 @@ _FILES = "/files"
 EXPIRED = "signature is already expired"
 """Clients compare this sentence of E2B's."""
 _ID = re.compile(r"[a-z0-9]{1,64}")
+_NO_KEY: Refusal = (
+    401,
+    "unauthorized",
+    "send an access key (`holdfast access new NAME --e2b`), or the server's token as E2B_API_KEY=e2b_TOKEN",
+)
 _WRONG: Refusal = (
     401,
     "unauthorized",
@@ -219,6 +250,7 @@ class SandboxDoor(ServedDoor):
     """The door of this wire, which has an application for each kind of credential."""
 
     single = ONCE
+    acts_as = ACTOR
     typed = frozenset({("POST", "/process.Process/StreamInput")})
     streamed = frozenset({("POST", "/files")}) | typed
 
@@ -242,9 +274,10 @@ class SandboxDoor(ServedDoor):
         headers = dict(scope["headers"])
         if _CONTROL.match(scope["path"]):
             # Some clients send the id of a sandbox to the control plane as well.
-            if self.rules.is_token(headers.get(KEY, b"").removeprefix(KEY_PREFIX)):
+            given = headers.get(KEY, b"")
+            if self.rules.is_token(given.removeprefix(KEY_PREFIX)):
                 return self._scopes.control
-            return 401, "unauthorized", "send the server's token as API key (E2B_API_KEY=e2b_TOKEN)"
+            return self.opened_by([given], scope, self._scopes.control) or _NO_KEY
         asked = signature(scope) if scope["path"] == _FILES else None
         if asked is not None and asked.expired(time.time()):
             return 401, "unauthorized", EXPIRED
@@ -264,20 +297,32 @@ class SandboxDoor(ServedDoor):
         )
         if not _ID.fullmatch(sandbox):
             return _WRONG
-        if self._tokens.is_access(sandbox, access):
+        if (by := self._tokens.access_by(sandbox, access)) is not None:
             found = self._scopes.sandbox
-        elif asked is not None and self._tokens.signed(sandbox, asked):
+        elif asked is not None and (by := self._signed_by(sandbox, asked, _keys(self.rules))) is not None:
             found = self._scopes.files
-        elif not self._tokens.is_traffic(sandbox, traffic):
+        elif (by := self._tokens.traffic_by(sandbox, traffic)) is None:
             return _WRONG
         elif _CONTEXTS.match(scope["path"]):
             found = self._scopes.contexts
         else:
             return 401, "unauthorized", "the traffic access token opens ports: send the access token of envd"
-        if not await self._ids.has(sandbox):
+        opened = self._of_sandbox(scope, sandbox, by, found)
+        if not isinstance(opened, tuple) and not await self._ids.has(sandbox):
             return 502, "sandbox_unavailable", f"cannot reach the sandbox: {sandbox} was not found"
+        return opened
+
+    def _of_sandbox(self, scope: Scope, sandbox: str, by: str, app: App) -> App | Refusal:
+        """Return an application for one sandbox, as the access key opens it of which its token is."""
+        opened = _as_key_opens(self.rules, scope, sandbox, by, app)
+        if opened is None:
+            return _WRONG
         scope[SANDBOX] = sandbox
-        return found
+        return opened
+
+    def _signed_by(self, sandbox: str, asked: FileSignature, keys: Iterable[str]) -> str | None:
+        """Return with the token of which access key an address was signed; empty for the server's own."""
+        return next((each for each in keys if self._tokens.of(each).signed(sandbox, asked)), None)
 
     async def _found(
         self, scope: Scope, headers: Mapping[bytes, bytes], asked: FileSignature | None
@@ -285,14 +330,36 @@ class SandboxDoor(ServedDoor):
         """Return what a credential opens of the sandbox that it is of."""
         # Some clients send the token without the id of the sandbox they have connected to.
         access = headers.get(ACCESS, b"").decode("latin-1")
+        keys = [] if asked is None else _keys(self.rules)
         for sandbox in await self._ids.known() if access or asked is not None else ():
-            if access and self._tokens.is_access(sandbox, access):
-                scope[SANDBOX] = sandbox
-                return self._scopes.sandbox
-            if asked is not None and self._tokens.signed(sandbox, asked):
-                scope[SANDBOX] = sandbox
-                return self._scopes.files
+            if access and (by := self._tokens.access_by(sandbox, access)) is not None:
+                return self._of_sandbox(scope, sandbox, by, self._scopes.sandbox)
+            if asked is not None and (by := self._signed_by(sandbox, asked, keys)) is not None:
+                return self._of_sandbox(scope, sandbox, by, self._scopes.files)
         return _WRONG
+
+    def actor(self, scope: Scope) -> str:
+        """Return the actor of a request, for the audit trail: holders of a sandbox's token choose none."""
+        key: AccessKey | None = scope.get(admission.KEY)
+        if SANDBOX in scope:
+            return ACTOR if key is None else key.actor
+        return super().actor(scope)
+
+
+def _as_key_opens(rules: Admission, scope: Scope, sandbox: str, by: str, app: App) -> App | None:
+    """Return an application as an access key opens it, by its id; None if it does not. Empty: as it is."""
+    if not by:
+        return app
+    key = rules.key_of(by)
+    if key is None or key.session not in ("", sandbox):
+        return None
+    return opened_with(key, rules, scope, app)
+
+
+def _keys(rules: Admission) -> list[str]:
+    """Return the ids of valid access keys behind an empty one, for the server's own token."""
+    now, keys = time.time(), [] if rules.keys is None else rules.keys.list()
+    return ["", *(each.id for each in keys if each.is_valid(now))]
 
 
 def is_of_wire(scope: Scope) -> bool:
@@ -326,7 +393,7 @@ PORT = "holdfast.port"
 
 _CLOSED = (
     "the ports of the sandbox need its traffic access token, as header e2b-traffic-access-token, "
-    "or the server's token as `Authorization: Bearer`; "
+    "or the server's token or an access key as `Authorization: Bearer`; "
     "or make it with network={'allow_public_traffic': True}"
 )
 _NO_LINK = (
@@ -339,8 +406,9 @@ NOT_FOUND = "The sandbox was not found"
 class PortDoor(ServedDoor):
     """The door to ports, before all others: what is sent to the name of a port reaches no other path.
 
-    A port is open to callers with the server's token or one of its sandbox, to visitors with a link, and to
-    everyone if the maker of the sandbox or a person wanted that. Every session is a sandbox here.
+    A port is open to callers with the server's token, an access key or a token of its sandbox, to visitors
+    with a link, and to everyone if the maker of the sandbox or a person wanted that. Every session is a
+    sandbox here.
     """
 
     # Strangers may come here, so the server behind the port says how much.
@@ -380,13 +448,11 @@ class PortDoor(ServedDoor):
 
     async def opens(self, scope: Scope) -> App | Refusal:
         """Return the traffic, for those who may reach the port."""
-        name, headers = scope[PORT], dict(scope["headers"])
-        access, traffic = (headers.get(each, b"").decode("latin-1") for each in (ACCESS, TRAFFIC))
-        own = self._tokens.is_access(name.sandbox, access) | self._tokens.is_traffic(name.sandbox, traffic)
-        own |= self.rules.has_token(scope)
+        name = scope[PORT]
+        own = self._owners(scope, name.sandbox)
         try:
-            if own and await self._ids.has(name.sandbox):
-                return self._traffic
+            if own is not None and await self._ids.has(name.sandbox):
+                return own
             # A link can be younger than the list of ids.
             if not any(scope[preview_visits.GIVEN]) and name.sandbox not in await self._ids.known():
                 return 502, "sandbox_unavailable", NOT_FOUND
@@ -404,6 +470,22 @@ class PortDoor(ServedDoor):
             scope[ADMITTED] = False
             return self._traffic
         return 403, "forbidden", _NO_LINK if preview_visits.is_browsing(scope) else _CLOSED
+
+    def _owners(self, scope: Scope, sandbox: str) -> App | None:
+        """Return the traffic for the server's token, a key, or a token of the sandbox; None for others."""
+        headers = dict(scope["headers"])
+        access, traffic = (headers.get(each, b"").decode("latin-1") for each in (ACCESS, TRAFFIC))
+        if (by := self._tokens.access_by(sandbox, access)) is None:
+            by = self._tokens.traffic_by(sandbox, traffic)
+        if by is None:
+            found = self.opened_by(admission.bearer_tokens(scope), scope, self._traffic)
+        else:
+            found = _as_key_opens(self.rules, scope, sandbox, by, self._traffic)
+        key: AccessKey | None = scope.get(admission.KEY)
+        if key is not None and (not key_rules.opens_ports(key) or key.session not in ("", sandbox)):
+            del scope[admission.KEY]
+            return None
+        return found
 
     async def refuse(self, scope: Scope, send: Send, refusal: Refusal) -> None:
         """Answer a request that is not let in."""

@@ -15,12 +15,14 @@ from fastapi import Depends
 from starlette.requests import HTTPConnection, Request
 
 from holdfast.errors import SessionNotFound
+from holdfast.runtime.access.access_keys import AccessKey
 from holdfast.runtime.api.session import Session
 from holdfast.runtime.api.session_files import SessionFiles, owned_by
 from holdfast.runtime.e2b import sandbox_lives
 from holdfast.runtime.e2b.connect_wire import SandboxUnavailable
 from holdfast.runtime.e2b.sandbox_access import ACTOR, SANDBOX, SandboxTokens
 from holdfast.runtime.e2b.sandbox_lives import ACCOUNT, SandboxFacts
+from holdfast.runtime.http_doors.admission import KEY
 from holdfast.runtime.lifetimes import waking
 from holdfast.runtime.serve.callers import ApiCaller, Callers
 from holdfast.runtime.store.lifetime import Lifetime
@@ -29,10 +31,11 @@ Result = TypeVar("Result")
 
 
 class SandboxCaller(ApiCaller):
-    """The caller of one request. In the journal it has one name: holders of a sandbox's token choose none."""
+    """The caller of one request. Holders of a sandbox's token choose no name in the journal."""
 
     def __init__(self, connection: HTTPConnection, callers: Callers, tokens: SandboxTokens) -> None:
-        super().__init__(connection, callers, ACTOR)
+        key: AccessKey | None = connection.scope.get(KEY)
+        super().__init__(connection, callers, ACTOR if key is None else key.actor)
         self.tokens = tokens
         self.share = connection.scope.get(SANDBOX)
 

@@ -205,6 +205,16 @@ def found_or_made(hf: Holdfast, asked: NewSandbox, facts: SandboxFacts, life: Li
     return make(hf, asked, facts, life)
 
 
+def wider(asked: NewSandbox) -> tuple[str, ...]:
+    """Return the scopes that a request for a sandbox takes for what it opens beyond the defaults.  Pure."""
+    network = asked.network
+    opens = network is not None and bool(network.allow_out)
+    # A snapshot can be of a closed session; of an image it is the default.
+    opens |= asked.allow_internet_access is True and asked.template_id not in TEMPLATE_IMAGES
+    public = network is not None and network.allow_public_traffic is True
+    return (*(["network:change"] if opens else []), *(["ports:preview"] if public else []))
+
+
 def copied(facts: SandboxFacts) -> SandboxFacts:
     """Return the facts of a copy of a sandbox.  Pure."""
     return facts.model_copy(update={"key": None, "asked": None})

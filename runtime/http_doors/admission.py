@@ -12,6 +12,7 @@ import json
 from collections.abc import Awaitable, Callable, Iterable, Mapping, MutableMapping, Sequence
 from typing import Any
 
+from holdfast.runtime.access.access_keys import AccessKey, AccessKeys
 from holdfast.runtime.http_doors.door_sockets import ADMITTED
 
 Scope = MutableMapping[str, Any]
@@ -23,6 +24,8 @@ Refusal = tuple[int, str, str]
 
 KEY = "holdfast.key"
 """Of the scope of a request: the access key that let it in; absent for the server's own token."""
+SANDBOX = "holdfast.sandbox"
+"""Of the scope of a request: the id of the session that it is for, and that its credential opens."""
 ACTOR_HEADER = "Holdfast-Actor"
 SUBPROTOCOL_TOKEN = b"bearer."
 """Pages cannot set headers of a WebSocket: the token may be one of the offered subprotocols, behind this."""
@@ -38,10 +41,18 @@ class Admission:
         hosts: names, without port, by which clients may address the server beside loopback's; None if any
             will do, as over a unix socket, which no page reaches.
         origins: those of pages that may use it, as browsers send them.
+        keys: the access keys that it takes besides the token; None for none.
     """
 
-    def __init__(self, token: str, hosts: Iterable[str] | None = (), origins: Iterable[str] = ()) -> None:
+    def __init__(
+        self,
+        token: str,
+        hosts: Iterable[str] | None = (),
+        origins: Iterable[str] = (),
+        keys: AccessKeys | None = None,
+    ) -> None:
         self._expected = token.encode()
+        self.keys = keys
         self._hosts = None if hosts is None else {name.lower() for name in hosts}
         self._origins = {each.lower() for each in origins}
 
@@ -54,6 +65,18 @@ class Admission:
     def is_token(self, given: bytes) -> bool:
         """Return whether this is the token, in the same time for all that have its length."""
         return hmac.compare_digest(given, self._expected)
+
+    def key(self, given: bytes) -> AccessKey | None:
+        """Return the valid access key of this text; None if there is none."""
+        return None if self.keys is None else self.keys.opened_by(given)
+
+    def key_of(self, id_: str) -> AccessKey | None:
+        """Return the valid access key of this id, for what was derived from it; None if there is none."""
+        return None if self.keys is None else self.keys.valid(id_)
+
+    def is_ours(self, given: bytes) -> bool:
+        """Return whether this is a credential of the server, which no session should get."""
+        return self.is_token(given) or self.key(given) is not None
 
     def is_here(self, host: bytes) -> bool:
         """Return whether clients may address the server by this name, which may have a port."""

@@ -38,7 +38,7 @@ from holdfast.runtime.http_doors.admission import Refusal, Scope, Send
 from holdfast.runtime.jupyter import kernel_table
 from holdfast.runtime.jupyter.front_end_socket import FrontEndSocket, counted
 from holdfast.runtime.jupyter.kernel_table import GatewayKernel, KernelTable
-from holdfast.runtime.serve import answer_forms
+from holdfast.runtime.serve import answer_forms, key_rules
 from holdfast.runtime.serve.callers import ApiCaller, Callers, chosen_actor
 from holdfast.runtime.serve.request_gate import TokenDoor
 from holdfast.runtime.serve.session_links import SessionLinks
@@ -86,11 +86,15 @@ class _Request:
         state = connection.app.state
         self.connection = connection
         self.table: KernelTable = state.table
-        self.only: str | None = connection.scope.get(ONLY)
+        self.only: str | None = key_rules.permitted_here(
+            connection, f"jupyter.{connection.scope['endpoint'].__name__}", connection.scope.get(ONLY)
+        )
         self.caller = ApiCaller(connection, state.callers, chosen_actor(connection, ACTOR))
 
     async def kernel(self) -> GatewayKernel:
-        return await self.table.find(self.caller, self.connection.path_params["kernel"], self.only)
+        found = await self.table.find(self.caller, self.connection.path_params["kernel"], self.only)
+        self.connection.scope[admission.SANDBOX] = found.row.id
+        return found
 
     async def kernels(self) -> list[GatewayKernel]:
         return await self.table.kernels(self.caller, self.only)
@@ -108,7 +112,7 @@ class _Request:
 
 
 async def version(_: Request) -> Response:
-    """Say which API this is."""
+    """Say which API this is, to everyone who is let in."""
     return JSONResponse({"version": API_VERSION, "holdfast": VERSION})
 
 
@@ -191,8 +195,8 @@ async def restart(request: Request) -> Response:
 
 async def channels(websocket: WebSocket) -> None:
     """Join a front end to a kernel until it leaves."""
-    asked = _Request(websocket)
     try:
+        asked = _Request(websocket)
         found = await asked.kernel()
         with counted(asked.table, found.id):
             socket = FrontEndSocket(websocket, asked.caller, found, asked.table, websocket.app.state.links)
@@ -246,10 +250,12 @@ class JupyterDoor(TokenDoor):
     """The door of this wire, known by its paths; the server's token is in a header or the query."""
 
     single = frozenset({b"authorization"})
+    acts_as = ACTOR
+    audits_sockets = True
     missing = (
         401,
         "unauthorized",
-        "send the server's token as `Authorization: token TOKEN`, or `?token=TOKEN`",
+        "send the server's token or an access key as `Authorization: token TOKEN`, or `?token=TOKEN`",
     )
 
     def takes(self, scope: Scope) -> Scope | None:

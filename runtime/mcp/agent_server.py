@@ -8,21 +8,27 @@ from __future__ import annotations
 import re
 import secrets
 import threading
+import time
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from functools import partial
+from typing import Any, Protocol
 
 from mcp.server.mcpserver import Context, MCPServer
 from mcp.server.mcpserver.exceptions import ToolError, UnexpectedToolError
 from mcp.types import ToolAnnotations
 from pydantic import ValidationError
+from starlette.requests import HTTPConnection
 
 from holdfast.base import actors
 from holdfast.base.home import Home
 from holdfast.base.text import plain
 from holdfast.base.version import VERSION
+from holdfast.errors import HoldfastError
+from holdfast.runtime.access.access_keys import AccessKey
 from holdfast.runtime.api.controller import Holdfast
+from holdfast.runtime.http_doors.admission import KEY
 from holdfast.runtime.mcp.agent_sessions import AgentSessions, Default
-from holdfast.runtime.mcp.agent_tools import PatientCalls
+from holdfast.runtime.mcp.agent_tools import PatientCalls, error_line
 from holdfast.runtime.mcp.command_tools import CommandTools, FileTools
 from holdfast.runtime.mcp.kernel_tools import KernelTools
 from holdfast.runtime.mcp.state_tools import StateTools
@@ -93,6 +99,22 @@ _OVERWRITES = _ADDS.model_copy(update={"destructive_hint": True})
 _CODE = _OVERWRITES.model_copy(update={"open_world_hint": True})
 """What runs code of the client's choice: it can delete, and reach what the session can."""
 
+
+class ToolRules(Protocol):
+    """The rules for holders of access keys, and the record of calls; None for the door's own token."""
+
+    def permit(self, key: AccessKey | None, tool: str, arguments: dict[str, Any]) -> None:
+        """Check a call, and name the session that it is for in its arguments; raises what an agent reads."""
+
+    def needs(self, key: AccessKey | None, scope: str) -> None:
+        """Check that a key has a scope, for a step of a call."""
+
+    def note(
+        self, key: AccessKey | None, actor: str, tool: str, session: str, seconds: float, status: int
+    ) -> None:
+        """Record a call."""
+
+
 MOST_CLIENTS = 100
 """Names of clients that are told apart; the others share one."""
 
@@ -106,6 +128,7 @@ class AgentServer(MCPServer[Any]):
         actor: who acts, for the journal; None for `agent:` with the name by which the client introduces
             itself.
         progress: receives a line for each step of something slow.
+        rules: for holders of access keys; None where keys open nothing.
     """
 
     def __init__(
@@ -115,6 +138,7 @@ class AgentServer(MCPServer[Any]):
         *,
         actor: str | None = None,
         progress: Progress | None = None,
+        rules: ToolRules | None = None,
     ) -> None:
         calls = PatientCalls()
         super().__init__(
@@ -126,8 +150,9 @@ class AgentServer(MCPServer[Any]):
             middleware=[calls.cancellations],
         )
         self._home, self._default, self._actor, self._progress = home, default, actor, progress
+        self._rules = rules
         self._run = secrets.token_hex(2)  # two conversations of one client have two servers
-        self._agents: dict[str, AgentSessions] = {}
+        self._agents: dict[tuple[str, str], AgentSessions] = {}
         self._lock = threading.Lock()
         self._add_tools(calls)
 
@@ -159,15 +184,29 @@ class AgentServer(MCPServer[Any]):
 
     def agents(self, context: Context[Any, Any]) -> AgentSessions:
         """Return the sessions of the client that calls, in whose name they are used."""
+        key = self._key(context)
         params = context.request_context.session.client_params
         name = self._actor or actors.in_run(_actor(params.client_info.name if params else ""), self._run)
+        name, id_ = (name, "") if key is None else (key.acts_as(name), key.id)
         with self._lock:
-            if name not in self._agents and len(self._agents) >= MOST_CLIENTS:
-                name = "agent"
-            if name not in self._agents:
+            if (name, id_) not in self._agents and len(self._agents) >= MOST_CLIENTS:
+                name = "agent" if key is None else key.actor
+            if (name, id_) not in self._agents:
                 holdfast = Holdfast(self._home, actor=name, progress=self._progress)
-                self._agents[name] = AgentSessions(holdfast, self._default)
-            return self._agents[name]
+                default = Default(key.session) if key is not None and key.session else self._default
+                needs = None if self._rules is None else partial(self._rules.needs, key)
+                self._agents[name, id_] = AgentSessions(holdfast, default, needs)
+            return self._agents[name, id_]
+
+    def _key(self, context: Context[Any, Any]) -> AccessKey | None:
+        """Return the access key of the request that a call came with; None for the door's own token."""
+        if self._rules is None:
+            return None
+        request = context.request_context.request
+        if not isinstance(request, HTTPConnection):  # an access key would be in it
+            raise ToolError("cannot call tools: the request is not known")
+        found: AccessKey | None = request.scope.get(KEY)
+        return found
 
     async def list_tools(self) -> Any:
         """Return the tools, with schemas that say nothing twice."""
@@ -183,6 +222,24 @@ class AgentServer(MCPServer[Any]):
         tool = self._tool_manager.get_tool(name)
         if tool is not None:
             _check_names(name, arguments, tool.parameters["properties"])
+        if self._rules is None or context is None:
+            return await self._called(name, arguments, context)
+        key, began, status = self._key(context), time.monotonic(), 403
+        session = str(arguments.get("session") or arguments.get("end") or arguments.get("new") or "")
+        try:
+            try:
+                self._rules.permit(key, name, arguments)
+            except HoldfastError as error:
+                raise ToolError(error_line(error)) from error
+            status = 500
+            found = await self._called(name, arguments, context)
+            status = 200
+            return found
+        finally:
+            actor = self.agents(context).holdfast.context.actor
+            self._rules.note(key, actor, name, session, time.monotonic() - began, status)
+
+    async def _called(self, name: str, arguments: dict[str, Any], context: Context[Any, Any] | None) -> Any:
         try:
             return await super().call_tool(name, arguments, context)
         except UnexpectedToolError:

@@ -13,7 +13,7 @@ import json
 import re
 import threading
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from holdfast.base.text import plain
 from holdfast.errors import CommandNotFound, JobNotFound, SessionExists, SessionNotFound
 from holdfast.runtime.sessions.session_options import SessionOptions
+from holdfast.runtime.store import lifetime
 from holdfast.runtime.store.rows import SessionRow
 
 if TYPE_CHECKING:
@@ -251,10 +252,17 @@ def _remember(kept: OrderedDict[str, Any], id_: str, value: Any) -> None:
 
 
 class AgentSessions:
-    """All sessions that one agent uses."""
+    """All sessions that one agent uses.
 
-    def __init__(self, holdfast: Holdfast, default: Default) -> None:
+    Args:
+        needs: checks that it has a scope; None for an agent that can do everything.
+    """
+
+    def __init__(
+        self, holdfast: Holdfast, default: Default, needs: Callable[[str], None] | None = None
+    ) -> None:
         self.holdfast = holdfast
+        self._needs = needs or (lambda _: None)
         self.default = default
         self._known: dict[str, AgentSession] = {}
         self._checked: set[str] = set()
@@ -274,6 +282,8 @@ class AgentSessions:
             if found is None:
                 found = self._made()
             if found.session.state == "suspended":
+                if not lifetime.asleep(found.session.row):
+                    self._needs("sessions:change")
                 found.session.resume()
                 found.news.append(f"session {found.session.name} was suspended, and has been resumed")
             return found
@@ -313,6 +323,7 @@ class AgentSessions:
         return self.holdfast.session(row.id)
 
     def _made(self) -> AgentSession:
+        self._needs("sessions:create")
         found = self.keep(self.holdfast.new(self.default.name, **self.default.options))
         self._keep_record(found.session.id)
         self._checked.add(found.session.id)

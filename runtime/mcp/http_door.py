@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from starlette.applications import Starlette
 
     from holdfast.base.home import Home
-    from holdfast.runtime.mcp.agent_server import AgentServer
+    from holdfast.runtime.mcp.agent_server import AgentServer, ToolRules
     from holdfast.runtime.operations.context import Progress
 
 TOKEN = DoorToken("HOLDFAST_MCP_TOKEN", "mcp-token")
@@ -62,7 +62,7 @@ def serve(server: AgentServer, opened: socket.socket, token: str) -> None:
     uvicorn.Server(config).run(sockets=[opened])
 
 
-def agent_app(home: Home, actor: str | None, progress: Progress) -> Starlette:
+def agent_app(home: Home, actor: str | None, progress: Progress, rules: ToolRules | None = None) -> Starlette:
     """Return the tools as an application, whose lifespan must be entered before its first request.
 
     Who is let in, and how requests are limited, is decided before they arrive there.
@@ -71,13 +71,14 @@ def agent_app(home: Home, actor: str | None, progress: Progress) -> Starlette:
         home: whose sessions agents use.
         actor: who acts, for the journal; None for the name by which each client introduces itself.
         progress: receives a line for each step of something slow.
+        rules: for holders of access keys.
     """
     from mcp.server.transport_security import TransportSecuritySettings
 
     from holdfast.runtime.mcp.agent_server import AgentServer
     from holdfast.runtime.mcp.agent_sessions import Default
 
-    server = AgentServer(home, Default(SESSION), actor=actor, progress=progress)
+    server = AgentServer(home, Default(SESSION), actor=actor, progress=progress, rules=rules)
     return server.streamable_http_app(
         streamable_http_path=PATH,
         session_idle_timeout=IDLE_SECONDS,

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 
 from starlette.applications import Starlette
@@ -19,12 +19,14 @@ from starlette.routing import Route
 
 from holdfast.base import actors
 from holdfast.errors import InvalidArgument
+from holdfast.runtime.access.access_keys import AccessKey
 from holdfast.runtime.http_doors import admission
 from holdfast.runtime.http_doors.admission import Admission, App, Refusal, Scope, Send
 from holdfast.runtime.http_doors.door_sockets import ADMITTED
 from holdfast.runtime.page.page_keys import PageKeys
 from holdfast.runtime.serve import answer_forms
 from holdfast.runtime.serve.callers import chosen_actor
+from holdfast.runtime.serve.keyed_requests import PageVisitor
 from holdfast.runtime.serve.request_gate import ServedDoor
 
 BUILT = Path(__file__).parent / "built"
@@ -64,14 +66,25 @@ HEADERS: Mapping[str, str] = {
 MOST_BODY = 1024
 
 
+Visited = Callable[[AccessKey, str], Awaitable[None]]
+"""Called for each page that a shared link opens: its key, and the actor of the page."""
+
+
 class PageDoor(ServedDoor):
-    """The door for browsers."""
+    """The door for browsers.
+
+    Args:
+        visited: notes a visit by a shared link.
+    """
 
     single = frozenset({b"authorization"})
+    acts_as = ACTOR
 
-    def __init__(self, rules: Admission, keys: PageKeys, folder: Path = BUILT) -> None:
+    def __init__(
+        self, rules: Admission, keys: PageKeys, folder: Path = BUILT, visited: Visited | None = None
+    ) -> None:
         super().__init__(rules)
-        self._app: App = _application(keys, folder)
+        self._app: App = _application(rules, keys, folder, visited)
 
     def takes(self, scope: Scope) -> Scope | None:
         """Return a request for the page, for one of its files, or for a ticket or key."""
@@ -79,18 +92,44 @@ class PageDoor(ServedDoor):
         return scope if own else None
 
     async def opens(self, scope: Scope) -> App | Refusal:
-        """Return the application; tickets are for holders of the token alone."""
+        """Return the application; tickets are for holders of the token or of an access key."""
         if scope["path"] == TICKETS:
-            return self._app if self.rules.has_token(scope) else admission.NO_TOKEN
+            given = admission.bearer_tokens(scope)
+            return self.opened_by(given, scope, self._app) or admission.NO_TOKEN
         scope[ADMITTED] = False
         return self._app
+
+    def audited(self, scope: Scope) -> bool:
+        """Return whether a request gets a row in the audit trail: one for a ticket, or by a shared link."""
+        return admission.KEY in scope or super().audited(scope)
 
     async def refuse(self, scope: Scope, send: Send, refusal: Refusal) -> None:
         """Answer a request that is not let in."""
         await admission.refuse(scope, send, refusal)
 
 
-def _application(keys: PageKeys, folder: Path) -> App:
+class _ByLink:
+    """Exchanges shared links for keys of pages."""
+
+    def __init__(self, rules: Admission, keys: PageKeys, visited: Visited | None) -> None:
+        self._rules, self._keys, self._visited = rules, keys, visited
+
+    async def __call__(self, request: Request, text: str) -> str | None:
+        """Return a key for the page of a visitor with this link; None if the text is not one."""
+        found = (
+            None if self._rules.keys is None else self._rules.keys.visited(text.encode("utf-8", "replace"))
+        )
+        if found is None:
+            return None
+        request.scope[admission.KEY] = found
+        if self._visited is not None:
+            await self._visited(found, found.actor)
+        return self._keys.key(PageVisitor(found.actor, found.id), time.time(), found.expires_at)
+
+
+def _application(rules: Admission, keys: PageKeys, folder: Path, visited: Visited | None) -> App:
+    by_link = _ByLink(rules, keys, visited)
+
     async def file(request: Request) -> Response:
         name = request.path_params.get("name", "index.html")
         path = folder / name
@@ -105,13 +144,19 @@ def _application(keys: PageKeys, folder: Path) -> App:
             actor = actors.checked(chosen_actor(request, ACTOR))
         except InvalidArgument as error:
             return JSONResponse(answer_forms.body_of(error), answer_forms.status_of(error))
-        return JSONResponse({"ticket": keys.ticket(actor, time.time())}, 201)
+        by: AccessKey | None = request.scope.get(admission.KEY)
+        visitor = PageVisitor(actor, by.id if by else "")
+        ticket = keys.ticket(visitor, time.time(), by.expires_at if by else 0.0)
+        return JSONResponse({"ticket": ticket}, 201)
 
     async def key(request: Request) -> Response:
-        made = keys.exchanged(await _told(request), time.time())
+        told = await _told(request)
+        made = keys.exchanged(told, time.time()) or await by_link(request, told)
         if made is None:
             body = answer_forms.body(
-                "unauthorized", "the link was used before, or is too old", "`holdfast open` makes a new one"
+                "unauthorized",
+                "the link was used before, was revoked, or is too old",
+                "`holdfast open` makes a new one",
             )
             return JSONResponse(body, 401)
         return JSONResponse({"key": made}, 201, headers={"Cache-Control": "no-store"})

@@ -17,8 +17,9 @@ from starlette.applications import Starlette
 from starlette.responses import JSONResponse
 
 from holdfast.base.text import plain
+from holdfast.runtime.access.access_keys import AccessKey
 from holdfast.runtime.http_doors import door_setup
-from holdfast.runtime.http_doors.admission import Admission, Receive, Scope, Send
+from holdfast.runtime.http_doors.admission import KEY, Admission, Receive, Scope, Send
 from holdfast.runtime.mcp.http_door import PATH
 from holdfast.runtime.serve import answer_forms
 from holdfast.runtime.serve.callers import Callers
@@ -37,6 +38,8 @@ class AgentsDoor(BearerDoor):
     Args:
         make: returns the application of agents; called in a thread, at the first request.
     """
+
+    acts_as = "agent"
 
     def __init__(self, make: Callable[[], Starlette], callers: Callers, rules: Admission) -> None:
         super().__init__(rules, self._until_the_end)
@@ -92,6 +95,7 @@ class AgentsDoor(BearerDoor):
             )
             await JSONResponse(body, 500)(scope, receive, send)
             return
+        _own(scope)
         await made(scope, receive, send)
 
     async def _until_the_end(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -119,3 +123,13 @@ class AgentsDoor(BearerDoor):
             await send({"type": "http.response.start", "status": 503, "headers": [(b"content-length", b"0")]})
         if not ended:
             await send({"type": "http.response.body", "body": b""})
+
+
+def _own(scope: Scope) -> None:
+    """Let a conversation be continued with the access key alone that began it."""
+    key: AccessKey | None = scope.get(KEY)
+    if key is not None:
+        from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
+        from mcp.server.auth.provider import AccessToken
+
+        scope["user"] = AuthenticatedUser(AccessToken(token=key.id, client_id=key.id, scopes=[]))

@@ -90,6 +90,8 @@ LAST_SECONDS = 6.0
 
 FileSigner = Callable[[str, str, str, str, int | None], str]
 """Returns the signature for a session, path, operation, user, and end in seconds since 1970."""
+KeySigner = Callable[[str], FileSigner]
+"""Returns the signer of an access key, by its id; of the server's token if it is empty."""
 
 
 class Callers:
@@ -109,7 +111,7 @@ class Callers:
         self._lock = threading.Lock()
         self._patient: dict[Patience, str | None] = {}
         self._ended_before: OrderedDict[str, bool] = OrderedDict()
-        self.signature: FileSigner | None = None
+        self.signature: KeySigner | None = None
         """Makes the signatures of addresses of files; the door that takes them sets it."""
         self.lifetime_changed: Callable[[], None] = lambda: None
         """Called on the loop when a lifetime has changed; the task that carries out lifetimes sets it."""

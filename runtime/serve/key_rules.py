@@ -1,7 +1,8 @@
 """The rules of access keys: the scopes that each operation needs, and the session that a key is for.
 
-One table for all operations of our own API, calls of channels included. An operation outside of it is open
-to the server's own token alone; `tests/runtime/doors/test_access_keys.py` compares it with the routes.
+One table for the operations of all doors, calls of channels and tools of agents included. An operation
+outside of it is open to the server's own token alone; `tests/runtime/doors/test_access_keys.py` compares it
+with the routes.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from starlette.requests import HTTPConnection, Request
 from holdfast.base.text import plain
 from holdfast.errors import HoldfastError, NotPermitted, SessionNotFound
 from holdfast.runtime.access.access_keys import AccessKey
-from holdfast.runtime.http_doors.admission import KEY
+from holdfast.runtime.http_doors.admission import KEY, SANDBOX
 from holdfast.runtime.serve.callers import Callers
 from holdfast.runtime.serve.channels.channel_messages import OpenMessage
 
@@ -161,6 +162,76 @@ OPERATIONS: Mapping[str, tuple[str, ...]] = {
     "artifacts.remove": ("artifacts:remove",),
 }
 """The scopes of operations, by their ids in the OpenAPI document."""
+OF_WIRES: Mapping[str, tuple[str, ...]] = {
+    "e2b.control.create_first": _START,
+    "e2b.control.create_second": _START,
+    "e2b.control.list_running": _SEE,
+    "e2b.control.list_sandboxes": _SEE,
+    "e2b.control.metrics_of_all": _SEE,
+    "e2b.control.look": _SEE,
+    "e2b.control.kill": ("sessions:remove",),
+    "e2b.control.connect": _CHANGE,
+    "e2b.control.change_end": _CHANGE,
+    "e2b.control.refresh": _CHANGE,
+    "e2b.control.pause": _CHANGE,
+    "e2b.control.take_snapshot": _CAPTURE,
+    "e2b.control.list_snapshots": _LOOK,
+    "e2b.control.remove_snapshot": ("snapshots:remove",),
+    "e2b.control.fork": _START,
+    "e2b.control.metrics": _SEE,
+    "e2b.control.change_network": ("network:change",),
+    "e2b.process.list_processes": _SEE,
+    "e2b.process.start": _RUN,
+    "e2b.process.connect": _SEE,
+    "e2b.process.update": _RUN,
+    "e2b.process.send_input": _RUN,
+    "e2b.process.stream_input": _RUN,
+    "e2b.process.close_input": _RUN,
+    "e2b.process.send_signal": _RUN,
+    "e2b.folders.look_at": _READ,
+    "e2b.folders.list_folder": _READ,
+    "e2b.folders.make_folder": _WRITE,
+    "e2b.folders.move": _WRITE,
+    "e2b.folders.remove": _WRITE,
+    "e2b.watches.watch": _READ,
+    "e2b.watches.create_watcher": _READ,
+    "e2b.watches.watcher_events": _READ,
+    "e2b.watches.remove_watcher": _READ,
+    "e2b.daemon.health": ANYONE,
+    "e2b.daemon.envs": _RUN,
+    "e2b.daemon.compose": _WRITE,
+    "e2b.files.download": _READ,
+    "e2b.files.upload": _WRITE,
+    "e2b.code.health": ANYONE,
+    "e2b.code.run_code": _RUN,
+    "e2b.contexts.make_context": _RUN,
+    "e2b.contexts.list_contexts": _SEE,
+    "e2b.contexts.remove_context": _RUN,
+    "e2b.contexts.restart_context": _RUN,
+    "e2b.ports": _LINK,
+    "swerex.is_alive": _SEE,
+    "swerex.create_session": _RUN,
+    "swerex.run_in_session": _RUN,
+    "swerex.close_session": _RUN,
+    "swerex.execute": _RUN,
+    "swerex.read_file": _READ,
+    "swerex.write_file": _WRITE,
+    "swerex.upload": _WRITE,
+    "swerex.close": _RUN,
+    "jupyter.version": ANYONE,
+    "jupyter.status": _SEE,
+    "jupyter.specs": _SEE,
+    "jupyter.spec": _SEE,
+    "jupyter.kernels": _SEE,
+    "jupyter.start": _RUN,
+    "jupyter.kernel": _SEE,
+    "jupyter.leave": _SEE,
+    "jupyter.interrupt": _RUN,
+    "jupyter.restart": _RUN,
+    "jupyter.channels": _RUN,
+    "page.ticket": ANYONE,  # what a page may do is what the key may
+}
+"""Those of other wires, by wire, part and function."""
 CALLS: Mapping[str, tuple[str, ...]] = {
     "exec": _RUN,
     "join": _SEE,
@@ -203,16 +274,44 @@ async def permitted(connection: HTTPConnection) -> None:
         return
     route = connection.scope["route"]
     operation = getattr(route, "unique_id", route.name)
-    _check(key, OPERATIONS.get(operation), operation)
+    check(key, OPERATIONS.get(operation, OF_WIRES.get(operation)), operation)
     if isinstance(connection, Request) and operation in _WITH_OPTIONS:
         with suppress(ValueError):  # what is not JSON is refused right after this
-            _check(key, _of_fields(await connection.json(), operation), operation)
+            check(key, _of_fields(await connection.json(), operation), operation)
     if not key.session or operation in ("channels", "server.health", "server.end_wait"):
         return
+    if connection.scope.get(SANDBOX) == key.session:
+        return
     found = connection.path_params
-    if "session" not in found:
-        raise NotPermitted(f"cannot do that: the key {key.name} is for one session, {key.session}")
-    found["session"] = session_of(connection.app.state.callers, key, found["session"])
+    name = next((each for each in ("session", "sandbox") if each in found), None)
+    if name is None:
+        raise of_one_session(key)
+    found[name] = session_of(connection.app.state.callers, key, found[name])
+
+
+def opens_ports(key: AccessKey) -> bool:
+    """Return whether a key opens the ports of its sessions."""
+    return key.scopes.issuperset(OF_WIRES["e2b.ports"])
+
+
+def of_one_session(key: AccessKey) -> NotPermitted:
+    """Return the error of a request beyond the only session of its key."""
+    return NotPermitted(f"cannot do that: the key {key.name} is for one session, {key.session}")
+
+
+def permitted_here(connection: HTTPConnection, operation: str, session: str | None) -> str | None:
+    """Return the only session that an operation can reach, where paths need not name one; None for all.
+
+    Raises:
+        NotPermitted, SessionNotFound: as `permitted`.
+    """
+    key: AccessKey | None = connection.scope.get(KEY)
+    if key is None:
+        return session
+    check(key, OF_WIRES.get(operation), operation)
+    if not key.session:
+        return session
+    return key.session if session is None else session_of(connection.app.state.callers, key, session)
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,9 +328,9 @@ def permit_call(callers: Callers, key: AccessKey | None, message: OpenMessage) -
         return AllowedCall(message.session)
     seen = _SEEN_ONLY.get(message.call)
     only_seen = seen is not None and message.args.get(seen) is True
-    _check(key, _SEE if only_seen else CALLS.get(message.call), message.call)
+    check(key, _SEE if only_seen else CALLS.get(message.call), message.call)
     if message.args.get("take"):
-        _check(key, ("lease:take",), message.call)
+        check(key, ("lease:take",), message.call)
     session = session_of(callers, key, message.session) if key.session else message.session
     return AllowedCall(session, only_seen)
 
@@ -264,7 +363,12 @@ def _of_fields(body: Any, operation: str) -> tuple[str, ...]:
     return tuple(sorted(more))
 
 
-def _check(key: AccessKey, needed: tuple[str, ...] | None, what: str) -> None:
+def check(key: AccessKey, needed: tuple[str, ...] | None, what: str) -> None:
+    """Check that a key has the scopes that something needs; None if no key has enough.
+
+    Raises:
+        NotPermitted: it lacks one.
+    """
     if needed is None:
         raise NotPermitted(
             f"cannot do that: no access key allows {what}", hint="the server's own token opens it"

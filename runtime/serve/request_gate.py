@@ -30,10 +30,12 @@ from holdfast.runtime.http_doors.admission import Admission, App, Receive, Refus
 from holdfast.runtime.http_doors.door_sockets import ADMITTED
 from holdfast.runtime.http_doors.request_limits import Paths, RequestRate, limited
 from holdfast.runtime.serve import answer_forms
+from holdfast.runtime.serve.keyed_requests import opened_with
 
 REQUEST_ID = b"x-request-id"
 _ACTOR = admission.ACTOR_HEADER.lower().encode()
 _ID = re.compile(rb"[A-Za-z0-9._-]{1,64}")
+_SWITCHED = 101
 logger = logging.getLogger("holdfast.serve")
 
 
@@ -48,6 +50,10 @@ class ServedDoor(ABC):
     """Headers of credentials: a request that repeats one of them is refused."""
     counted = True
     """Whether its requests count for the rate of the server."""
+    acts_as = "agent:api"
+    """The actor of a request that names none."""
+    audits_sockets = False
+    """Whether a WebSocket is a row of the audit trail; of our own API each of its calls is one."""
     tells_strangers_the_name = True
     """Whether a request to a wrong name is refused as that before its credential is looked at."""
 
@@ -77,15 +83,27 @@ class ServedDoor(ABC):
         """Return the actor of a request, for the audit trail."""
         key: AccessKey | None = scope.get(admission.KEY)
         told = next((value for name, value in scope["headers"] if name == _ACTOR), b"").decode("latin-1")
-        return key.acts_as(told) if key else plain(told, 80)
+        return key.acts_as(told) if key else plain(told, 80) or self.acts_as
 
     def elsewhere(self, scope: Scope) -> Refusal | None:
         """Return the refusal of a request to another host, or from a page of one."""
         return self.rules.elsewhere(scope)
 
+    def opened_by(self, given: Sequence[bytes], scope: Scope, app: App) -> App | None:
+        """Return an application as the token, or access key, of a request opens it; None if neither does.
+
+        Several tokens do not count: a program on the way could have read the other.
+        """
+        if len(given) != 1:
+            return None
+        if self.rules.is_token(given[0]):
+            return app
+        key = self.rules.key(given[0])
+        return None if key is None else opened_with(key, self.rules, scope, app)
+
 
 class TokenDoor(ServedDoor):
-    """A door with one application, which the server's own token opens, wherever its wire puts it."""
+    """A door with one application, which the server's own token and access keys open, wherever they are."""
 
     missing: Refusal
 
@@ -99,7 +117,7 @@ class TokenDoor(ServedDoor):
 
     async def opens(self, scope: Scope) -> App | Refusal:
         """Return the application, or the refusal."""
-        return self._app if self.rules.is_one_token(self.given(scope)) else self.missing
+        return self.opened_by(self.given(scope), scope, self._app) or self.missing
 
 
 class BearerDoor(TokenDoor):
@@ -186,9 +204,21 @@ class RequestGate:
         scope[ADMITTED] = own.setdefault(ADMITTED, True)  # its connection looks there
         app = limited(found, door.streamed, door.typed)
         if scope["type"] != "http":
-            await app(own, receive, send)
+            await app(own, receive, self._noted(door, own, send))
             return
         await self._answered(door, app, own, receive, send)
+
+    def _noted(self, door: ServedDoor, scope: Scope, send: Send) -> Send:
+        """Return where a WebSocket's messages go; that it was accepted is a row of the audit trail."""
+        if self._trail is None or not (door.audits_sockets and door.audited(scope)):
+            return send
+
+        async def noted(message: MutableMapping[str, Any]) -> None:
+            if message["type"] == "websocket.accept":
+                self._audit(door, scope, secrets.token_hex(8), _SWITCHED, 0.0)
+            await send(message)
+
+        return noted
 
     async def _answered(self, door: ServedDoor, app: App, scope: Scope, receive: Receive, send: Send) -> None:
         """Let a request be answered, unless there are too many."""
@@ -228,20 +258,27 @@ class RequestGate:
             "seconds": round(seconds, 4),
         }
         logger.info(json.dumps(told))
-        if self._trail is not None and door.audited(scope):
-            self._trail.note(
-                AuditedRequest(
-                    time.time() - seconds,
-                    door.actor(scope),
-                    key.id if (key := scope.get(admission.KEY)) else SERVER_KEY,
-                    scope["method"],
-                    told["path"] if path == "none" else path,
-                    plain(str(scope.get("path_params", {}).get("session", "")), 80),
-                    status,
-                    id_,
-                    told["seconds"],
-                )
+        if door.audited(scope):
+            self._audit(door, scope, id_, status, seconds)
+
+    def _audit(self, door: ServedDoor, scope: Scope, id_: str, status: int, seconds: float) -> None:
+        if self._trail is None:
+            return
+        named = scope.get("path_params", {})
+        session = named.get("session") or named.get("sandbox") or scope.get(admission.SANDBOX) or ""
+        self._trail.note(
+            AuditedRequest(
+                time.time() - seconds,
+                door.actor(scope),
+                key.id if (key := scope.get(admission.KEY)) else SERVER_KEY,
+                scope.get("method", "WS"),
+                getattr(scope.get("route"), "path", None) or plain(scope["path"], 200),
+                plain(str(session), 80),
+                status,
+                id_,
+                round(seconds, 4),
             )
+        )
 
 
 async def _opened(door: ServedDoor, own: Scope, sent: Scope) -> App | Refusal:

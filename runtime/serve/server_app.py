@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import logging
 from collections.abc import Callable
@@ -19,12 +18,12 @@ from holdfast.base.request_id import request_id
 from holdfast.base.text import plain
 from holdfast.base.version import VERSION
 from holdfast.errors import HoldfastError
-from holdfast.runtime.access.access_keys import AccessKey, AccessKeys
 from holdfast.runtime.http_doors import admission
-from holdfast.runtime.http_doors.admission import Admission, App, Receive, Refusal, Scope, Send
+from holdfast.runtime.http_doors.admission import Admission, App, Refusal, Scope
 from holdfast.runtime.http_doors.request_limits import RequestRate
 from holdfast.runtime.serve import answer_forms
 from holdfast.runtime.serve.callers import Callers
+from holdfast.runtime.serve.keyed_requests import PageVisitor, opened_with
 from holdfast.runtime.serve.request_gate import BearerDoor, RequestGate
 from holdfast.runtime.serve.routes import (
     command_routes,
@@ -53,31 +52,22 @@ and journalled. `Idempotency-Key` lets a command or cell run once however often 
 """
 
 
-NO_LONGER = 1008
-"""The code of a WebSocket whose client is no longer let in: RFC 6455, section 7.4.1."""
-VALID_SECONDS = 1.0
-"""The longest time that a stream continues after its key was revoked."""
-
-
-PageActor = Callable[[bytes], str | None]
-"""Returns the actor of a page by its key; None if it is not a key."""
+PageVisitors = Callable[[bytes], PageVisitor | None]
+"""Returns the visitor of a page by its key; None if it is not a key."""
 
 
 class ApiDoor(BearerDoor):
     """The door of our own API, which takes whatever no other door does.
 
     Args:
-        keys: the access keys that open it, besides the token.
-        page_actor: whose pages it lets in.
+        visitors: whose pages it lets in, with the rights of their keys.
     """
 
     streamed = frozenset({("PUT", "/files/content"), ("PUT", "/files/tree")})
 
-    def __init__(
-        self, rules: Admission, app: App, keys: AccessKeys, page_actor: PageActor = lambda _: None
-    ) -> None:
+    def __init__(self, rules: Admission, app: App, visitors: PageVisitors = lambda _: None) -> None:
         super().__init__(rules, app)
-        self._keys, self._page_actor = keys, page_actor
+        self._visitors = visitors
 
     def takes(self, scope: Scope) -> Scope | None:
         """Return the request."""
@@ -90,40 +80,23 @@ class ApiDoor(BearerDoor):
     async def opens(self, scope: Scope) -> App | Refusal:
         """Return the application, or the refusal. A page acts for the actor of its key alone."""
         given = self.given(scope)
-        key = self._keys.opened_by(given[0]) if len(given) == 1 else None
-        if key is not None:
-            scope[admission.KEY] = key
-            return self._while_valid
-        actor = self._page_actor(given[0]) if len(given) == 1 else None
-        if actor is None:
-            return await super().opens(scope)
+        if (found := self.opened_by(given, scope, self._app)) is not None:
+            return found
+        visitor = self._visitors(given[0]) if len(given) == 1 else None
+        if visitor is None:
+            return self.missing
         name = admission.ACTOR_HEADER.lower().encode()
         kept = [each for each in scope["headers"] if each[0].lower() != name]
-        scope["headers"] = [*kept, (name, actor.encode())]
-        return self._app
-
-    async def _while_valid(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request for as long as its key is valid; then its connection is cut."""
-        key: AccessKey = scope[admission.KEY]
-        answering = asyncio.ensure_future(self._app(scope, receive, send))
-        try:
-            while not (await asyncio.wait({answering}, timeout=VALID_SECONDS))[0]:
-                if not self._keys.is_valid(key):
-                    answering.cancel()
-                    await asyncio.wait({answering})
-                    if scope["type"] == "websocket":
-                        await send(
-                            {"type": "websocket.close", "code": NO_LONGER, "reason": "the key is revoked"}
-                        )
-                    return
-        finally:
-            answering.cancel()
-        answering.result()
+        scope["headers"] = [*kept, (name, visitor.actor.encode())]
+        if not visitor.key:
+            return self._app
+        key = self.rules.key_of(visitor.key)
+        return self.missing if key is None else opened_with(key, self.rules, scope, self._app)
 
 
-def api_door(callers: Callers, rules: Admission, page_actor: PageActor = lambda _: None) -> ApiDoor:
+def api_door(callers: Callers, rules: Admission, visitors: PageVisitors = lambda _: None) -> ApiDoor:
     """Return the door with the API behind it."""
-    return ApiDoor(rules, StepStreams(inner(callers)), callers.keys, page_actor)
+    return ApiDoor(rules, StepStreams(inner(callers)), visitors)
 
 
 def application(callers: Callers, rules: Admission, rate: RequestRate) -> App:

@@ -15,7 +15,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from dataclasses import dataclass
 from typing import IO, Annotated, Any
 
-from fastapi import APIRouter, Depends, FastAPI
+from fastapi import Depends, FastAPI
 from fastapi.exceptions import RequestValidationError
 from starlette.datastructures import FormData, UploadFile
 from starlette.exceptions import HTTPException
@@ -36,6 +36,7 @@ from holdfast.runtime.http_doors.request_limits import CLOSE
 from holdfast.runtime.serve.callers import ApiCaller, Callers, chosen_actor
 from holdfast.runtime.serve.models.base_models import Ref
 from holdfast.runtime.serve.request_gate import TokenDoor
+from holdfast.runtime.serve.routes.api_router import wire_router
 from holdfast.runtime.store import lifetime
 from holdfast.runtime.swerex import runtime_bodies, runtime_shells
 from holdfast.runtime.swerex.expected_output import UnreadOutput
@@ -289,7 +290,7 @@ def runtime_caller(request: Request) -> RuntimeCaller:
     return RuntimeCaller(request, state.callers, state.unread)
 
 
-router = APIRouter(prefix="/swerex/{session}", default_response_class=AsciiAnswer)
+router = wire_router("swerex", prefix="/swerex/{session}", default_response_class=AsciiAnswer)
 From = Annotated[RuntimeCaller, Depends(runtime_caller)]
 Answer = dict[str, Any]
 
@@ -395,7 +396,12 @@ class RuntimeDoor(TokenDoor):
 
     streamed = frozenset({("POST", "/upload")})
     single = frozenset({KEY})
-    missing = 401, "unauthorized", "send the server's token as auth_token of the runtime (X-API-Key)"
+    acts_as = ACTOR
+    missing = (
+        401,
+        "unauthorized",
+        "send the server's token or an access key as auth_token of the runtime (X-API-Key)",
+    )
 
     def takes(self, scope: Scope) -> Scope | None:
         """Return a request of this wire."""

@@ -107,5 +107,17 @@ def signed_by(given: Mapping[str, str], image: BlobDescriptor, snapshot: BlobDes
     return public
 
 
+def is_signature(public: str, signature: str, data: bytes) -> bool:
+    """Return whether a key, in its written form, has made a signature (base64) of data."""
+    if not is_public(public):
+        return False
+    try:
+        raw = base64.b64decode(signature, validate=True)
+        Ed25519PublicKey.from_public_bytes(_raw(public)).verify(raw, data)
+    except (InvalidSignature, ValueError):
+        return False
+    return True
+
+
 def _raw(public: str) -> bytes:
     return base64.b64decode(public.removeprefix(PREFIX) + "=", altchars=b"-_", validate=True)

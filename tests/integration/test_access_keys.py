@@ -6,7 +6,7 @@ import json
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +29,19 @@ def audited(shared: Session, shared_home: Home, make_cli: Callable[[Home], Cli])
     """A server with an audit trail."""
     with serving(make_cli(shared_home), shared_home, "--audit") as served:
         yield served
+
+
+@pytest.fixture
+def clients(audited: Served) -> Iterator[Callable[[Any], httpx.Client]]:
+    """Make clients of the server that send some headers."""
+    with ExitStack() as opened:
+
+        def make(headers: dict[str, str]) -> httpx.Client:
+            return opened.enter_context(
+                httpx.Client(base_url=audited.url, headers=headers, timeout=60, trust_env=False)
+            )
+
+        yield make
 
 
 @pytest.fixture
@@ -129,6 +142,103 @@ def test_what_a_revoked_key_has_open_is_cut(
     with RemoteHoldfast(audited.url, token=audited.token) as holdfast:
         session = holdfast.session("shared")
         assert polling.until(lambda: session.files.exists("/tmp/continued"), 30)
+
+
+def test_a_shared_link_watches_one_session_and_no_more(
+    audited: Served, shared: Session, shared_cli: Cli, shared_home: Home
+) -> None:
+    """It cannot type, open a different session, or outlive its end; those who are watched learn of it."""
+    made = json.loads(shared_cli("share", "shared", "--read-only", "--for", "1h", "--json").out)
+    ticket = made["url"].partition("#ticket=")[2].partition("&")[0]
+    page = httpx.post(f"{audited.url}/page/keys", json={"ticket": ticket}).json()["key"]
+    assert [each["visits"] for each in json.loads(shared_cli("share", "--json").out)] == [1]
+    assert any(each.kind == "visited" and each.actor == f"person:{made['name']}" for each in shared.journal())
+    with RemoteHoldfast(audited.url, token=page) as holdfast:
+        assert holdfast.session("shared").terminal.screen() is not None
+        with pytest.raises(NotPermitted, match="sessions:exec"):
+            holdfast.session("shared").exec("true")
+        with pytest.raises(NotPermitted, match="files:read"):
+            holdfast.session("shared").files.read("/etc/passwd")
+        with pytest.raises(SessionNotFound):
+            holdfast.session("elsewhere")
+    with RemoteHoldfast(audited.url, token=ticket) as holdfast, pytest.raises(ServerDenied):
+        holdfast.session("shared")
+    with _socket(audited, page) as socket:
+        opened = {"open": 1, "call": "terminal", "session": "shared", "args": {"view": True, "tail": 100}}
+        socket.send(json.dumps(opened))
+        _until(socket, lambda each: each.get("event") == "standing")
+        socket.send(json.dumps({"open": 2, "call": "terminal", "session": "shared", "args": {}}))
+        assert _until(socket, lambda each: "error" in each)["error"]["code"] == "not_permitted"
+        shared_cli("share", "--revoke", made["name"])
+        with pytest.raises(ConnectionClosed):
+            _until(socket, lambda _: False)
+        assert socket.close_code == 1008
+    assert httpx.post(f"{audited.url}/page/keys", json={"ticket": ticket}).status_code == 401
+
+
+def test_a_client_of_e2b_works_with_a_key_of_its_form(
+    shared: Session, key: Callable[..., str], shared_cli: Cli, clients: Callable[[Any], httpx.Client]
+) -> None:
+    """Under its name in the journal and the trail; what it got for the sandbox ends with the key."""
+    text = key("evals", "--e2b", "--role", "member")
+    client = clients({"x-api-key": text})
+    found = client.post(f"/sandboxes/{shared.id}/connect", json={"timeout": 60})
+    assert found.status_code == 200, found.text
+    headers = {"e2b-sandbox-id": shared.id, "x-access-token": found.json()["envdAccessToken"]}
+    data = clients(headers)
+    said = data.post("/files", params={"path": "/tmp/by-evals"}, files={"file": ("x", b"1")})
+    assert said.status_code == 200, said.text
+    assert client.delete(f"/sandboxes/{shared.id}").status_code == 403
+    assert any(each.actor == "agent:evals" for each in shared.journal(kinds=["files"]))
+    shared_cli("access", "rm", "evals")
+    assert data.get("/files", params={"path": "/tmp/by-evals"}).status_code == 401
+    assert client.get(f"/sandboxes/{shared.id}").status_code == 401
+
+    def rows() -> set[tuple[str, str, int]]:
+        told = json.loads(shared_cli("audit", "show", "--actor", "agent:evals", "--json").out)
+        return {(row["path"], row["session"], row["status"]) for row in told}
+
+    wanted = {("/files", shared.id, 200), ("/sandboxes/{sandbox}", shared.id, 403)}
+    assert polling.until(lambda: wanted <= rows(), 20)
+    assert shared_cli("audit", "verify", "--json").out.count('"heads": 0') == 0
+
+
+def test_a_viewer_cannot_run_by_the_other_wires(
+    audited: Served, shared: Session, key: Callable[..., str], clients: Callable[[Any], httpx.Client]
+) -> None:
+    """MCP tells the missing scope as an error of the tool; what it may see, it sees."""
+    text = key("looker", "--role", "viewer", "--session", "shared")
+    headers = {"authorization": f"Bearer {text}", "accept": "application/json, text/event-stream"}
+    client = clients(headers)
+    begun = client.post("/mcp", json=_rpc(1, "initialize", _HELLO))
+    client.headers["mcp-session-id"] = begun.headers["mcp-session-id"]
+    client.post("/mcp", json={"jsonrpc": "2.0", "method": "notifications/initialized"})
+
+    def tool(name: str, **arguments: Any) -> str:
+        return client.post("/mcp", json=_rpc(2, "tools/call", {"name": name, "arguments": arguments})).text
+
+    assert "lacks the scope sessions:exec" in tool("run", command="touch /tmp/by-looker")
+    assert "is for one session" in tool("sessions")
+    assert "cannot find session" in tool("status", session="elsewhere")
+    assert "cannot" not in tool("screen")
+    other = key("other", "--role", "admin")
+    stolen = {"authorization": f"Bearer {other}"}
+    assert client.post("/mcp", json=_rpc(3, "tools/list", {}), headers=stolen).status_code == 404
+    swerex = f"/swerex/{shared.id}/execute"
+    refused = httpx.post(audited.url + swerex, json={"command": "true"}, headers={"x-api-key": text})
+    assert "lacks the scope sessions:exec" in refused.text
+    assert not shared.files.exists("/tmp/by-looker")
+
+
+_HELLO = {
+    "protocolVersion": "2025-06-18",
+    "capabilities": {},
+    "clientInfo": {"name": "looker", "version": "1"},
+}
+
+
+def _rpc(number: int, method: str, params: dict[str, Any]) -> dict[str, Any]:
+    return {"jsonrpc": "2.0", "id": number, "method": method, "params": params}
 
 
 def test_a_wrong_key_is_one_line(audited: Served, tmp_path: Path) -> None:

@@ -3,7 +3,7 @@
 import { html, LitElement, nothing } from "lit";
 import { keyed } from "lit/directives/keyed.js";
 
-import { ApiError, enter, explained, forgetKey, get, key, type SessionInfo } from "./api";
+import { ApiError, enter, explained, forgetKey, get, key, place, type SessionInfo } from "./api";
 import { channels } from "./channels";
 import "./session-list";
 import "./session-view";
@@ -76,7 +76,7 @@ export class HoldfastPage extends LitElement {
 
   private async look(): Promise<void> {
     try {
-      this.sessions = await get<SessionInfo[]>("/v1/sessions");
+      this.sessions = await this.known();
       this.trouble = "";
     } catch (error) {
       if (error instanceof ApiError && error.status === 401) {
@@ -84,6 +84,16 @@ export class HoldfastPage extends LitElement {
         this.entered = false;
         this.trouble = "the key of this page has ended";
       } else this.trouble = explained(error);
+    }
+  }
+
+  /** The sessions that the key of this page opens: all, or the one that it is for. */
+  private async known(): Promise<SessionInfo[]> {
+    try {
+      return await get<SessionInfo[]>("/v1/sessions");
+    } catch (error) {
+      if (!(error instanceof ApiError && error.status === 403 && this.shown)) throw error;
+      return [await get<SessionInfo>(place("sessions", this.shown))];
     }
   }
 

@@ -25,5 +25,14 @@ def api_router(**options: Any) -> APIRouter:
     )
 
 
+def wire_router(name: str, **options: Any) -> APIRouter:
+    """Return a router of another wire's routes, which check access keys too; `name` has wire and part."""
+    return APIRouter(
+        generate_unique_id_function=lambda route: f"{name}.{route.name}",
+        dependencies=[Depends(permitted)],
+        **options,
+    )
+
+
 def _operation_id(route: APIRoute) -> str:
     return f"{route.tags[0]}.{route.name}" if route.tags else route.name

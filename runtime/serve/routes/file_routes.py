@@ -218,7 +218,8 @@ async def sign_address(
         raise ServerUnavailable("cannot sign an address: this server answers none")
     expires_at = int(time.time()) + body.seconds
     place = f"{base.scheme}://{base.netloc}"
-    url = file_addresses.address(sign, place, found, body.path, body.operation, user, expires_at)
+    signer = sign(who.access_key.id if who.access_key else "")
+    url = file_addresses.address(signer, place, found, body.path, body.operation, user, expires_at)
     return AddressAnswer(url=url, expires_at=expires_at)
 
 

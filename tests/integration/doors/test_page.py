@@ -173,6 +173,22 @@ def test_the_list_shows_who_waits_and_viewing_wakes_nobody(
     asleep.remove()
 
 
+def test_a_visitor_of_a_shared_link_watches_and_cannot_type(
+    line: ClientConnection, server: Served, cli: Cli, work: Session
+) -> None:
+    """The page shows the shell, and why nothing can be typed; once the link is revoked, that it ended."""
+    work.exec("echo seen-by-$((40 + 2))")
+    shared = json.loads(cli("share", "work", "--read-only", "--json").out)
+    page = Page(line)
+    page.open(shared["url"])
+    page.until(SCREEN, "seen-by-42")
+    assert page.run("() => location.hash") == "#/s/work"
+    page.until(PRESS, "Type|Take")
+    page.until(SAYS, "sessions:exec")
+    cli("share", "--revoke", shared["name"])
+    page.until(SAYS, "has ended")
+
+
 def test_nothing_that_a_session_prints_types_or_leaves_its_place(
     line: ClientConnection, cli: Cli, server: Served, work: Session
 ) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from itertools import pairwise
 from pathlib import Path
@@ -10,7 +11,7 @@ import pytest
 
 from holdfast.errors import InvalidArgument
 from holdfast.runtime.access import permissions
-from holdfast.runtime.access.access_keys import FILE, AccessKeys
+from holdfast.runtime.access.access_keys import FILE, LINK, AccessKeys
 
 
 def test_a_key_opens_until_it_is_revoked(tmp_path: Path) -> None:
@@ -134,3 +135,35 @@ def test_nobody_acts_in_the_name_of_another(told: str | None, actor: str, tmp_pa
     """A caller can say more than its key does, and nothing else."""
     key, _ = AccessKeys(tmp_path).create("ci", ["member"])
     assert key.acts_as(told) == actor
+
+
+def test_a_key_of_e2b_is_a_second_spelling(tmp_path: Path) -> None:
+    """40 digits behind `e2b_`, which their clients check; it is no weaker in any other way."""
+    keys = AccessKeys(tmp_path)
+    made, text = keys.create("ci", ["member"], of_e2b=True)
+    assert re.fullmatch(r"e2b_[0-9a-f]{40}", text)
+    found = keys.opened_by(text.encode())
+    assert found is not None
+    assert (found.id, found.is_of_e2b, found.shown) == (made.id, True, f"e2b_{made.id}…{text[-4:]}")
+    for other in (text[:-1], text[:-1] + "g", text.upper(), f"hf_{made.id}_{text[16:]}", text[4:]):
+        assert keys.opened_by(other.encode()) is None, other
+    assert text[16:].encode() not in (tmp_path / FILE).read_bytes()
+    keys.revoke("ci")
+    assert keys.opened_by(text.encode()) is None
+
+
+def test_a_link_is_a_key_of_pages_alone_and_its_visits_are_counted(tmp_path: Path) -> None:
+    """As `Authorization` it opens nothing; whoever follows it is a person."""
+    keys = AccessKeys(tmp_path)
+    made, text = keys.create("guest-1a2b", ["sessions:read"], kind=LINK, session="a" * 12)
+    _, other = keys.create("ci", ["member"])
+    assert keys.opened_by(text.encode()) is None
+    assert keys.visited(other.encode()) is None
+    assert keys.visited(text[:-1].encode()) is None
+    for _ in range(3):
+        found = keys.visited(text.encode())
+        assert found is not None
+        assert found.actor == "person:guest-1a2b"
+    assert {each.name: each.visits for each in keys.list()} == {"guest-1a2b": 3, "ci": 0}
+    keys.revoke(made.id)
+    assert keys.visited(text.encode()) is None

@@ -8,8 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from holdfast.base.home import Home
 from holdfast.errors import InvalidArgument
+from holdfast.runtime.access import ocsf_events
 from holdfast.runtime.access.audit_trail import FILE, AuditedRequest, AuditTrail
+from holdfast.snapshots.bundle.keys import Keys
 
 
 def _request(number: int, actor: str = "agent:ci", session: str = "work") -> AuditedRequest:
@@ -126,3 +129,72 @@ def test_a_head_has_a_form(tmp_path: Path) -> None:
     """Anything else is refused in words."""
     with pytest.raises(InvalidArgument, match="NUMBER:HASH"):
         _trail(tmp_path).verify("12")
+
+
+def _signed(folder: Path, numbers: range, keys: Keys) -> None:
+    """Write rows as a server of the home does."""
+    trail = AuditTrail(folder, keys.sending()[0])
+    for number in numbers:
+        trail.note(_request(number))
+    trail.close()
+
+
+def _faults(folder: Path, keys: Keys) -> tuple[str, ...]:
+    return AuditTrail(folder).verify(trusts=lambda public: keys.trusted(public) is not None).faults
+
+
+def test_a_trail_that_was_cut_and_linked_anew_has_no_signed_heads(tmp_path: Path) -> None:
+    """The chain is whole, and whoever made it does not have the key of the home."""
+    keys = Keys(Home(tmp_path).create())
+    _signed(tmp_path, range(6), keys)
+    found = AuditTrail(tmp_path).verify(trusts=lambda public: keys.trusted(public) is not None)
+    assert (found.rows, found.faults, found.heads >= 1) == (6, (), True)
+    with sqlite3.connect(tmp_path / FILE) as db:
+        db.execute("DELETE FROM requests WHERE seq > 3")
+    assert "were signed" in _faults(tmp_path, keys)[0]
+    forger = AuditTrail(tmp_path)
+    for number in (7, 8, 9, 10):
+        forger.note(_request(number))
+    forger.close()
+    assert AuditTrail(tmp_path).verify().faults == ()
+    assert "row 6 differs from its signed head" in _faults(tmp_path, keys)
+    with sqlite3.connect(tmp_path / FILE) as db:
+        db.execute("DELETE FROM heads")
+    assert _faults(tmp_path, keys) == ("rows 1 to 7 lack a signed head",)
+
+
+def test_a_head_of_another_key_or_row_confirms_nothing(tmp_path: Path) -> None:
+    """A forger signs with a key of its own, or moves a head to a different row."""
+    keys = Keys(Home(tmp_path / "home").create())
+    _signed(tmp_path, range(3), keys)
+    theirs = Keys(Home(tmp_path / "theirs").create())
+    _signed(tmp_path, range(3, 5), theirs)
+    assert any("not by a key of this home" in each for each in _faults(tmp_path, keys))
+    with sqlite3.connect(tmp_path / FILE) as db:
+        db.execute("UPDATE heads SET key = ?", (keys.known()[0].public,))
+    assert any("wrong signature" in each for each in _faults(tmp_path, keys))
+
+
+@pytest.mark.parametrize(
+    ("method", "status", "activity", "outcome"),
+    [
+        ("POST", 200, 1, 1),
+        ("GET", 404, 2, 2),
+        ("PATCH", 204, 3, 1),
+        ("DELETE", 403, 4, 2),
+        ("TOOL", 200, 99, 1),
+    ],
+)
+def test_a_row_is_an_event_of_ocsf(method: str, status: int, activity: int, outcome: int) -> None:
+    """With what its class requires: the activity, actor, time, type, severity, source and operation."""
+    row = AuditedRequest(1000.25, "agent:ci", "k" * 12, method, "/v1/x", "work", status, "r1", 0.0625)
+    found = ocsf_events.event(7, row)
+    assert (found["class_uid"], found["category_uid"], found["activity_id"]) == (6003, 6, activity)
+    assert (found["type_uid"], found["status_id"]) == (600300 + activity, outcome)
+    assert (found["time"], found["duration"]) == (1_000_250, 62)
+    assert (found["metadata"]["sequence"], found["metadata"]["uid"]) == (7, "r1")
+    assert found["actor"]["user"]["name"] == "agent:ci"
+    assert found["api"]["operation"] == f"{method} /v1/x"
+    assert found["resources"] == [{"name": "work", "type": "session"}]
+    assert found["src_endpoint"]
+    assert found["severity_id"] == 1

@@ -29,8 +29,11 @@ from tests.runtime.doors.walked_doors import (
     run,
 )
 
+from holdfast.runtime.access.access_keys import LINK
 from holdfast.runtime.e2b.port_traffic import PortTraffic
 from holdfast.runtime.e2b.sandbox_access import PORT, SANDBOX
+from holdfast.runtime.page.page_keys import PageKeys
+from holdfast.runtime.serve.keyed_requests import PageVisitor
 
 PAGE = Path(__file__).parents[3] / "docs" / "security.md"
 FIRST = "| paths |"
@@ -92,7 +95,36 @@ def table() -> dict[str, dict[str, bool]]:
     }
 
 
-def requests(key: str) -> Iterator[tuple[str, Headers, str]]:
+def credentials(doors: WalkedDoors) -> dict[str, list[str]]:
+    """Return keys of the home, in both forms, and all that is derived from them."""
+    keys, pages = doors.doors.callers.keys, PageKeys(TOKEN)
+    made, text = keys.create("all", ["admin"])
+    _, of_e2b = keys.create("e2b", ["admin"], of_e2b=True)
+    there, _ = keys.create("there", ["admin"], session=TWO)
+    gone, of_gone = keys.create("gone", ["admin"])
+    _, late = keys.create("late", ["admin"], seconds=1e-6)
+    _, link = keys.create("guest", ["admin"], kind=LINK, session=ONE)
+    keys.revoke("gone")
+    own, of_other, of_none = (TOKENS.of(each.id) for each in (made, there, gone))
+    return {
+        "access key": [text, of_e2b],
+        "key of a page": [pages.key(PageVisitor("person:ann", made.id), 2e9)],
+        "access": [own.access(ONE)],
+        "traffic": [own.traffic(ONE)],
+        "wrong": [
+            of_gone,
+            late,
+            link,
+            pages.key(PageVisitor("person:ann", gone.id), 2e9),
+            of_none.access(ONE),
+            of_none.traffic(ONE),
+            of_other.access(ONE),
+            of_other.traffic(ONE),
+        ],
+    }
+
+
+def requests(of_keys: dict[str, list[str]]) -> Iterator[tuple[str, Headers, str]]:
     """Yield each credential in each form: its column, and the headers and query with which it is sent.
 
     A token in one header is sent by fewer names than one in all: the rules for both are the same.
@@ -104,7 +136,10 @@ def requests(key: str) -> Iterator[tuple[str, Headers, str]]:
             yield from ((column, placed, query) for query in found)
         for column, sent in LINKS_SENT.items():
             yield from ((column, placed + headers, query) for headers, query in sent)
-        for column, tokens in (TOKENS_SENT | {"access key": [key]}).items():
+        for column, tokens in of_keys.items():
+            for forms in map(presented, tokens):
+                yield from ((column, placed + form, "") for form in (forms if not placed else forms[:1]))
+        for column, tokens in TOKENS_SENT.items():
             gone = placements(GONE) if OWNERS.get(column) == GONE else []
             for token in tokens:
                 yield from ((column, found + presented(token)[0], "") for found in gone)
@@ -165,12 +200,12 @@ def test_each_credential_reaches_what_the_table_says(
     names = [name.strip() for name in ROUTES[row].strip().splitlines()]
 
     async def steps(doors: WalkedDoors) -> None:
-        key = doors.doors.callers.keys.create("all", ["admin"])[1]
+        of_keys = credentials(doors)
         for name in names:
             method, path = name.split()[:2]
             method = "POST" if method == "ANY" else method
             path = "/v1/sessions" if path == "(port)" else re.sub(r"\{[^}]*\}", ONE, path)
-            for column, headers, query in requests(key):
+            for column, headers, query in requests(of_keys):
                 reached.clear()
                 answer = await doors.ask(method, path, headers, query)
                 for route, sandbox in reached:

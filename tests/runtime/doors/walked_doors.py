@@ -25,6 +25,7 @@ from holdfast.runtime.e2b.sandbox_access import SandboxTokens
 from holdfast.runtime.mcp.http_door import agent_app
 from holdfast.runtime.operations.context import no_progress
 from holdfast.runtime.page.page_keys import PageKeys
+from holdfast.runtime.serve.keyed_requests import PageVisitor
 from holdfast.runtime.sessions.preview_grants import Grant
 from holdfast.runtime.store.row_details import SessionDetails
 
@@ -168,11 +169,11 @@ def presented(token: str) -> list[Headers]:
 
 
 def signed(
-    sandbox: str, operation: str, *, ends: float = 10**8, path: str = "/tmp/x", asked: str = ""
+    sandbox: str, operation: str, *, ends: float = 10**8, path: str = "/tmp/x", asked: str = "", key: str = ""
 ) -> str:
     """Return the query of an address that a sandbox's token has signed for a path; `asked` is another one."""
     end = str(int(time.time() + ends))
-    words = [path, operation, "", TOKENS.access(sandbox), end]
+    words = [path, operation, "", TOKENS.of(key).access(sandbox), end]
     digest = base64.b64encode(hashlib.sha256(":".join(words).encode()).digest()).decode().rstrip("=")
     return urlencode({"path": asked or path, "signature": "v1_" + digest, "signature_expiration": end})
 
@@ -201,7 +202,7 @@ def links(sandbox: str, *, port: int = 3000, ends: float = 10**8) -> list[tuple[
 def page_key() -> str:
     """Return the key of a web page of this server."""
     keys = PageKeys(TOKEN)
-    made = keys.exchanged(keys.ticket("person:ann", time.time()), time.time())
+    made = keys.exchanged(keys.ticket(PageVisitor("person:ann"), time.time()), time.time())
     assert made is not None
     return made
 

@@ -11,7 +11,7 @@ import pytest
 from starlette.testclient import TestClient
 from tests.runtime.serve.gated_doors import gated
 
-from holdfast.runtime.access.access_keys import AccessKeys
+from holdfast.runtime.access.access_keys import LINK, AccessKeys
 from holdfast.runtime.http_doors.admission import Admission
 from holdfast.runtime.page import page_door
 from holdfast.runtime.page.page_door import PageDoor
@@ -53,9 +53,9 @@ def client(built: Path) -> TestClient:
 
 def served(folder: Path) -> TestClient:
     """Return a client for the page and the API, at the server's own address."""
-    rules, keys = Admission(TOKEN), PageKeys(TOKEN)
+    rules, keys = Admission(TOKEN, keys=AccessKeys(folder.parent)), PageKeys(TOKEN)
     page = PageDoor(rules, keys, folder)
-    own = ApiDoor(rules, api, AccessKeys(folder), lambda key: keys.actor(key, time.time()))
+    own = ApiDoor(rules, api, lambda key: keys.visitor(key, time.time()))
     return TestClient(gated(page, own, other=api), base_url=HERE)
 
 
@@ -162,3 +162,35 @@ def test_a_form_of_another_page_is_no_exchange(client: TestClient) -> None:
         "/page/keys", content=json.dumps({"ticket": ticket}), headers={"content-type": "text/plain"}
     )
     assert answer.status_code == 401
+
+
+def test_a_holder_of_an_access_key_opens_a_page_with_its_rights(built: Path) -> None:
+    """The page acts for the key, whatever it says, and ends with it; a page cannot make more pages."""
+    client, keys = served(built), AccessKeys(built.parent)
+    made, text = keys.create("ada", ["viewer"], kind="person")
+    holder = {"authorization": f"Bearer {text}", "holdfast-actor": "person:bob"}
+    ticket = client.post("/page/tickets", headers=holder).json()["ticket"]
+    page = client.post("/page/keys", json={"ticket": ticket}).json()["key"]
+    headers = {"authorization": f"Bearer {page}", "holdfast-actor": "agent:coder"}
+    assert client.get("/v1/sessions", headers=headers).json() == ["person:ada/bob"]
+    assert client.post("/page/tickets", headers=headers).status_code == 401
+    keys.revoke(made.id)
+    assert client.get("/v1/sessions", headers=headers).status_code == 401
+    assert client.post("/page/tickets", headers=holder).status_code == 401
+
+
+def test_a_shared_link_opens_pages_until_it_is_revoked(built: Path) -> None:
+    """Several, all for one guest; its text is a key of nothing else."""
+    client, keys = served(built), AccessKeys(built.parent)
+    made, text = keys.create("guest-1a2b", ["sessions:read"], kind=LINK, session="a" * 12)
+    pages = [client.post("/page/keys", json={"ticket": text}).json()["key"] for _ in range(2)]
+    for page in pages:
+        answer = client.get("/v1/sessions", headers={"authorization": f"Bearer {page}"})
+        assert answer.json() == ["person:guest-1a2b"]
+    assert client.get("/v1/sessions", headers={"authorization": f"Bearer {text}"}).status_code == 401
+    assert client.post("/page/tickets", headers={"authorization": f"Bearer {text}"}).status_code == 401
+    keys.revoke(made.id)
+    for page in pages:
+        answer = client.get("/v1/sessions", headers={"authorization": f"Bearer {page}"})
+        assert answer.status_code == 401
+    assert client.post("/page/keys", json={"ticket": text}).status_code == 401

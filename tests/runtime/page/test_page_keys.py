@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from holdfast.runtime.page.page_keys import KEY_SECONDS, MOST_TICKETS, TICKET_SECONDS, PageKeys
+from holdfast.runtime.serve.keyed_requests import PageVisitor
 
 TOKEN = "the-token-of-this-server"
 NOW = 1_800_000_000.0
@@ -12,23 +13,23 @@ NOW = 1_800_000_000.0
 
 def key(keys: PageKeys, actor: str = "person:ann") -> str:
     """Return the key of a page that was opened now."""
-    made = keys.exchanged(keys.ticket(actor, NOW), NOW)
+    made = keys.exchanged(keys.ticket(PageVisitor(actor), NOW), NOW)
     assert made is not None
     return made
 
 
 def test_a_ticket_is_exchanged_once_for_a_key_of_its_actor() -> None:
     keys = PageKeys(TOKEN)
-    ticket = keys.ticket("person:ann", NOW)
+    ticket = keys.ticket(PageVisitor("person:ann"), NOW)
     made = keys.exchanged(ticket, NOW + 1)
     assert made is not None
-    assert keys.actor(made.encode(), NOW + 1) == "person:ann"
+    assert keys.visitor(made.encode(), NOW + 1) == PageVisitor("person:ann")
     assert keys.exchanged(ticket, NOW + 2) is None
 
 
 def test_a_ticket_ends_after_minutes_and_an_unknown_one_opens_nothing() -> None:
     keys = PageKeys(TOKEN)
-    assert keys.exchanged(keys.ticket("person", NOW), NOW + TICKET_SECONDS) is None
+    assert keys.exchanged(keys.ticket(PageVisitor("person"), NOW), NOW + TICKET_SECONDS) is None
     assert keys.exchanged("", NOW) is None
     assert keys.exchanged(TOKEN, NOW) is None
 
@@ -36,16 +37,16 @@ def test_a_ticket_ends_after_minutes_and_an_unknown_one_opens_nothing() -> None:
 def test_only_so_many_tickets_wait() -> None:
     """A holder of the token who makes them without end takes no memory."""
     keys = PageKeys(TOKEN)
-    made = [keys.ticket("person", NOW) for _ in range(MOST_TICKETS + 1)]
+    made = [keys.ticket(PageVisitor("person"), NOW) for _ in range(MOST_TICKETS + 1)]
     assert keys.exchanged(made[0], NOW) is None
     assert keys.exchanged(made[1], NOW) is not None
 
 
 def test_a_key_outlives_the_server_and_ends_with_its_time_or_with_the_token() -> None:
     made = key(PageKeys(TOKEN)).encode()
-    assert PageKeys(TOKEN).actor(made, NOW) == "person:ann"
-    assert PageKeys(TOKEN).actor(made, NOW + KEY_SECONDS) is None
-    assert PageKeys("another-token-of-it").actor(made, NOW) is None
+    assert PageKeys(TOKEN).visitor(made, NOW) == PageVisitor("person:ann")
+    assert PageKeys(TOKEN).visitor(made, NOW + KEY_SECONDS) is None
+    assert PageKeys("another-token-of-it").visitor(made, NOW) is None
 
 
 def test_a_key_that_was_changed_is_none() -> None:
@@ -55,13 +56,25 @@ def test_a_key_that_was_changed_is_none() -> None:
     parts, others = made.split("."), other.split(".")
     later = [*parts[:1], str(int(parts[1]) + 1), *parts[2:]]
     renamed = [*parts[:2], others[2], *parts[3:]]
-    forged = ["page", "1900000000", "", "", ""]
-    for changed in (later, renamed, parts[:-1], [*parts, ""], [*parts[:-1], others[-1]], forged):
-        assert keys.actor(".".join(changed).encode(), NOW) is None
+    stronger = [*parts[:3], "a" * 12, *parts[4:]]
+    forged = ["page", "1900000000", "", "", "", ""]
+    for changed in (later, renamed, stronger, parts[:-1], [*parts, ""], [*parts[:-1], others[-1]], forged):
+        assert keys.visitor(".".join(changed).encode(), NOW) is None
     for odd in (b"", b"....", TOKEN.encode(), b"page.\xb2.x.y.z", b"\xff" * 100):
-        assert keys.actor(odd, NOW) is None
+        assert keys.visitor(odd, NOW) is None
 
 
 def test_a_key_can_be_a_subprotocol() -> None:
     """Pages of browsers can send it in no other way with a WebSocket: token of RFC 9110, 5.6.2."""
     assert re.fullmatch(r"[A-Za-z0-9._-]+", key(PageKeys(TOKEN), "person:ann/ü?"))
+
+
+def test_a_key_by_an_access_key_names_it_and_ends_with_it() -> None:
+    """What it opens is then looked up by that id, at each request."""
+    keys, visitor = PageKeys(TOKEN), PageVisitor("person:ada", "0123456789ab")
+    made = keys.exchanged(keys.ticket(visitor, NOW, NOW + 60), NOW)
+    assert made is not None
+    assert keys.visitor(made.encode(), NOW + 59) == visitor
+    assert keys.visitor(made.encode(), NOW + 60) is None
+    without = made.replace(".0123456789ab.", "..")
+    assert keys.visitor(without.encode(), NOW) is None

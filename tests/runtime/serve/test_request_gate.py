@@ -19,9 +19,8 @@ from holdfast.runtime.serve.server_app import ApiDoor
 TOKEN = b"the-token-of-this-server"
 RIGHT = [(b"authorization", b"Bearer " + TOKEN)]
 HERE, AWAY = [(b"host", b"localhost")], [(b"host", b"elsewhere.test")]
-RULES = Admission(TOKEN.decode())
-KEYS = AccessKeys(Path("/nowhere"))
-"""Of a home that has none."""
+RULES = Admission(TOKEN.decode(), keys=AccessKeys(Path("/nowhere")))
+"""Of a home that has no keys."""
 
 
 class Visitors(OpenDoor):
@@ -53,7 +52,7 @@ def asked(door: ServedDoor, path: str, headers: list[tuple[bytes, bytes]]) -> tu
 
 @pytest.mark.parametrize(
     ("door", "path"),
-    [(ApiDoor(RULES, answer, KEYS), "/v1/board"), (JupyterDoor(RULES, answer), "/jupyter/a/api")],
+    [(ApiDoor(RULES, answer), "/v1/board"), (JupyterDoor(RULES, answer), "/jupyter/a/api")],
 )
 def test_a_connection_is_known_by_the_request_that_was_let_in(door: ServedDoor, path: str) -> None:
     """Also if its door has seen the request with a different path."""
@@ -68,5 +67,5 @@ def test_a_visitor_stays_a_stranger() -> None:
 def test_a_wrong_name_is_told_first_but_to_those_who_ask_our_own_api() -> None:
     assert asked(JupyterDoor(RULES, answer), "/api", AWAY)[0] == 421
     assert asked(JupyterDoor(RULES, answer), "/api", AWAY + RIGHT)[0] == 421
-    assert asked(ApiDoor(RULES, answer, KEYS), "/v1/board", AWAY)[0] == 401
-    assert asked(ApiDoor(RULES, answer, KEYS), "/v1/board", AWAY + RIGHT)[0] == 421
+    assert asked(ApiDoor(RULES, answer), "/v1/board", AWAY)[0] == 401
+    assert asked(ApiDoor(RULES, answer), "/v1/board", AWAY + RIGHT)[0] == 421
