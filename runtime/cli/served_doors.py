@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
+import hmac
 import time
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 from holdfast.base import serving_record
 from holdfast.base.home import Home
@@ -34,6 +37,8 @@ from holdfast.runtime.swerex.swerex_app import RuntimeDoor
 if TYPE_CHECKING:
     from starlette.applications import Starlette
 
+    from holdfast.runtime.sign_in.issuer_settings import SignInSettings
+
 
 class ServedDoors:
     """The doors of a server with this token.
@@ -47,6 +52,7 @@ class ServedDoors:
         actor: who acts for agents; None for the names by which they introduce themselves.
         progress: receives a line for each step of something slow.
         audit: write a row for each request to the audit trail of the home.
+        sign_in: the issuers and the proxy by which people sign in, if there are any.
     """
 
     def __init__(
@@ -61,8 +67,13 @@ class ServedDoors:
         previews: str = "",
         actor: str | None = None,
         audit: bool = False,
+        sign_in: SignInSettings | None = None,
     ) -> None:
         self.callers = callers = Callers(home, progress)
+        callers.keys.short_secret = hmac.new(token.encode(), b"holdfast short keys", hashlib.sha256).digest()
+        if sign_in is not None and sign_in.url:
+            hosts = None if hosts is None else [*hosts, urlsplit(sign_in.url).hostname or ""]
+            origins = [*origins, sign_in.url]
         if audit:
             callers.trail = AuditTrail(home.root)
         rules, limit = Admission(token, hosts, origins), RequestRate(rate, max(1, rate * 2))
@@ -83,6 +94,11 @@ class ServedDoors:
             PageDoor(rules, keys),
             server_app.api_door(callers, rules, lambda key: keys.actor(key, time.time())),
         ]
+        if sign_in is not None:
+            from holdfast.runtime.sign_in.name_owners import NameOwners
+            from holdfast.runtime.sign_in.sign_in_door import SignInDoor
+
+            doors.insert(-2, SignInDoor(rules, sign_in, callers.keys, NameOwners(home.root)))
         self.beside: Beside = [lives.running, MetricsTask(callers).running, PoolTask(callers).running]
         """What lives as long as the server."""
         if door_setup.installed("mcp"):
