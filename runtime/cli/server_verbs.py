@@ -72,6 +72,7 @@ def serve(
     below = "" if preview_url is None else file_addresses.preview_base(preview_url)
     logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stderr)
     logging.getLogger("uvicorn").setLevel(logging.ERROR)
+    logging.getLogger("httpx").setLevel(logging.WARNING)
     home = Home.default().create()
     opened = door_sockets.inherited()
     if opened is None and unix is not None:

@@ -1,4 +1,4 @@
-"""A certified issuer on loopback, and a person who fills in its forms, in place of a browser."""
+"""A certified issuer on loopback, a server that trusts it, and a person who fills in its forms."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ import re
 import shutil
 import socket
 import subprocess
-from collections.abc import Iterator, Mapping
+import threading
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from html.parser import HTMLParser
 from pathlib import Path
@@ -16,6 +17,14 @@ from typing import Any
 from urllib.parse import urljoin, urlsplit
 
 import httpx
+import uvicorn
+from tests.runtime.doors.walked_doors import TOKEN
+
+from holdfast.base.home import Home
+from holdfast.runtime.cli.served_doors import ServedDoors
+from holdfast.runtime.http_doors.door_sockets import DoorConnection
+from holdfast.runtime.operations.context import no_progress
+from holdfast.runtime.sign_in.issuer_settings import SignInSettings
 
 ROOT = Path(__file__).parents[3]
 HERE = "http://localhost:8420"
@@ -26,7 +35,6 @@ PEOPLE: Mapping[str, Any] = {
     "u-eve": {"preferred_username": "ada", "groups": ["platform"]},  # under the name of someone else
     "u-out": {"preferred_username": "out", "groups": []},
 }
-_NO_NAMES = "oidc-provider WARNING"
 
 
 class Issuer:
@@ -137,3 +145,28 @@ class Visitor:
             sent.pop("abort", None)
             answer = browser.post(urljoin(str(answer.url), form.action), data=sent)
         raise AssertionError(re.sub(r"\s+", " ", answer.text)[:2000])
+
+
+def doors_of(folder: Path, *issuers: dict[str, Any], url: str = HERE, **more: Any) -> ServedDoors:
+    settings = SignInSettings.model_validate({"url": url, "issuer": issuers, **more})
+    return ServedDoors(Home(folder / "home").create(), TOKEN, no_progress, sign_in=settings, audit=True)
+
+
+@contextmanager
+def listening(make: Callable[[str], ServedDoors]) -> Iterator[tuple[str, ServedDoors]]:
+    """Serve on a port of loopback, by what `make` returns for its address, while the block runs."""
+    opened = socket.create_server(("127.0.0.1", 0))
+    url = f"http://127.0.0.1:{opened.getsockname()[1]}"
+    doors = make(url)
+    config = uvicorn.Config(doors.app, log_config=None, access_log=False, lifespan="off", http=DoorConnection)
+    server = uvicorn.Server(config)
+    server.install_signal_handlers = lambda: None  # type: ignore[attr-defined]
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [opened]})
+    thread.start()
+    try:
+        yield url, doors
+    finally:
+        server.should_exit = True
+        thread.join(30)
+        opened.close()
+        doors.callers.close()

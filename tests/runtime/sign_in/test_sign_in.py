@@ -3,29 +3,29 @@
 from __future__ import annotations
 
 import json
-import socket
-import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlencode, urlsplit
 
 import pytest
-import uvicorn
 from starlette.testclient import TestClient
-from tests.runtime.doors.walked_doors import TOKEN
-from tests.runtime.sign_in.real_issuer import HERE, SECRET, Issuer, Visitor, issuing
+from tests.runtime.sign_in.real_issuer import (
+    HERE,
+    SECRET,
+    Issuer,
+    Visitor,
+    doors_of,
+    issuing,
+    listening,
+)
 
-from holdfast.base.home import Home
 from holdfast.errors import InvalidArgument, NotPermitted
 from holdfast.runtime.access.audit_trail import AuditTrail
 from holdfast.runtime.cli.served_doors import ServedDoors
 from holdfast.runtime.client import client_address, device_login, kept_logins
-from holdfast.runtime.http_doors.door_sockets import DoorConnection
-from holdfast.runtime.operations.context import no_progress
-from holdfast.runtime.sign_in.issuer_settings import SignInSettings
 from holdfast.runtime.sign_in.sign_in_door import COOKIE, PLAIN_BEGUN_COOKIE
 
 JSON = {"content-type": "application/json"}
@@ -48,11 +48,6 @@ def secret(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("ISSUER_SECRET", SECRET)
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "configuration"))
     monkeypatch.delenv("HOLDFAST_TOKEN", raising=False)
-
-
-def doors_of(folder: Path, *issuers: dict[str, Any], url: str = HERE, **more: Any) -> ServedDoors:
-    settings = SignInSettings.model_validate({"url": url, "issuer": issuers, **more})
-    return ServedDoors(Home(folder / "home").create(), TOKEN, no_progress, sign_in=settings, audit=True)
 
 
 @contextmanager
@@ -220,26 +215,6 @@ def test_a_name_is_that_of_its_first_owner(issuer: Issuer, other: Issuer, tmp_pa
     assert {each.actor for each in doors.callers.keys.list()} == {"person:ada"}
 
 
-@contextmanager
-def listening(folder: Path, make: Callable[[str], ServedDoors]) -> Iterator[tuple[str, ServedDoors]]:
-    """Serve on a port of loopback while the block runs."""
-    opened = socket.create_server(("127.0.0.1", 0))
-    url = f"http://127.0.0.1:{opened.getsockname()[1]}"
-    doors = make(url)
-    config = uvicorn.Config(doors.app, log_config=None, access_log=False, lifespan="off", http=DoorConnection)
-    server = uvicorn.Server(config)
-    server.install_signal_handlers = lambda: None  # type: ignore[attr-defined]
-    thread = threading.Thread(target=server.run, kwargs={"sockets": [opened]})
-    thread.start()
-    try:
-        yield url, doors
-    finally:
-        server.should_exit = True
-        thread.join(30)
-        opened.close()
-        doors.callers.close()
-
-
 def test_a_person_logs_in_at_a_terminal(issuer: Issuer, tmp_path: Path) -> None:
     """The key is kept where nobody else reads it, used for that URL, and revoked by the logout."""
     shown: list[device_login.DeviceCode] = []
@@ -248,7 +223,7 @@ def test_a_person_logs_in_at_a_terminal(issuer: Issuer, tmp_path: Path) -> None:
         shown.append(code)
         Visitor("u-ada").follow(code.url, user_code=code.code)
 
-    with listening(tmp_path, lambda _: doors_of(tmp_path, issuer.settings())) as (url, doors):
+    with listening(lambda _: doors_of(tmp_path, issuer.settings())) as (url, doors):
         made = device_login.login(url + "/", None, enter, lambda _: None)
         assert made.actor == "person:ada"
         assert shown[0].url == f"{issuer.url}/device"
@@ -265,7 +240,7 @@ def test_a_person_logs_in_at_a_terminal(issuer: Issuer, tmp_path: Path) -> None:
         assert kept_logins.of(url) is None
         # An issuer that leaves the nonce out of this flow is refused, unless the settings allow that.
     strict = issuer.settings() | {"device": {"client": "terminals"}}
-    again = listening(tmp_path, lambda _: doors_of(tmp_path, strict))
+    again = listening(lambda _: doors_of(tmp_path, strict))
     with again as (url, _), pytest.raises(NotPermitted, match="nonce"):
         device_login.login(url, None, enter, lambda _: None)
 
@@ -287,7 +262,7 @@ def test_an_identity_token_is_exchanged_once(
         Visitor("u-ada").follow(code.url, user_code=code.code)
 
     doors = doors_of(tmp_path, issuer.settings())
-    with listening(tmp_path, lambda _: doors) as (url, _), served(doors, url) as thief:
+    with listening(lambda _: doors) as (url, _), served(doors, url) as thief:
         device_login.login(url, None, enter, lambda _: None)
 
         def exchange(token: str, challenge: object = None) -> Any:
