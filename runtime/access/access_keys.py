@@ -35,6 +35,8 @@ MOST_NAME_OF_ACTOR = 64
 _NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,31}")
 _SECRET = re.compile(rb"hf_([0-9a-f]{12})_([A-Za-z0-9_-]{43})")
 _SHORT = re.compile(rb"hp_([0-9a-f]{12})_([0-9]{10})_([0-9a-f]{64})")
+KEPT_SECONDS = 90 * 86400.0
+"""How long a key by sign-in is listed after its end."""
 MOST_OF_PERSON = 20
 """Keys of one person by sign-in; with the next one the oldest opens nothing any more."""
 
@@ -178,6 +180,11 @@ class AccessKeys:
         pattern = name.replace("_", r"\_") + "#%"
         with self._file.writing() as db:
             db.execute(older, (now, pattern, MOST_OF_PERSON - 1))
+            db.execute(
+                "DELETE FROM keys WHERE name LIKE ? ESCAPE '\\' AND kind = 'person' "
+                "AND expires_at BETWEEN 1 AND ?",
+                (pattern, now - KEPT_SECONDS),
+            )
             values = (id_, *row, _digest(secret.encode()))
             db.execute("INSERT INTO keys VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", values)
         return key, f"hf_{id_}_{secret}"

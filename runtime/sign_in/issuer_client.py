@@ -29,6 +29,8 @@ SECONDS = 10.0
 MOST_ANSWER = 512 << 10
 FRESH_SECONDS = 3600.0
 """How long a description and keys are used."""
+FAILED_SECONDS = 3.0
+"""How long an issuer that did not answer is not asked for its description or keys."""
 AGAIN_SECONDS = 10.0
 """Between two fetches of keys."""
 _FORM = {"Content-Type": "application/x-www-form-urlencoded", "Accept": "application/json"}
@@ -46,6 +48,7 @@ class IssuerClient:
         self.issuer, self._secret = issuer, secret
         self._described: tuple[float, dict[str, Any]] = (0.0, {})
         self._keys: tuple[float, dict[str, Any]] = (0.0, {})
+        self._failed: tuple[float, ServerUnavailable | None] = (0.0, None)
         self._lock = asyncio.Lock()
 
     async def address(self, back: str, state: str, nonce: str, verifier: str) -> str:
@@ -107,7 +110,7 @@ class IssuerClient:
         async with self._lock:
             at, told = self._described
             if not told or time.monotonic() - at > FRESH_SECONDS:
-                told = await self._asked("GET", get_well_known_url(self.issuer.url, external=True))
+                told = await self._fetched(get_well_known_url(self.issuer.url, external=True))
                 if told.get("issuer") != self.issuer.url:
                     raise ServerUnavailable(
                         f"cannot sign in: at the URL of {self.issuer.name} a different issuer answers",
@@ -121,13 +124,24 @@ class IssuerClient:
         async with self._lock:
             at, keys = self._keys
             if not keys or time.monotonic() - at > age:
-                keys = await self._asked("GET", url)
+                keys = await self._fetched(url)
                 if not isinstance(keys.get("keys"), list):
                     raise ServerUnavailable(
                         f"cannot sign in: the issuer {self.issuer.name} does not show keys"
                     )
                 self._keys = (time.monotonic(), keys)
             return keys
+
+    async def _fetched(self, url: str) -> dict[str, Any]:
+        """Return an answer of the issuer; callers who wait while it is silent are refused together."""
+        at, error = self._failed
+        if error is not None and time.monotonic() - at < FAILED_SECONDS:
+            raise ServerUnavailable(str(error), hint=error.hint)
+        try:
+            return await self._asked("GET", url)
+        except ServerUnavailable as failed:
+            self._failed = (time.monotonic(), failed)
+            raise
 
     async def _asked(self, method: str, url: str, **more: Any) -> dict[str, Any]:
         """Return the object that is answered, whatever the status."""

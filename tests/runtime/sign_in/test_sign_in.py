@@ -6,6 +6,7 @@ import json
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlencode, urlsplit
@@ -342,3 +343,39 @@ def test_short_keys_end_with_their_time_and_their_key(tmp_path: Path) -> None:
     assert len([each for each in keys.list() if each.is_valid(time.time())]) == 20
     assert keys.revoke("ada").name == "ada"
     assert not [each for each in keys.list() if each.is_valid(time.time())]
+
+
+def test_strangers_begin_so_many_sign_ins(issuer: Issuer, tmp_path: Path) -> None:
+    """More than the rate are told when to come again; those that were begun are not pushed out by that."""
+    with served(doors_of(tmp_path, issuer.settings())) as browser:
+        there = away(browser)
+        answers = [browser.post("/sign-in/challenges", json={}) for _ in range(80)]
+        refused = [each for each in answers if each.status_code == 429]
+        assert refused
+        assert int(refused[0].headers["retry-after"]) >= 1
+        time.sleep(1)
+        assert back(browser, Visitor("u-ada").follow(there)).status_code == 303
+
+
+def test_a_login_is_used_for_its_server_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Behind a token that is given, before that of the home; and one that has ended is not replaced by it."""
+    monkeypatch.setenv("HOLDFAST_HOME", str(tmp_path))
+    (tmp_path / "server-token").write_text("of-the-home-of-this-user")
+    url = "http://127.0.0.1:8420"
+    login = kept_logins.KeptLogin(url, "hf_of_ada", "person:ada", time.time() + 60)
+    kept_logins.keep(login)
+    assert client_address.address_of(url + "/").token == "hf_of_ada"
+    assert client_address.is_logged_in(url)
+    for other in ("http://127.0.0.1:8421", "http://localhost:8420"):
+        assert client_address.address_of(other).token == "of-the-home-of-this-user"
+    assert client_address.address_of(url, "given").token == "given"
+    monkeypatch.setenv("HOLDFAST_TOKEN", "of-the-environment")
+    assert client_address.address_of(url).token == "of-the-environment"
+    assert not client_address.is_logged_in(url)
+    monkeypatch.delenv("HOLDFAST_TOKEN")
+    kept_logins.keep(replace(login, expires_at=time.time() - 1))
+    with pytest.raises(InvalidArgument, match="has ended"):
+        client_address.address_of(url)
+    kept_logins.file().write_text("{")
+    with pytest.raises(InvalidArgument, match="cannot read the logins"):
+        client_address.address_of(url)
