@@ -161,9 +161,9 @@ class TrustedProxy(_SettingsTable):
     def _addresses(cls, peers: tuple[str, ...]) -> tuple[str, ...]:
         return tuple(each if each == UNIX else str(ipaddress.ip_address(each)) for each in peers)
 
-    def trusts(self, peer: str | None) -> bool:
-        """Return whether a connection from an address is the proxy's; None for a unix socket."""
-        return (peer or UNIX) in self.peers
+    def trusts(self, peer: str) -> bool:
+        """Return whether a connection from an address, or `unix`, is the proxy's."""
+        return peer in self.peers
 
     def person_of(self, name: str, groups: str) -> Person:
         """Return the person that the headers name; raises as `Issuer.person_of` does."""

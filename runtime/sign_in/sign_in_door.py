@@ -42,7 +42,7 @@ from holdfast.runtime.serve import answer_forms
 from holdfast.runtime.serve.request_gate import ServedDoor
 from holdfast.runtime.sign_in.identity_tokens import Expected
 from holdfast.runtime.sign_in.issuer_client import IssuerClient
-from holdfast.runtime.sign_in.issuer_settings import Person, SignInSettings
+from holdfast.runtime.sign_in.issuer_settings import UNIX, Person, SignInSettings
 from holdfast.runtime.sign_in.name_owners import NameOwners
 from holdfast.runtime.sign_in.pending_sign_ins import Begun, OneTimeCodes
 
@@ -325,10 +325,13 @@ class _Desk:
         )  # fmt: skip
 
 
-def _peer(scope: Scope) -> str | None:
-    """Return the address that a request comes from; None for a unix socket."""
+def _peer(scope: Scope) -> str:
+    """Return the address that a request comes from; empty for a connection that no longer has an address."""
     client: Sequence[Any] | None = scope.get("client")
-    return str(client[0]) if client and client[0] else None
+    server: Sequence[Any] | None = scope.get("server")
+    if server and server[1] is None:  # the path of a socket has no port
+        return UNIX
+    return str(client[0]) if client and client[0] else ""
 
 
 def _noted(request: Request, key: AccessKey) -> None:

@@ -153,9 +153,11 @@ def doors_of(folder: Path, *issuers: dict[str, Any], url: str = HERE, **more: An
 
 
 @contextmanager
-def listening(make: Callable[[str], ServedDoors]) -> Iterator[tuple[str, ServedDoors]]:
+def listening(
+    make: Callable[[str], ServedDoors], opened: socket.socket | None = None
+) -> Iterator[tuple[str, ServedDoors]]:
     """Serve on a port of loopback, by what `make` returns for its address, while the block runs."""
-    opened = socket.create_server(("127.0.0.1", 0))
+    opened = opened or socket.create_server(("127.0.0.1", 0))
     url = f"http://127.0.0.1:{opened.getsockname()[1]}"
     doors = make(url)
     config = uvicorn.Config(doors.app, log_config=None, access_log=False, lifespan="off", http=DoorConnection)

@@ -55,8 +55,9 @@ def test_the_settings_of_the_documentation_are_read(tmp_path: Path) -> None:
     assert issuer.scopes == ("openid", "profile", "groups")
     assert (issuer.device.client, issuer.device.nonce, found.is_secure) == ("holdfast-cli", "required", True)
     assert found.proxy.trusts("10.0.0.5")
-    assert found.proxy.trusts(None)
+    assert found.proxy.trusts("unix")
     assert not found.proxy.trusts("10.0.0.50")
+    assert not found.proxy.trusts("")
     with pytest.raises(InvalidArgument, match="cannot read the secret"):
         issuer.secret()
 

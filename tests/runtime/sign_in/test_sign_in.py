@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlencode, urlsplit
 
+import httpx
 import pytest
 from starlette.testclient import TestClient
 from tests.runtime.sign_in.real_issuer import (
@@ -27,6 +28,7 @@ from holdfast.errors import InvalidArgument, NotPermitted
 from holdfast.runtime.access.audit_trail import AuditTrail
 from holdfast.runtime.cli.served_doors import ServedDoors
 from holdfast.runtime.client import client_address, device_login, kept_logins
+from holdfast.runtime.http_doors import door_sockets
 from holdfast.runtime.sign_in.sign_in_door import COOKIE, PLAIN_BEGUN_COOKIE
 
 JSON = {"content-type": "application/json"}
@@ -318,6 +320,21 @@ def test_a_proxy_names_people_from_its_own_address_alone(tmp_path: Path) -> None
         found = doors.callers.keys.opened_by(admin["key"].encode())
         assert found is not None
         assert "host:mounts" in found.scopes
+
+
+def test_a_proxy_at_the_unix_socket_is_one_that_connects_there(tmp_path: Path) -> None:
+    """A connection over the network is never taken for it, whatever has become of its address."""
+    proxy = {"header": "X-Forwarded-User", "from": ["unix"]}
+    sent: dict[str, Any] = {"json": {}, "headers": {"x-forwarded-user": "ada"}}
+    with listening(lambda _: doors_of(tmp_path, proxy=proxy)) as (url, _):
+        assert httpx.post(f"{url}/sign-in/key", trust_env=False, **sent).status_code == 403
+    doors = doors_of(tmp_path, proxy=proxy)
+    with served(doors, peer="") as lost:
+        assert lost.post("/sign-in/key", **sent).status_code == 403
+    opened = door_sockets.unix_listener(tmp_path / "socket")
+    over = httpx.HTTPTransport(uds=str(tmp_path / "socket"))
+    with listening(lambda _: doors_of(tmp_path, proxy=proxy), opened), httpx.Client(transport=over) as there:
+        assert there.post("http://localhost/sign-in/key", **sent).json()["actor"] == "person:ada"
 
 
 def test_short_keys_end_with_their_time_and_their_key(tmp_path: Path) -> None:
