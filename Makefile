@@ -23,6 +23,7 @@ TESTS := .venv/bin/pytest -n 3 --dist loadfile --no-loadscope-reorder
 test: setup  ## run the tests, those against the engine included, but for those of `make test-thorough`
 	@setup/terminals
 	@setup/shells
+	@setup/issuer
 	@setup/bootstrap
 	@$(TESTS) -m 'not thorough'
 
@@ -100,5 +101,5 @@ lock:  ## renew the lock files from pyproject.toml
 	@setup/lock
 
 clean:  ## remove what was made here; sessions, snapshots and images stay
-	rm -rf .venv .doors .page runtime/page/built build dist src/*.egg-info .mypy_cache .ruff_cache .pytest_cache bench/results
+	rm -rf .venv .doors .page .issuer runtime/page/built build dist src/*.egg-info .mypy_cache .ruff_cache .pytest_cache bench/results
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

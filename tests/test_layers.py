@@ -68,6 +68,7 @@ ROOMS = (
     "swerex",
     "jupyter",
     "page",
+    "sign_in",
     "holdfast",
     "cli",
 )

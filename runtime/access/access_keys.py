@@ -40,6 +40,11 @@ _OF_E2B = "e2b:"
 """Before the digest of a key of that form."""
 LINK = "link"
 """The kind of a key that opens web pages alone: the text of a link that a person shares."""
+_SHORT = re.compile(rb"hp_([0-9a-f]{12})_([0-9]{10})_([0-9a-f]{64})")
+KEPT_SECONDS = 90 * 86400.0
+"""How long a key by sign-in is listed after its end."""
+MOST_OF_PERSON = 20
+"""Keys of one person by sign-in; with the next one the oldest opens nothing any more."""
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS keys (id TEXT PRIMARY KEY, name TEXT NOT NULL UNIQUE, kind TEXT NOT NULL,
@@ -121,6 +126,8 @@ class AccessKeys:
 
     def __init__(self, folder: Path) -> None:
         self._file = BesideDatabase(folder / FILE, _SCHEMA)
+        self.short_secret = secrets.token_bytes(32)
+        """Under which short forms of keys are signed; servers of a home share one."""
 
     def create(
         self,
@@ -175,6 +182,38 @@ class AccessKeys:
             db.execute("INSERT INTO keys VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", values)
         return key, f"e2b_{id_}{secret}" if of_e2b else f"hf_{id_}_{secret}"
 
+    def sign_in(self, name: str, scopes: Iterable[str], seconds: float) -> tuple[AccessKey, str]:
+        """Make one more key of a person, of whom there may be others; return it with its text.
+
+        Raises:
+            StoreError: the home cannot be written.
+        """
+        may = permissions.expanded(scopes)
+        id_, secret, now = ids.new_id(), secrets.token_urlsafe(32), time.time()
+        key = AccessKey(id_, name, "person", may, "", secret[-4:], now, now + seconds, 0.0)
+        row = (f"{name}#{id_}", "person", " ".join(sorted(may)), "", key.last4, now, key.expires_at, 0.0, 0.0)
+        older = (
+            "UPDATE keys SET revoked_at = ? WHERE revoked_at = 0 AND id IN (SELECT id FROM keys "
+            "WHERE name LIKE ? ESCAPE '\\' AND kind = 'person' ORDER BY created_at DESC LIMIT -1 OFFSET ?)"
+        )
+        pattern = name.replace("_", r"\_") + "#%"
+        with self._file.writing() as db:
+            db.execute(older, (now, pattern, MOST_OF_PERSON - 1))
+            db.execute(
+                "DELETE FROM keys WHERE name LIKE ? ESCAPE '\\' AND kind = 'person' "
+                "AND expires_at BETWEEN 1 AND ?",
+                (pattern, now - KEPT_SECONDS),
+            )
+            values = (id_, *row, _digest(secret.encode(), of_e2b=False))
+            db.execute("INSERT INTO keys VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", values)
+        return key, f"hf_{id_}_{secret}"
+
+    def short(self, key: AccessKey, seconds: float) -> str:
+        """Return a text that opens what a key does, for some seconds and no longer than the key itself."""
+        until = int(time.time() + seconds)
+        until = min(until, int(key.expires_at)) if key.expires_at else until
+        return f"hp_{key.id}_{until:010}_{self._mark(key.id, until)}"
+
     def list(self) -> list[AccessKey]:
         """Return all keys, the oldest first.
 
@@ -190,21 +229,34 @@ class AccessKeys:
             return [replace(each, visits=visits.get(each.id, 0)) for each in found]
 
     def revoke(self, ref: str) -> AccessKey:
-        """Revoke the valid key of this name or id; it opens nothing from now on.
+        """Revoke the valid key of this name, actor (`person:ada`) or id; it opens nothing from now on.
+
+        A person who has signed in several times has several keys of one name: all are revoked.
 
         Raises:
             InvalidArgument: there is not a valid key with that name or id.
             StoreError: the home cannot be written.
         """
         now = time.time()
-        found = [each for each in self.list() if ref in (each.name, each.id) and not each.revoked_at]
+        found = [
+            each for each in self.list() if ref in (each.name, each.actor, each.id) and not each.revoked_at
+        ]
+        if len({each.actor for each in found}) > 1:
+            raise InvalidArgument(
+                f"cannot revoke '{plain(ref, 40)}': an agent and a person have this name",
+                hint=f"`holdfast access rm {found[0].actor}`",
+            )
         if not found:
             raise InvalidArgument(
                 f"cannot revoke '{plain(ref, 40)}': there is not a key with that name or id",
                 hint="`holdfast access ls`",
             )
         with self._file.writing() as db:
-            db.execute("UPDATE keys SET revoked_at = ? WHERE id = ?", (now, found[0].id))
+            marks = ", ".join("?" * len(found))
+            db.execute(
+                f"UPDATE keys SET revoked_at = ? WHERE id IN ({marks})",  # noqa: S608
+                (now, *(each.id for each in found)),
+            )
         return found[0]
 
     def opened_by(self, given: bytes) -> AccessKey | None:
@@ -243,6 +295,8 @@ class AccessKeys:
         return found[0] if found is not None and found[0].is_valid(time.time()) else None
 
     def _of_text(self, given: bytes) -> AccessKey | None:
+        if (short := _SHORT.fullmatch(given)) is not None:
+            return self._by_short(short[1].decode(), int(short[2]), short[3].decode())
         parts, of_e2b = _SECRET.fullmatch(given), False
         if parts is None:
             parts, of_e2b = _SECRET_OF_E2B.fullmatch(given), True
@@ -260,6 +314,16 @@ class AccessKeys:
             with suppress(StoreError), self._file.writing() as db:
                 db.execute("UPDATE keys SET used_at = ? WHERE id = ?", (now, key.id))
         return key
+
+    def _by_short(self, id_: str, until: int, mark: str) -> AccessKey | None:
+        now = time.time()
+        if now >= until or not hmac.compare_digest(mark, self._mark(id_, until)):
+            return None
+        found = self._find(id_)
+        return found[0] if found is not None and found[0].is_valid(now) else None
+
+    def _mark(self, id_: str, until: int) -> str:
+        return hmac.new(self.short_secret, f"{id_}_{until:010}".encode(), hashlib.sha256).hexdigest()
 
     def is_valid(self, key: AccessKey) -> bool:
         """Return whether a key still opens what it did.

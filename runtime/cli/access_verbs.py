@@ -1,4 +1,4 @@
-"""Verbs: access new, ls, rm; audit show, verify."""
+"""Verbs: access new, ls, rm, people, forget; audit show, verify."""
 
 from __future__ import annotations
 
@@ -109,6 +109,59 @@ def remove(name: str = argument("NAME", help="Name or id of a key."), json: bool
         printing.emit({"id": revoked.id, "name": revoked.name})
     else:
         printing.note(f"revoked the key of {revoked.actor}")
+
+
+@examples("access people")
+def people(json: bool = JSON) -> None:
+    """List people who have signed in: by which issuer, with which role, and when."""
+    from dataclasses import asdict
+
+    from holdfast.runtime.sign_in.name_owners import NameOwners
+
+    found = NameOwners(Home.default().root).list()
+    if wants_json(json):
+        printing.emit([asdict(each) for each in found])
+        return
+    if not found:
+        printing.note("there are not any people yet; `holdfast serve --oidc FILE` lets people do that")
+        return
+
+    def moment(at: float) -> str:
+        return time.strftime("%Y-%m-%d %H:%M", time.gmtime(at))
+
+    printing.table(
+        ["NAME", "ROLE", "TEAM", "ISSUER", "SUBJECT", "FIRST", "LAST"],
+        [
+            [
+                f"person:{each.name}",
+                each.role,
+                each.team,
+                each.issuer,
+                each.subject,
+                moment(each.first_at),
+                moment(each.seen_at),
+            ]
+            for each in found
+        ],
+    )
+
+
+@examples("access forget ada")
+def forget(name: str = argument("NAME", help="The name of a person."), json: bool = JSON) -> None:
+    """Free the name of a person for the next who signs in under it, and revoke their keys."""
+    from contextlib import suppress
+
+    from holdfast.runtime.access.access_keys import AccessKeys
+    from holdfast.runtime.sign_in.name_owners import NameOwners
+
+    root = Home.default().root
+    NameOwners(root).forget(name)
+    with suppress(InvalidArgument):  # they have none that is valid
+        AccessKeys(root).revoke(f"person:{name}")
+    if wants_json(json):
+        printing.emit({"name": name})
+    else:
+        printing.note(f"freed the name {name}; the keys of person:{name} open nothing any more")
 
 
 @examples(

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
+import hmac
 import os
 import time
 from collections.abc import Iterable
 from functools import partial
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 from holdfast.base import serving_record
 from holdfast.base.home import Home
@@ -39,6 +42,8 @@ from holdfast.snapshots.bundle.keys import Keys
 if TYPE_CHECKING:
     from starlette.applications import Starlette
 
+    from holdfast.runtime.sign_in.issuer_settings import SignInSettings
+
 
 class ServedDoors:
     """The doors of a server with this token.
@@ -52,6 +57,7 @@ class ServedDoors:
         actor: who acts for agents; None for the names by which they introduce themselves.
         progress: receives a line for each step of something slow.
         audit: write a row for each request to the audit trail of the home.
+        sign_in: the issuers and the proxy by which people sign in, if there are any.
     """
 
     def __init__(
@@ -66,8 +72,13 @@ class ServedDoors:
         previews: str = "",
         actor: str | None = None,
         audit: bool = False,
+        sign_in: SignInSettings | None = None,
     ) -> None:
         self.callers = callers = Callers(home, progress)
+        callers.keys.short_secret = hmac.new(token.encode(), b"holdfast short keys", hashlib.sha256).digest()
+        if sign_in is not None and sign_in.url:
+            hosts = None if hosts is None else [*hosts, urlsplit(sign_in.url).hostname or ""]
+            origins = [*origins, sign_in.url]
         if audit:
             signer, _ = Keys(home).sending(passphrase=os.environ.get(PASSPHRASE))
             callers.trail = AuditTrail(home.root, signer)
@@ -89,6 +100,11 @@ class ServedDoors:
             PageDoor(rules, keys, visited=partial(shared_visits.tell, callers)),
             server_app.api_door(callers, rules, lambda key: keys.visitor(key, time.time())),
         ]
+        if sign_in is not None:
+            from holdfast.runtime.sign_in.name_owners import NameOwners
+            from holdfast.runtime.sign_in.sign_in_door import SignInDoor
+
+            doors.insert(-2, SignInDoor(rules, sign_in, callers.keys, NameOwners(home.root)))
         self.beside: Beside = [lives.running, MetricsTask(callers).running, PoolTask(callers).running]
         """What lives as long as the server."""
         if door_setup.installed("mcp"):

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
     from typing import Any
 
+    from holdfast.runtime.sign_in.issuer_settings import SignInSettings
+
 PORT = "8420"
 
 
@@ -47,6 +49,14 @@ def serve(
     audit: bool = option(
         "--audit", help="Write a row for each request: `holdfast audit` shows and checks them."
     ),
+    oidc: Path | None = option(
+        "--oidc", metavar="FILE", help="Let people sign in by the issuers in this file (docs/sign-in.md)."
+    ),
+    trust_proxy_header: str | None = option(
+        "--trust-proxy-header",
+        metavar="HEADER=PEER",
+        help="Let a proxy at this address name people in a header: X-Forwarded-User=10.0.0.5.",
+    ),
     new_token: bool = option("--new-token", help="Make a new token; the old one is no longer accepted."),
 ) -> None:
     """Serve sessions over HTTP and WebSockets, to holders of the token."""
@@ -58,9 +68,11 @@ def serve(
     from holdfast.runtime.http_doors import door_sockets
     from holdfast.runtime.serve import api_server, file_addresses
 
+    people = _sign_in(oidc, trust_proxy_header)
     below = "" if preview_url is None else file_addresses.preview_base(preview_url)
     logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stderr)
     logging.getLogger("uvicorn").setLevel(logging.ERROR)
+    logging.getLogger("httpx").setLevel(logging.WARNING)
     home = Home.default().create()
     opened = door_sockets.inherited()
     if opened is None and unix is not None:
@@ -80,6 +92,7 @@ def serve(
         previews=below,
         actor=EarlyOptions.actor,
         audit=audit,
+        sign_in=people,
     )
     url = door_sockets.url(opened)
     record = serving_record.ServingRecord(
@@ -99,6 +112,23 @@ def serve(
     finally:
         if unix is not None:
             unix.unlink(missing_ok=True)
+
+
+def _sign_in(file: Path | None, header: str | None) -> SignInSettings | None:
+    """Return how people sign in, if the command line says so."""
+    if file is None and header is None:
+        return None
+    door_setup.check_packages("oidc", "let people sign in")
+    from holdfast.runtime.sign_in import issuer_settings
+
+    found = issuer_settings.SignInSettings.model_validate({}) if file is None else issuer_settings.read(file)
+    if header is None:
+        return found
+    if found.proxy is not None:
+        raise InvalidArgument(
+            "cannot trust two proxies", hint="leave out --trust-proxy-header, or `proxy` in the file"
+        )
+    return found.model_copy(update={"proxy": issuer_settings.of_header(header)})
 
 
 def _pool(home: Home, size: int | None) -> AbstractContextManager[None]:

@@ -169,8 +169,12 @@ FAMILIES: Mapping[str, Mapping[str, tuple[str, _Place]]] = {
                 "new": "access_verbs:new",
                 "ls": "access_verbs:list_",
                 "rm": "access_verbs:remove",
+                "people": "access_verbs:people",
+                "forget": "access_verbs:forget",
             },
         ),
+        "login": ("Sign in at a server as a person.", "login_verbs:login"),
+        "logout": ("Sign out at a server.", "login_verbs:logout"),
         "audit": (
             "Show and check what was asked of a server, and by whom.",
             {

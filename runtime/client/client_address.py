@@ -182,8 +182,8 @@ def is_url(given: object) -> bool:
 def address_of(url: str, token: str | None = None) -> ClientAddress:
     """Return the address of a server.
 
-    Its token is that which is given, else that of HOLDFAST_TOKEN; of a server on this machine also the one in
-    the caller's home, which only a program of the same user is given.
+    Its token is that which is given, else HOLDFAST_TOKEN, else the key of `holdfast login`; of a server on
+    this machine also the one in the caller's home, which only a program of the same user is given.
 
     Raises:
         InvalidArgument: the URL has another form, or there is no token.
@@ -201,15 +201,38 @@ def address_of(url: str, token: str | None = None) -> ClientAddress:
             f"cannot use the server '{plain(url, 200)}': that is not the URL of a server",
             hint="for example http://127.0.0.1:8420, https://host.example, unix:///run/user/1000/server.sock",
         )
-    told = token or os.environ.get(SERVER.variable)
+    told = token or os.environ.get(SERVER.variable) or _login(base, socket)
     kept = Home.default().root / SERVER.file_name if here and not told else None
     token = told or (_read(kept) if kept else None)
     if not token:
         raise InvalidArgument(
             "cannot use the server without its token",
-            hint=f"set {SERVER.variable}; `holdfast serve` says where its token is",
+            hint=f"set {SERVER.variable}, or `holdfast login {plain(url, 200)}`",
         )
     return ClientAddress(base, socket, token, kept)
+
+
+def is_logged_in(url: str) -> bool:
+    """Return whether requests to a server are sent with the key of a login."""
+    from holdfast.runtime.client import kept_logins
+
+    return not os.environ.get(SERVER.variable) and is_url(url) and kept_logins.of(url) is not None
+
+
+def _login(url: str, socket: str | None) -> str | None:
+    """Return the key of the login at a server.
+
+    Raises:
+        InvalidArgument: it has ended. Nothing takes its place: that could act as someone else.
+    """
+    from holdfast.runtime.client import kept_logins
+
+    login = kept_logins.of(url) if socket is None else None
+    if login is not None and login.is_over:
+        raise InvalidArgument(
+            f"cannot use the login of {login.actor} at {url}: it has ended", hint=f"holdfast login {url}"
+        )
+    return login.key if login is not None else None
 
 
 def _more(url: str) -> bool:

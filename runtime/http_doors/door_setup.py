@@ -22,6 +22,7 @@ from holdfast.errors import InvalidArgument
 _EXTRAS: Mapping[str, tuple[str, ...]] = {
     "client": ("websockets",),
     "mcp": ("mcp", "PIL"),
+    "oidc": ("authlib", "joserfc"),
     "serve": ("fastapi", "uvicorn", "prometheus_client"),
 }
 

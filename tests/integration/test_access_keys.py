@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -14,6 +17,7 @@ import httpx
 import pytest
 from tests.integration.conftest import Cli
 from tests.integration.served import Over, Served, serving
+from tests.runtime.sign_in import real_issuer
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import connect
 
@@ -23,12 +27,42 @@ from holdfast.base.home import Home
 from holdfast.errors import NotPermitted, ServerDenied, SessionNotFound
 from holdfast.runtime.client.blocking.remote_holdfast import RemoteHoldfast
 
+SIGN_IN = """
+url = "http://localhost:8420"
+
+[[issuer]]
+name = "corp"
+url = "ISSUER"
+client = "holdfast"
+secret-file = "SECRET"
+
+[[issuer.role]]
+claim = "groups"
+value = "platform"
+role = "member"
+
+[issuer.device]
+client = "terminals"
+nonce = "optional"
+"""
+
 
 @pytest.fixture(scope="module")
-def audited(shared: Session, shared_home: Home, make_cli: Callable[[Home], Cli]) -> Iterator[Served]:
-    """A server with an audit trail."""
-    with serving(make_cli(shared_home), shared_home, "--audit") as served:
-        yield served
+def audited(
+    shared: Session,
+    shared_home: Home,
+    make_cli: Callable[[Home], Cli],
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[Served]:
+    """A server with an audit trail, at which people can sign in."""
+    folder = tmp_path_factory.mktemp("sign-in")
+    (folder / "secret").write_text(real_issuer.SECRET)
+    with real_issuer.issuing() as issuer:
+        told = SIGN_IN.replace("ISSUER", issuer.url).replace("SECRET", str(folder / "secret"))
+        (folder / "sign-in.toml").write_text(told)
+        options = ("--audit", "--oidc", str(folder / "sign-in.toml"))
+        with serving(make_cli(shared_home), shared_home, *options) as served:
+            yield served
 
 
 @pytest.fixture
@@ -78,6 +112,33 @@ def test_what_a_member_does_is_its_own(
     assert {(row["method"], row["status"]) for row in rows} >= {("DELETE", 403), ("POST", 403)}
     assert "echo" not in json.dumps(rows)
     assert shared_cli("audit", "verify").out.count(":") == 1
+
+
+def test_what_a_person_does_who_has_logged_in_is_theirs(
+    audited: Served, shared: Session, shared_cli: Cli, tmp_path: Path
+) -> None:
+    """By a device code, without a token in the environment, until they log out."""
+    over = Over(audited, tmp_path)
+    del over.environment["HOLDFAST_TOKEN"]
+    over.environment["XDG_CONFIG_HOME"] = str(tmp_path)
+    command = [sys.executable, "-m", "holdfast", "login"]
+    with subprocess.Popen(command, env=over.environment, stderr=subprocess.PIPE, text=True) as login:
+        assert login.stderr is not None
+        told = re.search(r"open (\S+) in a browser and enter the code (\S+)", login.stderr.readline())
+        assert told is not None
+        real_issuer.Visitor("u-ada").follow(told[1], user_code=told[2])
+        assert "you are person:ada" in login.stderr.read()
+    assert over("exec", "shared", "--", "echo", "$((40 + 5))") == "$((40 + 5))\n"
+    assert over("exec", "shared", "echo $((40 + 5))") == "45\n"
+    assert "lacks the scope sessions:remove" in over("rm", "shared", code=1)
+    entries = shared.journal(kinds=["command_started"], grep="40 + 5")
+    assert {each.actor for each in entries} == {"person:ada"}
+    over("logout")
+    assert "without its token" in over("ls", code=1)
+    (key,) = (
+        each for each in json.loads(shared_cli("access", "ls", "--json").out) if each["kind"] == "person"
+    )
+    assert (key["name"], key["state"]) == ("ada", "revoked")
 
 
 def test_a_viewer_sees_a_terminal_and_cannot_type(

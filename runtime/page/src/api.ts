@@ -81,12 +81,22 @@ export interface Entry {
   [field: string]: unknown;
 }
 
-/** The key of this tab; empty before a link was followed. It ends with the tab. */
+/** The key of a person who has signed in by a cookie; a reload asks for a new one. */
+let held = "";
+
+/** The key of this tab; empty before a link was followed, or someone signed in. It ends with the tab. */
 export function key(): string {
-  return sessionStorage.getItem(KEY) ?? "";
+  return held || (sessionStorage.getItem(KEY) ?? "");
+}
+
+/** Use a key: until the tab ends, or in memory alone. */
+export function useKey(text: string, lasts: boolean): void {
+  held = lasts ? "" : text;
+  if (lasts) sessionStorage.setItem(KEY, text);
 }
 
 export function forgetKey(): void {
+  held = "";
   sessionStorage.removeItem(KEY);
 }
 
@@ -134,6 +144,21 @@ export function place(...parts: string[]): string {
   return ["/v1", ...parts.map(encodeURIComponent)].join("/");
 }
 
+/** Ask the server with the cookie of whoever has signed in, which nothing else is asked with. */
+export async function asSignedIn(path: string, body: unknown, headers: Record<string, string> = {}): Promise<Response> {
+  return request(path, {
+    method: "POST",
+    headers: { "Content-Type": "application/json", ...headers },
+    body: JSON.stringify(body),
+    credentials: "same-origin",
+  });
+}
+
+/** Ask the server as a stranger does. */
+export async function asStranger<T>(path: string): Promise<T> {
+  return (await (await request(path, {})).json()) as T;
+}
+
 function authorized(path: string, how: RequestInit): Promise<Response> {
   const headers = new Headers(how.headers);
   headers.set("Authorization", `Bearer ${key()}`);
@@ -143,7 +168,7 @@ function authorized(path: string, how: RequestInit): Promise<Response> {
 async function request(path: string, how: RequestInit): Promise<Response> {
   let answer: Response;
   try {
-    answer = await fetch(path, { ...how, credentials: "omit", redirect: "error", cache: "no-store" });
+    answer = await fetch(path, { credentials: "omit", ...how, redirect: "error", cache: "no-store" });
   } catch {
     throw new ApiError(0, "unreachable", "the server does not answer", "");
   }

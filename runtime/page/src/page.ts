@@ -7,6 +7,7 @@ import { ApiError, enter, explained, forgetKey, get, key, place, type SessionInf
 import { channels } from "./channels";
 import "./session-list";
 import "./session-view";
+import { enterBy, resume } from "./sign-in";
 import { line } from "./texts";
 
 const EVERY = 3_000;
@@ -67,6 +68,11 @@ export class HoldfastPage extends LitElement {
         if (!key()) this.trouble = explained(error);
       }
     }
+    try {
+      if (!(await enterBy(given.get("entry"))) && !key()) await resume();
+    } catch (error) {
+      this.trouble = explained(error);
+    }
     const found = /^#\/s\/(.+)$/.exec(location.hash);
     this.shown = found?.[1] ? decoded(found[1]) : "";
     document.title = this.shown ? `${line(this.shown, 80)} · Holdfast` : "Holdfast";
@@ -81,8 +87,8 @@ export class HoldfastPage extends LitElement {
     } catch (error) {
       if (error instanceof ApiError && error.status === 401) {
         forgetKey();
-        this.entered = false;
-        this.trouble = "the key of this page has ended";
+        this.entered = await resume().catch(() => false);
+        if (!this.entered) this.trouble = "the key of this page has ended";
       } else this.trouble = explained(error);
     }
   }
@@ -118,7 +124,7 @@ export class HoldfastPage extends LitElement {
         ? keyed(session.id, html`<session-view .session=${session} @stale=${this.stale}></session-view>`)
         : this.shown && this.sessions
           ? html`<p class="empty">There is no session of that name. <a href="#/">All sessions</a></p>`
-          : html`<header class="bar"><h1>Holdfast</h1></header>
+          : html`<header class="bar"><h1>Holdfast</h1><sign-out></sign-out></header>
               ${this.sessions ? html`<session-list .sessions=${this.sessions}></session-list>` : nothing}`}`;
   }
 
@@ -126,6 +132,7 @@ export class HoldfastPage extends LitElement {
     return html`<section class="door">
       <h1>Holdfast</h1>
       ${this.trouble ? html`<p class="trouble" role="alert">${this.trouble}</p>` : nothing}
+      <sign-in></sign-in>
       <p>This page opens by a link, which works once: <code>holdfast open</code> makes one.</p>
     </section>`;
   }

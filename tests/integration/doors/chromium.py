@@ -122,11 +122,11 @@ class Page:
 
 
 @contextmanager
-def browser(folder: Path) -> Iterator[ClientConnection]:
-    """Run a browser with a profile of its own, and yield the line to it."""
+def browser(folder: Path, *options: str) -> Iterator[ClientConnection]:
+    """Run a browser with a profile and options of its own, and yield the line to it."""
     program = which("chromium")
     assert program, "there is no browser: `make test-doors` installs it"
-    command = [program, *OPTIONS, f"--user-data-dir={folder}", "about:blank"]
+    command = [program, *OPTIONS, *options, f"--user-data-dir={folder}", "about:blank"]
     with (folder.parent / "browser.log").open("wb") as log:
         process = subprocess.Popen(command, stdout=log, stderr=log)
     try:

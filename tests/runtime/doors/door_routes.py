@@ -140,6 +140,18 @@ ROUTES = {
         HEAD /page/{name}
         POST /page/keys
     """,
+    "sign-in of people (`/sign-in`)": """
+        GET /sign-in
+        HEAD /sign-in
+        POST /sign-in/key
+        POST /sign-in/end
+        POST /sign-in/challenges
+        POST /sign-in/tokens
+        GET /sign-in/with/{issuer}
+        HEAD /sign-in/with/{issuer}
+        GET /sign-in/with/{issuer}/back
+        HEAD /sign-in/with/{issuer}/back
+    """,
     "tickets for the web page (`/page/tickets`)": """
         POST /page/tickets
     """,

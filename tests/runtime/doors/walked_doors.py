@@ -27,12 +27,14 @@ from holdfast.runtime.operations.context import no_progress
 from holdfast.runtime.page.page_keys import PageKeys
 from holdfast.runtime.serve.keyed_requests import PageVisitor
 from holdfast.runtime.sessions.preview_grants import Grant
+from holdfast.runtime.sign_in.issuer_settings import SignInSettings
 from holdfast.runtime.store.row_details import SessionDetails
 
 TOKEN = "the-token-of-this-server"
 TOKENS = SandboxTokens(TOKEN)
 ONE, TWO, GONE, OTHER = "a" * 12, "b" * 12, "c" * 12, "d" * 12
 """Two sandboxes, one that was removed, and a session that no client of E2B made."""
+PEOPLE = SignInSettings.model_validate({"url": "http://localhost:8420"})
 Headers = list[tuple[bytes, bytes]]
 
 
@@ -48,7 +50,7 @@ class WalkedDoors:
     """The doors, while the block runs; everything is in the loop of the caller."""
 
     def __init__(self, folder: Path) -> None:
-        self.doors = ServedDoors(Home(folder).create(), TOKEN, no_progress)
+        self.doors = ServedDoors(Home(folder).create(), TOKEN, no_progress, sign_in=PEOPLE)
         store = self.doors.callers.controller("agent:test").store
         for id_, made in ((ONE, True), (TWO, True), (OTHER, False)):
             details = SessionDetails().plus(sandbox={}) if made else SessionDetails()
