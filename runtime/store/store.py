@@ -6,6 +6,7 @@ Methods are named after what happens to a session or a snapshot; nothing here kn
 from __future__ import annotations
 
 import sqlite3
+import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from datetime import UTC, datetime
@@ -15,9 +16,10 @@ from typing import TYPE_CHECKING, Any, Unpack
 from holdfast.base import ids
 from holdfast.base.resolve import resolve
 from holdfast.errors import InvalidArgument, SessionExists, SessionNotFound, SnapshotNotFound
-from holdfast.runtime.store import peek, schema
+from holdfast.runtime.store import peek, quotas, schema
 from holdfast.runtime.store.database import Database, Leaving
 from holdfast.runtime.store.journal_entries import Entries
+from holdfast.runtime.store.lifetime import Lifetime
 from holdfast.runtime.store.operations import Operations
 from holdfast.runtime.store.row_details import SessionDetails, SnapshotDetails
 from holdfast.runtime.store.rows import SessionRow, SnapshotRow, columns
@@ -63,9 +65,17 @@ class Store:
     ) -> SessionRow:
         """Reserve the name and record a session that is about to be made.
 
+        A session that is to run has a lifetime within the quota of the home.
+
         Raises:
             SessionExists: the name is taken.
+            QuotaReached: the home may not have another one, or not run it.
         """
+        details = details or SessionDetails()
+        if state != "removed":
+            limited = quotas.limited(self._db.folder, Lifetime.of(details), time.time())
+            kept = limited.as_dict()
+            details = details.plus(lifetime=kept) if kept != Lifetime.of(details).as_dict() else details
         row = SessionRow(
             id=session_id or ids.new_id(),
             name=name,
@@ -75,11 +85,13 @@ class Store:
             parent_snapshot_id=parent_snapshot_id,
             generation=generation,
             options=options,
-            details=details or SessionDetails(),
+            details=details,
         )
         try:
             with self._db.writing() as db:
                 db.insert(schema.SESSIONS, columns(row))
+                if state != "removed":
+                    quotas.check(db, self._db.folder)
         except sqlite3.IntegrityError:
             raise SessionExists(
                 f"cannot name session '{name}': the name is taken",
@@ -304,6 +316,20 @@ class Store:
     def database(self) -> Database:
         """The database, for `lives`."""
         return self._db
+
+    def usage(self) -> quotas.Usage:
+        """Return what the quota of the home limits, as it is now."""
+        with self._db.reading() as db:
+            return quotas.usage(db)
+
+    def check_running(self) -> None:
+        """Check that a session whose resumption this transaction records may run.
+
+        Raises:
+            QuotaReached: it may not.
+        """
+        with self._db.writing() as db:
+            quotas.check(db, self._db.folder)
 
 
 def _session(row: Row) -> SessionRow:

@@ -216,6 +216,20 @@ class StoreError(HoldfastError, OSError):
         return str(self.args[0]) if self.args else ""
 
 
+class QuotaReached(HoldfastError):
+    """The home, or the team, may not have or run more than it does now. `retry_after` is in how many seconds
+    that can be different; None if waiting does not help.
+
+    What to do: Suspend or remove sessions, begin fewer commands, or raise it with `holdfast quota set`.
+    """
+
+    code = "quota"
+
+    def __init__(self, message: str, *, hint: str = "", retry_after: float | None = None) -> None:
+        super().__init__(message, hint=hint)
+        self.retry_after = retry_after
+
+
 class SessionError(HoldfastError):
     """An error about one session.
 
