@@ -213,6 +213,14 @@ class AccessKeys:
         found = self._find(key.id)
         return found is not None and found[0].is_valid(time.time())
 
+    def has(self, id_: str) -> bool:
+        """Return whether there is, or was, a key with this id.
+
+        Raises:
+            StoreError: the keys cannot be read.
+        """
+        return self._find(id_) is not None
+
     def close(self) -> None:
         """Close the file."""
         self._file.close()

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from holdfast.runtime.lifetimes.session_ends import Watch
     from holdfast.runtime.operations.context import Context
     from holdfast.runtime.retention.garbage import Garbage
-    from holdfast.runtime.store.quotas import Quota, Usage
+    from holdfast.runtime.store.quotas import Quota, QuotaUsage
 
 
 class Keeping:
@@ -45,7 +45,7 @@ class Keeping:
                 lifetime.change(self._context.store, row.id, lambda kept: kept)
 
     @property
-    def usage(self) -> Usage:
+    def usage(self) -> QuotaUsage:
         """The use that these limits are for."""
         return self._context.store.usage()
 

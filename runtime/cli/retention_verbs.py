@@ -114,8 +114,8 @@ def quota(
     commands: str | None = _limit("commands", "N", "Commands begun in a second."),
     json: bool = JSON,
 ) -> None:
-    """Show or set limits of this home: of its sessions, of what they use, and of snapshots. The oldest
-    automatic snapshots are deleted first.
+    """Show or set limits of this home: sessions, their use of the machine, snapshots. The oldest automatic
+    snapshots are deleted first.
     """
     given = {
         "running": running, "memory": memory, "cpus": cpus, "sessions": sessions,

@@ -47,6 +47,7 @@ class ServedDoors:
         actor: who acts for agents; None for the names by which they introduce themselves.
         progress: receives a line for each step of something slow.
         audit: write a row for each request to the audit trail of the home.
+        secret: what the tokens of sandboxes, links and pages are made from; the token, if it is left out.
     """
 
     def __init__(
@@ -61,17 +62,20 @@ class ServedDoors:
         previews: str = "",
         actor: str | None = None,
         audit: bool = False,
+        secret: str = "",
     ) -> None:
+        secret = secret or token
         self.callers = callers = Callers(home, progress)
         if audit:
             callers.trail = AuditTrail(home.root)
         rules, limit = Admission(token, hosts, origins), RequestRate(rate, max(1, rate * 2))
-        lives, tokens, ids = LifetimeTask(callers), SandboxTokens(token), e2b_app.session_ids(callers)
-        keys = PageKeys(token)
+        self.rules = rules
+        lives, tokens, ids = LifetimeTask(callers), SandboxTokens(secret), e2b_app.session_ids(callers)
+        keys = PageKeys(secret)
         callers.signature = tokens.signature
         traffic = PortTraffic(callers, tokens, rules)
         visits = PreviewVisits(
-            callers, serving_record.stamp_of(token), traffic, secure=previews.startswith("https:")
+            callers, serving_record.stamp_of(secret), traffic, secure=previews.startswith("https:")
         )
         doors: list[ServedDoor] = [
             # First: what is sent to the name of a port must reach nothing else.

@@ -155,7 +155,7 @@ FAMILIES: Mapping[str, Mapping[str, tuple[str, _Place]]] = {
         ),
         "pin": ("Keep snapshots until they are deleted by hand.", "retention_verbs:pin"),
         "unpin": ("Let policy and quota delete snapshots again.", "retention_verbs:unpin"),
-        "quota": ("Limit the room that snapshots take.", "retention_verbs:quota"),
+        "quota": ("Limit sessions, their use of the machine, and snapshots.", "retention_verbs:quota"),
         "gc": ("Delete what is expired, orphaned or over quota.", "retention_verbs:gc"),
     },
     "Agents": {
@@ -168,6 +168,14 @@ FAMILIES: Mapping[str, Mapping[str, tuple[str, _Place]]] = {
                 "new": "access_verbs:new",
                 "ls": "access_verbs:list_",
                 "rm": "access_verbs:remove",
+            },
+        ),
+        "team": (
+            "Manage teams: homes that one server serves, each by itself.",
+            {
+                "new": "team_verbs:new",
+                "ls": "team_verbs:list_",
+                "rm": "team_verbs:remove",
             },
         ),
         "audit": (

@@ -24,6 +24,8 @@ Refusal = tuple[int, str, str]
 KEY = "holdfast.key"
 """Of the scope of a request: the access key that let it in; absent for the server's own token."""
 ACTOR_HEADER = "Holdfast-Actor"
+TEAM_HEADER = "Holdfast-Team"
+"""Names the team that a request with the server's own token is for."""
 SUBPROTOCOL_TOKEN = b"bearer."
 """Pages cannot set headers of a WebSocket: the token may be one of the offered subprotocols, behind this."""
 _SCHEME = b"Bearer "

@@ -206,8 +206,6 @@ def change(store: Store, session_id: str, how: Callable[[Lifetime], Lifetime]) -
 
     A removed session keeps nothing.
     """
-    from holdfast.runtime.store import quotas
-
     row = store.find_session(session_id)
     sandbox = None if row is None else row.details.get("sandbox")
     runs = row is not None and row.state in ("creating", "running")
@@ -215,11 +213,30 @@ def change(store: Store, session_id: str, how: Callable[[Lifetime], Lifetime]) -
 
     def kept(value: object) -> dict[str, Any]:
         chosen = how(Lifetime.kept(value, sandbox))
-        found[:] = [quotas.limited(store.database.folder, chosen, time.time()) if runs else chosen]
+        found[:] = [limited(store.database.folder, chosen) if runs else chosen]
         return found[0].as_dict()
 
     store.change_detail(session_id, DETAIL, kept)
     return found[0] if found else Lifetime()
+
+
+def limited(folder: str, found: Lifetime) -> Lifetime:
+    """Return a lifetime of a running session within the quota of the home in a folder.
+
+    Raises:
+        StoreError: the quota cannot be read.
+    """
+    from holdfast.runtime.store import quotas
+
+    quota = quotas.read(folder)
+    return within(found, quota.life, quota.idle, time.time())
+
+
+def limited_details(folder: str, details: SessionDetails) -> SessionDetails:
+    """Return the details of a session that is about to run, with its lifetime within that quota."""
+    before = Lifetime.of(details)
+    kept = limited(folder, before).as_dict()
+    return details if kept == before.as_dict() else details.plus(lifetime=kept)
 
 
 def within(found: Lifetime, life: float | None, idle: float | None, now: float) -> Lifetime:

@@ -12,7 +12,7 @@ import json
 import os
 import struct
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,10 +21,8 @@ from holdfast.base import private_files
 from holdfast.base.quantities import gib_text, parse_duration, parse_size
 from holdfast.base.text import plain
 from holdfast.errors import InvalidArgument, QuotaReached, StoreError
-from holdfast.runtime.store import lifetime
 
 if TYPE_CHECKING:
-    from holdfast.runtime.store.lifetime import Lifetime
     from holdfast.runtime.store.statements import Statements
 
 FILE = "quota.json"
@@ -33,6 +31,8 @@ RATE_FILE = "quota.rate"
 AGAIN_SECONDS = 10.0
 """When a caller that was refused because of other sessions can ask again."""
 _SHAPE = struct.Struct("dd")
+_IDLE_LEAST = 10.0
+"""Seconds, as for the lifetime of one session."""
 _OF_MODEL = 4 << 30
 """The memory of a session whose row does not say."""
 
@@ -84,7 +84,7 @@ class Quota:
 
 
 @dataclass(frozen=True, slots=True)
-class Usage:
+class QuotaUsage:
     """The use that a quota limits: sessions in all, running ones, and the limits of these together."""
 
     sessions: int
@@ -138,10 +138,10 @@ def write(folder: str, quota: Quota) -> None:
         raise StoreError(f"cannot write {path}: {error.strerror or error}") from error
 
 
-def usage(db: Statements) -> Usage:
+def usage(db: Statements) -> QuotaUsage:
     """Return the present use, as a transaction sees it."""
     running, memory, cpus = db.run(_RUNNING, (_OF_MODEL, os.cpu_count() or 1)).fetchone()
-    return Usage(int(db.value(_ALL)), int(running), int(memory), float(cpus))
+    return QuotaUsage(int(db.value(_ALL)), int(running), int(memory), float(cpus))
 
 
 def check(db: Statements, folder: str) -> None:
@@ -161,11 +161,12 @@ def check(db: Statements, folder: str) -> None:
             hint="remove some with `holdfast rm`",
             retry_after=AGAIN_SECONDS,
         )
-    for limit, found, of, shown in (
+    checked: tuple[tuple[float | None, float, str, Callable[[Any], str]], ...] = (
         (quota.running, now.running, "running sessions", "{:g}".format),
         (quota.memory, now.memory, "of memory for running sessions", gib_text),
         (quota.cpus, now.cpus, "processors for running sessions", "{:g}".format),
-    ):
+    )
+    for limit, found, of, shown in checked:
         if limit is not None and found > limit:
             raise QuotaReached(
                 f"cannot run another session: the quota is {shown(limit)} {of}, and this one would make it "
@@ -187,12 +188,6 @@ def check_copies(folder: str, count: int) -> None:
             f"cannot make {count} copies: the quota is {most} in one call",
             hint="make fewer, in several calls",
         )
-
-
-def limited(folder: str, found: Lifetime, now: float) -> Lifetime:
-    """Return a lifetime within the quota."""
-    quota = read(folder)
-    return found if quota == Quota() else lifetime.within(found, quota.life, quota.idle, now)
 
 
 def count_command(folder: str) -> None:
@@ -249,8 +244,8 @@ def _parsed(name: str, text: str) -> Any:
             f"cannot set the quota of {name} to '{plain(text, 40)}'",
             hint=f"for example {_EXAMPLES.get(name, '5')}, or none",
         )
-    if name == "idle" and value < lifetime.SHORTEST_IDLE:
-        raise InvalidArgument(f"cannot set idle: the shortest time is {lifetime.SHORTEST_IDLE:g} s")
+    if name == "idle" and value < _IDLE_LEAST:
+        raise InvalidArgument(f"cannot set idle: the shortest time is {_IDLE_LEAST:g} s")
     return value
 
 

@@ -6,7 +6,6 @@ Methods are named after what happens to a session or a snapshot; nothing here kn
 from __future__ import annotations
 
 import sqlite3
-import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from datetime import UTC, datetime
@@ -19,7 +18,6 @@ from holdfast.errors import InvalidArgument, SessionExists, SessionNotFound, Sna
 from holdfast.runtime.store import peek, quotas, schema
 from holdfast.runtime.store.database import Database, Leaving
 from holdfast.runtime.store.journal_entries import Entries
-from holdfast.runtime.store.lifetime import Lifetime
 from holdfast.runtime.store.operations import Operations
 from holdfast.runtime.store.row_details import SessionDetails, SnapshotDetails
 from holdfast.runtime.store.rows import SessionRow, SnapshotRow, columns
@@ -65,17 +63,10 @@ class Store:
     ) -> SessionRow:
         """Reserve the name and record a session that is about to be made.
 
-        A session that is to run has a lifetime within the quota of the home.
-
         Raises:
             SessionExists: the name is taken.
             QuotaReached: the home may not have another one, or not run it.
         """
-        details = details or SessionDetails()
-        if state != "removed":
-            limited = quotas.limited(self._db.folder, Lifetime.of(details), time.time())
-            kept = limited.as_dict()
-            details = details.plus(lifetime=kept) if kept != Lifetime.of(details).as_dict() else details
         row = SessionRow(
             id=session_id or ids.new_id(),
             name=name,
@@ -85,7 +76,7 @@ class Store:
             parent_snapshot_id=parent_snapshot_id,
             generation=generation,
             options=options,
-            details=details,
+            details=details or SessionDetails(),
         )
         try:
             with self._db.writing() as db:
@@ -317,7 +308,7 @@ class Store:
         """The database, for `lives`."""
         return self._db
 
-    def usage(self) -> quotas.Usage:
+    def usage(self) -> quotas.QuotaUsage:
         """Return what the quota of the home limits, as it is now."""
         with self._db.reading() as db:
             return quotas.usage(db)

@@ -17,6 +17,7 @@ HoldfastError
   RunsEnded            runs of one command were ended before all were over
   StoreError           also an OSError: the state directory cannot be read or written
     ArtifactNotFound   also a LookupError: it keeps no artifact of that name
+  QuotaReached         the home may not have more sessions, run more, or begin more commands
   SessionError
     SessionNotFound    also a LookupError: no session has that name or id
     SessionExists      the name is taken

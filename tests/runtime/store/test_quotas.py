@@ -11,6 +11,7 @@ import pytest
 
 from holdfast.base.home import Home
 from holdfast.errors import InvalidArgument, QuotaReached, StoreError
+from holdfast.runtime.lifecycle import provision
 from holdfast.runtime.store import lifetime, quotas
 from holdfast.runtime.store.lifetime import Lifetime
 from holdfast.runtime.store.quotas import Quota
@@ -112,7 +113,7 @@ def test_limits_of_running_sessions_are_added_up(
 def test_a_life_ends_however_often_it_is_renewed(home: Home, store: Store) -> None:
     """Begun at its start or waking; a caller can have less, and not more by asking again."""
     quotas.write(home.place, Quota(life=3600, idle=600))
-    row = store.add_session("work", "i", {})
+    row = provision.register(store, "work", "i", {}, session_id="a" * 12, details=SessionDetails())
     given = Lifetime.of(row.details)
     assert (given.life, given.idle, given.then) == (3600, 600, "suspend")
     store.update_session(row.id, state="running")
@@ -133,7 +134,8 @@ def test_a_life_ends_however_often_it_is_renewed(home: Home, store: Store) -> No
 
 
 def test_a_session_of_a_home_without_quota_has_no_lifetime(store: Store) -> None:
-    assert lifetime.DETAIL not in store.add_session("work", "i", {}, details=SessionDetails()).details
+    row = provision.register(store, "work", "i", {}, session_id="a" * 12, details=SessionDetails())
+    assert lifetime.DETAIL not in row.details
 
 
 def test_commands_are_counted_for_all_processes(home: Home) -> None:
