@@ -115,12 +115,14 @@ def begin_removal(home: Home, name: str) -> Home:
     A removal that was cut short is continued.
 
     Raises:
-        InvalidArgument: there is no such team.
+        InvalidArgument: the team does not exist.
         StoreError: its folder cannot be written.
     """
     there = Home(home.below(FOLDER, name)) if _NAME.fullmatch(name) else None
     if there is None or not any(os.access(there.below(mark), os.F_OK) for mark in (MARK, LEAVING)):
-        raise InvalidArgument(f"cannot remove team '{plain(name, 40)}': there is no such team")
+        raise InvalidArgument(
+            f"cannot remove team '{plain(name, 40)}': it does not exist", hint="`holdfast team ls`"
+        )
     with suppress(FileNotFoundError):
         try:
             Path(there.below(MARK)).replace(there.below(LEAVING))

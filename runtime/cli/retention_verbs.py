@@ -127,7 +127,7 @@ def quota(
         raise InvalidArgument("cannot set the quota without `set`", hint="`holdfast quota set --running 5`")
     if action == "set" and not changes and disk is None:
         raise InvalidArgument(
-            "cannot set the quota: there is no limit", hint="`holdfast quota set --running 5`"
+            "cannot set the quota: the limit is missing", hint="`holdfast quota set --running 5`"
         )
     holdfast = controller()
     if size is not None:
@@ -158,12 +158,12 @@ def _show_quota(holdfast: Holdfast, *, as_json: bool) -> None:
             limits.memory and gib_text(limits.memory),
             f"{gib_text(usage.memory)} of ",
         ),
-        ("their processors", limits.cpus, f"{usage.cpus:g} of "),
+        ("their processors", limits.cpus and f"{limits.cpus:g}", f"{usage.cpus:g} of "),
         ("sessions in all", limits.sessions, f"{usage.sessions} of "),
         ("copies in one call", limits.forks, ""),
         ("longest life", limits.life and span(limits.life), ""),
         ("idle time before sleep", limits.idle and span(limits.idle), ""),
-        ("commands a second", limits.commands, ""),
+        ("commands a second", limits.commands and f"{limits.commands:g}", ""),
     ):
         if value is not None:
             printing.say(f"{name}: {now}{value}")

@@ -39,7 +39,7 @@ SESSION_SECONDS = 10.0
 MOST_KNOWN = 10_000
 _KEY = re.compile(rb"(?:hf|e2b)_([0-9a-f]{12})")
 _SEVERAL: Refusal = (400, "bad_request", "the request has the header Holdfast-Team several times")
-_UNKNOWN: Refusal = (404, "team_not_found", "there is no such team")
+_UNKNOWN: Refusal = (404, "team_not_found", "the team does not exist")
 logger = logging.getLogger("holdfast.serve")
 MakeDoors = Callable[[Home, str], ServedDoors]
 """Returns the doors of a home, whose tokens are made from a secret."""

@@ -38,7 +38,7 @@ def _here(what: str) -> Home:
     return Home.own()
 
 
-@examples("team new research", "--team research access new ci")
+@examples("team new research")
 def new(name: str = argument("NAME", help="1 to 32 of a-z, 0-9 and -."), json: bool = JSON) -> None:
     """Make a team: a home of its own, which `holdfast serve` serves as well, from now on."""
     from holdfast.runtime.access import teams
@@ -48,9 +48,7 @@ def new(name: str = argument("NAME", help="1 to 32 of a-z, 0-9 and -."), json: b
         printing.emit({"name": made.name, "home": made.home.place, "created_at": made.created_at})
         return
     printing.say(name)
-    printing.note(
-        f"its home is {made.home.place}; `holdfast --team {name} access new NAME` makes a key for it"
-    )
+    printing.note(f"its home is {made.home.place}; `holdfast --team {name} access new USER` makes a key")
 
 
 @examples("team ls")
@@ -88,7 +86,7 @@ def list_(json: bool = JSON) -> None:
     for name in leaving:
         printing.note(f"the removal of team {name} was cut short; `holdfast team rm {name}` completes it")
     if not found:
-        printing.note("there are no teams; `holdfast team new NAME` makes one")
+        printing.note("this home does not have teams; `holdfast team new NAME` makes one")
         return
     printing.table(
         ["NAME", "CREATED", "SESSIONS", "RUNNING", "KEYS"],

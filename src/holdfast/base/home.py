@@ -103,7 +103,7 @@ class Home:
         """Return the home that this process works in: that of a team, if one is named, else its own one.
 
         Raises:
-            StoreError: there is no such place, or no such team.
+            StoreError: such a place, or the team, does not exist.
         """
         own, team = cls.own(), cls.team_named()
         if not team:
