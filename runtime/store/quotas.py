@@ -220,7 +220,7 @@ def count_command(folder: str) -> None:
     except OSError as error:
         raise StoreError(f"cannot count commands in {path}: {error.strerror or error}") from error
     raise QuotaReached(
-        f"cannot begin another command: the quota is {rate:g} in a second",
+        f"cannot begin a further command: the quota is {rate:g} in a second",
         hint="wait, or join several into one",
         retry_after=(1 - left) / rate,
     )

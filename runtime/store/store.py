@@ -65,7 +65,7 @@ class Store:
 
         Raises:
             SessionExists: the name is taken.
-            QuotaReached: the home may not have another one, or not run it.
+            QuotaReached: the home may not have or run it.
         """
         row = SessionRow(
             id=session_id or ids.new_id(),

@@ -212,5 +212,5 @@ def test_a_home_keeps_its_quota_without_a_server(hf: Holdfast) -> None:
     hf.keeping.limits = Quota(commands=0.001)
     assert work.exec("true").exit_code == 0
     for begin in (work.exec, work.cell, work.detach, lambda _: work.programs.start(["true"])):
-        with pytest.raises(QuotaReached, match="another command"):
+        with pytest.raises(QuotaReached, match="a further command"):
             begin("true")
