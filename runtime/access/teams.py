@@ -1,7 +1,7 @@
 """The teams of a home: each is a home of its own in a folder below, and the same server serves all of them.
 
 A team has its sessions, keys, secrets, snapshots, trail and quota in its own folder, and shares nothing. One
-whose mark is gone is being removed, and is not a team any more. Knows no request, and removes no sessions.
+whose mark is missing is being removed, and is not a team any more. Knows no request, and removes no sessions.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def find(home: Home, name: str) -> Team | None:
 
 
 def names(home: Home, mark: str = MARK) -> list[str]:
-    """Return the names of all teams; with `LEAVING`, of those that are being removed."""
+    """Return the names of all teams; with `LEAVING`, the names of teams that are being removed."""
     with suppress(FileNotFoundError), os.scandir(home.below(FOLDER)) as entries:
         return sorted(
             each.name

@@ -32,7 +32,7 @@ class Keeping:
 
     @property
     def limits(self) -> Quota:
-        """The quota of this home for its sessions and commands; `quota` is that of its snapshots."""
+        """The quota of this home for its sessions and commands; `quota` limits its snapshots."""
         return quotas.read(self._context.home.place)
 
     @limits.setter

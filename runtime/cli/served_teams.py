@@ -1,6 +1,6 @@
 """The teams of one server: each has all doors, tasks and figures of its own, in front of its own home.
 
-A request goes to the doors of one team, which let it in or not as those of a server for that home alone:
+A request goes to the doors of one team, which let it in or not, as a server for that home alone does:
 the choice opens nothing. It is made by the header that names a team, by the id in a key, or by the session
 whose port or sandbox is asked for. All other requests are for the home of the server itself.
 """
@@ -33,7 +33,7 @@ from holdfast.runtime.serve.request_gate import ServerMetrics
 
 HEADER = admission.TEAM_HEADER.lower().encode()
 LOOK_SECONDS = 1.0
-"""How long the tasks of a removed team continue, and those of a new one wait, if no request is for it."""
+"""How long the tasks of a removed team continue, and a new team waits, if no request is for it."""
 SESSION_SECONDS = 10.0
 """How long the team of a session is remembered: sessions move."""
 MOST_KNOWN = 10_000
@@ -107,7 +107,7 @@ class ServedTeam:
 
 
 class ServedTeams:
-    """The application of a server whose home has teams, or may get some while it runs.
+    """The application of a server whose home has teams, or gets some while it runs.
 
     Args:
         main: the doors of the server's own home.
@@ -135,7 +135,7 @@ class ServedTeams:
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        """Serve the teams while the block runs, and those that are made meanwhile."""
+        """Serve the teams while the block runs, new ones as well."""
         self._look()
         watching = asyncio.create_task(self._watch())
         stopping = asyncio.create_task(self._stop())
@@ -174,7 +174,7 @@ class ServedTeams:
             team = teams.find(self._home, name)
             if team is None:
                 return None
-            # Neither the owner of the token nor that of the folder alone can make the tokens of the team.
+            # Neither the token nor the folder alone is enough to make the tokens of the team.
             secret = hmac.new(self._token.encode(), team.secret.encode(), hashlib.sha256).hexdigest()
             served = ServedTeam(team, self._make(team.home, secret), self._main.callers.serving, secret)
         except (HoldfastError, OSError) as error:
@@ -225,7 +225,7 @@ class ServedTeams:
         return None
 
     async def _with_session(self, id_: str) -> ServedTeam | None:
-        """Return the team that has a session with this id; of several, the one that had it first."""
+        """Return the team that has a session with this id; of several, the first that had it."""
         if (found := self._known(f"session {id_}", SESSION_SECONDS)) is not None:
             return found
         there = [served for name in list(self._served) if (served := self._of_name(name)) is not None]

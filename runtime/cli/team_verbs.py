@@ -30,7 +30,7 @@ def _names() -> list[str]:
 
 
 def _here(what: str) -> Home:
-    """Return the home whose teams are meant: this machine's, and not that of a server."""
+    """Return the home whose teams are meant, which is on this machine."""
     if os.environ.get("HOLDFAST_URL"):
         from holdfast.runtime.client.client_errors import not_over_a_url
 
@@ -53,7 +53,7 @@ def new(name: str = argument("NAME", help="1 to 32 of a-z, 0-9 and -."), json: b
 
 @examples("team ls")
 def list_(json: bool = JSON) -> None:
-    """List teams: their sessions, those that run, and their keys."""
+    """List teams: their sessions, running sessions, and keys."""
     from datetime import UTC, datetime
 
     from holdfast.runtime.access import teams
@@ -109,7 +109,7 @@ def remove(
     force: bool = option("--force", help="Remove its sessions and snapshots as well."),
     json: bool = JSON,
 ) -> None:
-    """Remove a team, and its keys at once. With --force, its sessions and snapshots are removed as well."""
+    """Remove a team; its keys open nothing from now on. With --force, also its sessions and snapshots."""
     from holdfast.base import serving_record
     from holdfast.runtime.access import teams
     from holdfast.runtime.access.access_keys import AccessKeys

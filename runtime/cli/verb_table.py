@@ -171,7 +171,7 @@ FAMILIES: Mapping[str, Mapping[str, tuple[str, _Place]]] = {
             },
         ),
         "team": (
-            "Manage teams: homes that one server serves, each by itself.",
+            "Manage teams: separate homes behind one server.",
             {
                 "new": "team_verbs:new",
                 "ls": "team_verbs:list_",

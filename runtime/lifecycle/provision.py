@@ -281,7 +281,7 @@ def register(
 
     Raises:
         SessionExists: the name is taken.
-        QuotaReached: the home may not have or run it.
+        QuotaReached: that is more than the quota of the home.
     """
     made = {"details": lifetime.limited_details(store.database.folder, details), **columns}
     made_up = [*(ids.new_name() for _ in range(_TRIES)), f"s-{session_id[:6]}"]

@@ -73,7 +73,7 @@ def restore(
     Raises:
         InvalidArgument: the options are not valid.
         LiveUnsupported: live sessions, or the requested rung, are not possible on this machine.
-        QuotaReached: the home may not have or run as many.
+        QuotaReached: these are more than the quota of the home.
         SessionExists, SnapshotDamaged, RestoreFailed: nothing is left of any of them.
     """
     assert identity is None or count == 1, "a session is one"

@@ -152,7 +152,7 @@ class ServerMetrics:
         self._seconds.labels(method, path).observe(seconds)
 
     def text(self) -> bytes:
-        """Return all figures in Prometheus' text form; those of teams have their names as a label."""
+        """Return all figures in Prometheus' text form; figures of teams have their names as a label."""
         teams = self.teams()
         return generate_latest(_TeamFigures(self, teams) if teams else self._registry)
 
@@ -162,7 +162,7 @@ class ServerMetrics:
 
 
 class _TeamFigures(Collector):
-    """The figures of a server and of its teams; those of its own home have an empty label."""
+    """The figures of a server and of its teams; the label is empty for its own home."""
 
     def __init__(self, own: ServerMetrics, teams: Mapping[str, ServerMetrics]) -> None:
         self._all = {"": own, **teams}

@@ -72,7 +72,7 @@ class Lives:
 
         Raises:
             SessionExists: it is here already, or its name is taken.
-            QuotaReached: the home may not run it.
+            QuotaReached: that is more than the quota of the home.
         """
         old = ids.new_id()
         try:

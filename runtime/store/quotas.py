@@ -1,4 +1,4 @@
-"""The quota of a home: how many sessions it may have and run, how much they take, how long they live.
+"""The quota of a home: how many sessions it has and runs at most, how much they take, how long they live.
 
 Kept in a file beside the database. `check` runs in the transaction that adds a session or lets one run, so
 callers at the same time cannot pass it together. `count_command` counts for all processes of the home. The
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 FILE = "quota.json"
 RATE_FILE = "quota.rate"
-"""The commands that may begin now, and when that was counted."""
+"""The commands that can begin now, and when that was counted."""
 AGAIN_SECONDS = 10.0
 """When a caller that was refused because of other sessions can ask again."""
 _SHAPE = struct.Struct("dd")
@@ -36,7 +36,7 @@ _IDLE_LEAST = 10.0
 _OF_MODEL = 4 << 30
 """The memory of a session whose row does not say."""
 
-# Those whose start is under way count: of several at once, each sees the others.
+# Sessions whose start is under way count: of several, each sees the others.
 _RUNNING = (
     "SELECT COUNT(*), COALESCE(SUM(COALESCE(json_extract(options, '$.memory'), ?)), 0), "
     "COALESCE(SUM(COALESCE(json_extract(options, '$.cpus'), ?)), 0) FROM sessions "
@@ -51,8 +51,8 @@ class Quota:
     """The limits of a home; None is without limit.
 
     Attributes:
-        running: sessions that run; those that sleep or are suspended do not.
-        memory: bytes that all running ones may use together, by their own limits.
+        running: sessions that run; suspended and sleeping sessions do not.
+        memory: bytes that all running ones can use together, by their own limits.
         cpus: processors of all running ones; one without a limit of its own counts as the whole machine.
         sessions: sessions in all.
         forks: copies in one call.
@@ -193,7 +193,7 @@ def check_copies(folder: str, count: int) -> None:
 def count_command(folder: str) -> None:
     """Count a command that is about to begin, over all processes of the home.
 
-    Twice as many may begin at once as in a second, at least one.
+    Twice as many can begin together as in a second, at least one.
 
     Raises:
         QuotaReached: too many have begun.
@@ -210,7 +210,7 @@ def count_command(folder: str) -> None:
             now = time.clock_gettime(time.CLOCK_BOOTTIME)
             kept = os.pread(file, _SHAPE.size, 0)
             left, at = _SHAPE.unpack(kept) if len(kept) == _SHAPE.size else (burst, now)
-            # A time to come is that of an earlier start of the machine.
+            # A time to come is from an earlier start of the machine.
             left = min(burst, left + (now - at) * rate) if at <= now else burst
             if left >= 1:
                 os.pwrite(file, _SHAPE.pack(left - 1, now), 0)

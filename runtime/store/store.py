@@ -65,7 +65,7 @@ class Store:
 
         Raises:
             SessionExists: the name is taken.
-            QuotaReached: the home may not have or run it.
+            QuotaReached: that is more than the quota of the home.
         """
         row = SessionRow(
             id=session_id or ids.new_id(),
@@ -314,10 +314,10 @@ class Store:
             return quotas.usage(db)
 
     def check_running(self) -> None:
-        """Check that a session whose resumption this transaction records may run.
+        """Check that a session can run whose resumption this transaction records.
 
         Raises:
-            QuotaReached: it may not.
+            QuotaReached: that is more than the quota of the home.
         """
         with self._db.writing() as db:
             quotas.check(db, self._db.folder)

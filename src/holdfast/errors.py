@@ -17,7 +17,7 @@ HoldfastError
   RunsEnded            runs of one command were ended before all were over
   StoreError           also an OSError: the state directory cannot be read or written
     ArtifactNotFound   also a LookupError: it keeps no artifact of that name
-  QuotaReached         the home may not have more sessions, run more, or begin more commands
+  QuotaReached         the quota of sessions, of running ones, or of commands is reached
   SessionError
     SessionNotFound    also a LookupError: no session has that name or id
     SessionExists      the name is taken
@@ -218,7 +218,7 @@ class StoreError(HoldfastError, OSError):
 
 
 class QuotaReached(HoldfastError):
-    """The home, or the team, may not have or run more than it does now. `retry_after` is in how many seconds
+    """The quota of the home, or of the team, is reached. `retry_after` is in how many seconds
     that can be different; None if waiting does not help.
 
     What to do: Suspend or remove sessions, begin fewer commands, or raise it with `holdfast quota set`.

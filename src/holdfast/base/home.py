@@ -100,7 +100,7 @@ class Home:
 
     @classmethod
     def default(cls) -> Home:
-        """Return the home that this process works in: that of a team, if one is named, else its own one.
+        """Return the home that this process works in: a team's, if a team is named, else its own.
 
         Raises:
             StoreError: such a place, or the team, does not exist.
