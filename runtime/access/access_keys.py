@@ -333,6 +333,14 @@ class AccessKeys:
         """
         return self.valid(key.id) is not None
 
+    def has(self, id_: str) -> bool:
+        """Return whether there is, or was, a key with this id.
+
+        Raises:
+            StoreError: the keys cannot be read.
+        """
+        return self._find(id_) is not None
+
     def close(self) -> None:
         """Close the file."""
         self._file.close()

@@ -213,7 +213,7 @@ def start(
     wanted = {key: value for key, value in args.items() if value}
     wanted |= {key: value for key, value in how.items() if value is not None and value is not False}
     with line.explained():
-        client = line.awake().client()
+        client = line.begins().client()
         frame = line.reconnection(wakes=True).run(lambda: client.request("job_start", payload=data, **wanted))
     return Job(line, wire_fields.text(frame, "id"))
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from holdfast.runtime.retention import prune
+from holdfast.runtime.store import lifetime, quotas
 
 if TYPE_CHECKING:
     from holdfast.runtime.lifetimes.session_ends import Watch
     from holdfast.runtime.operations.context import Context
     from holdfast.runtime.retention.garbage import Garbage
+    from holdfast.runtime.store.quotas import Quota, QuotaUsage
 
 
 class Keeping:
@@ -27,6 +29,25 @@ class Keeping:
     @quota.setter
     def quota(self, size: int | None) -> None:
         prune.set_quota(self._context.home, size)
+
+    @property
+    def limits(self) -> Quota:
+        """The quota of this home for its sessions and commands; `quota` limits its snapshots."""
+        return quotas.read(self._context.home.place)
+
+    @limits.setter
+    def limits(self, limits: Quota) -> None:
+        quotas.write(self._context.home.place, limits)
+        if limits.life is None and limits.idle is None:
+            return
+        for row in self._context.store.sessions():
+            if row.state == "running":
+                lifetime.change(self._context.store, row.id, lambda kept: kept)
+
+    @property
+    def usage(self) -> QuotaUsage:
+        """The use that these limits are for."""
+        return self._context.store.usage()
 
     def collect_garbage(self, *, dry_run: bool = False) -> list[Garbage]:
         """Remove garbage: expired snapshots, leftovers, stale images. Return the removed items.

@@ -162,7 +162,9 @@ class SessionPrograms:
         payload = json.dumps({"argv": words, "env": dict(env or {}), "cwd": cwd or ""}).encode()
         given = {"user": user, "name": name}
         args = {key: value for key, value in given.items() if value is not None}
-        program_calls.request(self._line, "program_start", payload, uses=True, id=id_, input=input, **args)
+        program_calls.request(
+            self._line.begins(), "program_start", payload, uses=True, id=id_, input=input, **args
+        )
         return RunningProgram(self._line, id_)
 
     def list(self) -> list[ProgramInfo]:

@@ -96,7 +96,7 @@ class SessionKernel:
             running.on_start = on_start
             return running.run()
 
-        self._line.awake()
+        self._line.begins()
         if key is None:
             return call()
         from holdfast.runtime.guest_rpc.idempotency import cell_once

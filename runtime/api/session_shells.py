@@ -115,7 +115,7 @@ class SessionShell:
             running.on_offset = on_offset
             return running.run()
 
-        self._line.awake()
+        self._line.begins()
         if key is None:
             return call()
         from holdfast.runtime.guest_rpc.idempotency import exec_once

@@ -209,9 +209,10 @@ def _put_away(
     suspended = {"state": "suspended", "container_id": None, "parent_snapshot_id": taken.id}
     why, memory = operation.details.asleep, taken.kind == "live"
     with context.store.together():
+        # First: the quota of the home does not give an end to what does not run.
+        context.store.operations.complete(operation.id, sessions={session.id: suspended})
         if DETAIL in session.details or "sandbox" in session.details:
             change(context.store, session.id, lambda kept: kept.suspended(why, memory=memory))
-        context.store.operations.complete(operation.id, sessions={session.id: suspended})
     return context.store.session(session.id)
 
 

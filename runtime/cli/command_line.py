@@ -10,6 +10,7 @@ import os
 import sys
 from collections.abc import Callable, Collection, Sequence
 
+from holdfast.base.home import Home
 from holdfast.runtime.cli import grammar, guesses, printing, reporting, verb_table
 from holdfast.runtime.cli.caller import COMPLETION, EarlyOptions
 from holdfast.runtime.cli.grammar import Misuse, Words, argument, option
@@ -31,6 +32,7 @@ def early(
         "--as", metavar="ACTOR", help="The actor for the journal: agent:NAME or person:NAME."
     ),
     reason: str | None = option("--reason", metavar="TEXT", help="Why, for the journal."),
+    team: str | None = option("--team", metavar="NAME", help="The team that is meant, not the home itself."),
     quiet: bool = option("--quiet", "-q", help="Do not show on the terminal what is under way."),
     verbose: bool = option(
         "--verbose", "-v", help="Show each request to the engine and to sessions, and its seconds."
@@ -92,6 +94,7 @@ def _understood(given: Sequence[str], *, as_json: bool) -> Call:
     values = leading.values()
     EarlyOptions.json, EarlyOptions.actor = values["json"], values["as_"]
     EarlyOptions.reason, EarlyOptions.quiet = values["reason"], values["quiet"]
+    Home.team = values["team"] or ""
     if values["verbose"]:
         from holdfast.runtime.cli import asked_lines
 

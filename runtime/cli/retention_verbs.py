@@ -5,18 +5,22 @@ from __future__ import annotations
 import sys
 import time
 
+from holdfast.base.quantities import gib_text
 from holdfast.base.text import plain
 from holdfast.base.value_classes import as_table
+from holdfast.errors import InvalidArgument, StoreError
 from holdfast.runtime.cli import printing
 from holdfast.runtime.cli.arguments import JSON, SESSION_REF, SNAPSHOT_REFS
 from holdfast.runtime.cli.caller import controller, wants_json
 from holdfast.runtime.cli.grammar import argument, examples, option
+from holdfast.runtime.store import policy as policies
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
     from holdfast.runtime.api.capture_requests import Served
+    from holdfast.runtime.api.controller import Holdfast
 
 
 @examples("pin before")
@@ -90,23 +94,79 @@ def policy(
             printing.say(plain(line))
 
 
-@examples("quota", "quota 20g")
+def _limit(name: str, metavar: str, help_: str) -> Any:
+    return option(f"--{name}", metavar=f"{metavar}|none", help=help_)
+
+
+@examples("quota", "quota 20g", "quota set --running 5 --memory 16g --idle 15m", "quota set --running none")
 def quota(
-    size: str | None = argument("[SIZE|none]", default=None, help="Such as 20g; without it, show the limit."),
+    action: str | None = argument(
+        "[set|show|SIZE|none]", default=None, help="`set` with options; SIZE is short for `set --disk SIZE`."
+    ),
+    running: str | None = _limit("running", "N", "Sessions that run; sleeping ones are not counted."),
+    memory: str | None = _limit("memory", "SIZE", "Memory of running sessions, by their own limits."),
+    cpus: str | None = _limit("cpus", "N", "Processors of running sessions, by their own limits."),
+    sessions: str | None = _limit("sessions", "N", "Sessions in all."),
+    disk: str | None = _limit("disk", "SIZE", "Space of all snapshots."),
+    forks: str | None = _limit("forks", "N", "Copies in one call."),
+    life: str | None = _limit("life", "DURATION", "How long a session runs until it is suspended."),
+    idle: str | None = _limit("idle", "DURATION", "Time without use after which a session sleeps."),
+    commands: str | None = _limit("commands", "N", "Commands begun in a second."),
     json: bool = JSON,
 ) -> None:
-    """Limit the space of all snapshots. The oldest automatic ones are deleted first."""
-    from holdfast.runtime.store import policy as policies
-
+    """Show or set limits of this home: sessions, their use of the machine, snapshots. The oldest automatic
+    snapshots are deleted first.
+    """
+    given = {
+        "running": running, "memory": memory, "cpus": cpus, "sessions": sessions,
+        "forks": forks, "life": life, "idle": idle, "commands": commands,
+    }  # fmt: skip
+    changes = {name: text for name, text in given.items() if text is not None}
+    size = disk if action in (None, "set", "show") else action
+    if action not in ("set",) and (changes or disk is not None):
+        raise InvalidArgument("cannot set the quota without `set`", hint="`holdfast quota set --running 5`")
+    if action == "set" and not changes and disk is None:
+        raise InvalidArgument(
+            "cannot set the quota: the limit is missing", hint="`holdfast quota set --running 5`"
+        )
     holdfast = controller()
     if size is not None:
         holdfast.keeping.quota = None if size in ("0", "none", "off") else policies.size(size)
+    if changes:
+        from holdfast.runtime.store import quotas
+
+        try:
+            before = holdfast.keeping.limits
+        except StoreError:  # a file that cannot be read is rewritten
+            before = quotas.Quota()
+        holdfast.keeping.limits = before.with_texts(changes)
+    _show_quota(holdfast, as_json=wants_json(json))
+
+
+def _show_quota(holdfast: Holdfast, *, as_json: bool) -> None:
     used = sum(row.bytes for row in holdfast.store.snapshots())
-    limit = holdfast.keeping.quota
-    if wants_json(json):
-        printing.emit({"quota": limit, "used": used})
-    else:
-        printing.say(f"{printing.size(used)} of {printing.size(limit) if limit else 'no limit'}")
+    limit, limits, usage = holdfast.keeping.quota, holdfast.keeping.limits, holdfast.keeping.usage
+    if as_json:
+        printing.emit({"quota": limit, "used": used, "limits": limits.as_dict(), "usage": usage.as_dict()})
+        return
+    printing.say(f"{printing.size(used)} of {printing.size(limit) if limit else 'no limit'}")
+    span = policies.span
+    for name, value, now in (
+        ("running sessions", limits.running, f"{usage.running} of "),
+        (
+            "memory of running sessions",
+            limits.memory and gib_text(limits.memory),
+            f"{gib_text(usage.memory)} of ",
+        ),
+        ("their processors", limits.cpus and f"{limits.cpus:g}", f"{usage.cpus:g} of "),
+        ("sessions in all", limits.sessions, f"{usage.sessions} of "),
+        ("copies in one call", limits.forks, ""),
+        ("longest life", limits.life and span(limits.life), ""),
+        ("idle time before sleep", limits.idle and span(limits.idle), ""),
+        ("commands a second", limits.commands and f"{limits.commands:g}", ""),
+    ):
+        if value is not None:
+            printing.say(f"{name}: {now}{value}")
 
 
 @examples("autosnap")

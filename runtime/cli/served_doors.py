@@ -58,6 +58,7 @@ class ServedDoors:
         progress: receives a line for each step of something slow.
         audit: write a row for each request to the audit trail of the home.
         sign_in: the issuers and the proxy by which people sign in, if there are any.
+        secret: what the tokens of sandboxes, links and pages are made from; the token, if it is left out.
     """
 
     def __init__(
@@ -73,9 +74,11 @@ class ServedDoors:
         actor: str | None = None,
         audit: bool = False,
         sign_in: SignInSettings | None = None,
+        secret: str = "",
     ) -> None:
+        secret = secret or token
         self.callers = callers = Callers(home, progress)
-        callers.keys.short_secret = hmac.new(token.encode(), b"holdfast short keys", hashlib.sha256).digest()
+        callers.keys.short_secret = hmac.new(secret.encode(), b"holdfast short keys", hashlib.sha256).digest()
         if sign_in is not None and sign_in.url:
             hosts = None if hosts is None else [*hosts, urlsplit(sign_in.url).hostname or ""]
             origins = [*origins, sign_in.url]
@@ -83,12 +86,13 @@ class ServedDoors:
             signer, _ = Keys(home).sending(passphrase=os.environ.get(PASSPHRASE))
             callers.trail = AuditTrail(home.root, signer)
         rules, limit = Admission(token, hosts, origins, callers.keys), RequestRate(rate, max(1, rate * 2))
-        lives, tokens, ids = LifetimeTask(callers), SandboxTokens(token), e2b_app.session_ids(callers)
-        keys = PageKeys(token)
+        self.rules = rules
+        lives, tokens, ids = LifetimeTask(callers), SandboxTokens(secret), e2b_app.session_ids(callers)
+        keys = PageKeys(secret)
         callers.signature = lambda key: tokens.of(key).signature
         traffic = PortTraffic(callers, tokens, rules)
         visits = PreviewVisits(
-            callers, serving_record.stamp_of(token), traffic, secure=previews.startswith("https:")
+            callers, serving_record.stamp_of(secret), traffic, secure=previews.startswith("https:")
         )
         doors: list[ServedDoor] = [
             # First: what is sent to the name of a port must reach nothing else.

@@ -65,6 +65,7 @@ def serve(
         raise InvalidArgument("cannot listen on both a port and a unix socket", hint="leave out one")
     from holdfast.base import serving_record
     from holdfast.runtime.cli.served_doors import ServedDoors
+    from holdfast.runtime.cli.served_teams import ServedTeams
     from holdfast.runtime.http_doors import door_sockets
     from holdfast.runtime.serve import api_server, file_addresses
 
@@ -82,18 +83,24 @@ def serve(
     # Last: where a server listens already, its token remains.
     token, file = door_setup.token_of(home, door_setup.SERVER, new=new_token)
     hosts = None if door_sockets.is_unix(opened) else [*(host_name or ()), *file_addresses.names_of(below)]
-    doors = ServedDoors(
-        home,
-        token,
-        printing.note,
-        hosts=hosts,
-        origins=origin or (),
-        rate=rate,
-        previews=below,
-        actor=EarlyOptions.actor,
-        audit=audit,
-        sign_in=people,
-    )
+
+    def made(of: Home, secret: str = "") -> ServedDoors:
+        return ServedDoors(
+            of,
+            token,
+            printing.note,
+            hosts=hosts,
+            origins=origin or (),
+            rate=rate,
+            previews=below,
+            actor=EarlyOptions.actor,
+            audit=audit,
+            secret=secret,
+            sign_in=None if secret else people,  # people of teams have keys
+        )
+
+    doors = made(home)
+    served = ServedTeams(doors, token, made)
     url = door_sockets.url(opened)
     record = serving_record.ServingRecord(
         url, below or door_sockets.browsed(opened), serving_record.stamp_of(token)
@@ -108,7 +115,7 @@ def serve(
 
     try:
         with serving_record.announced(home, record), _pool(home, pool):
-            api_server.serve(doors.app, doors.callers, opened, ready, doors.beside)
+            api_server.serve(served, doors.callers, opened, ready, [*doors.beside, served.running])
     finally:
         if unix is not None:
             unix.unlink(missing_ok=True)

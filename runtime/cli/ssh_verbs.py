@@ -40,7 +40,9 @@ def ssh_config(
     ssh_access.client_key(context.home)
     root = context.home.root
     python = [sys.executable, "-I", "-m", "holdfast", "ssh-proxy"]
-    text = ssh_access.stanza(root, ["env", "-u", "HOLDFAST_URL", f"HOLDFAST_HOME={root}", *python])
+    text = ssh_access.stanza(
+        root, ["env", "-u", "HOLDFAST_URL", "-u", "HOLDFAST_TEAM", f"HOLDFAST_HOME={root}", *python]
+    )
     if not install:
         printing.say(text.rstrip("\n"))
         return

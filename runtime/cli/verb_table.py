@@ -155,7 +155,7 @@ FAMILIES: Mapping[str, Mapping[str, tuple[str, _Place]]] = {
         ),
         "pin": ("Keep snapshots until they are deleted by hand.", "retention_verbs:pin"),
         "unpin": ("Let policy and quota delete snapshots again.", "retention_verbs:unpin"),
-        "quota": ("Limit the room that snapshots take.", "retention_verbs:quota"),
+        "quota": ("Limit sessions, their use of the machine, and snapshots.", "retention_verbs:quota"),
         "gc": ("Delete what is expired, orphaned or over quota.", "retention_verbs:gc"),
     },
     "Agents": {
@@ -175,6 +175,14 @@ FAMILIES: Mapping[str, Mapping[str, tuple[str, _Place]]] = {
         ),
         "login": ("Sign in at a server as a person.", "login_verbs:login"),
         "logout": ("Sign out at a server.", "login_verbs:logout"),
+        "team": (
+            "Manage teams: separate homes behind one server.",
+            {
+                "new": "team_verbs:new",
+                "ls": "team_verbs:list_",
+                "rm": "team_verbs:remove",
+            },
+        ),
         "audit": (
             "Show and check what was asked of a server, and by whom.",
             {

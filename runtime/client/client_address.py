@@ -22,6 +22,7 @@ from holdfast.base.text import plain
 from holdfast.errors import InvalidArgument, ServerUnavailable
 from holdfast.procfs import sock_diag, socket_tables
 from holdfast.procfs.socket_tables import SocketRow
+from holdfast.runtime.http_doors.admission import TEAM_HEADER
 from holdfast.runtime.http_doors.door_setup import SERVER
 
 _TABLES = ("tcp", "tcp6")
@@ -156,7 +157,8 @@ class ClientAddress:
     @property
     def headers(self) -> dict[str, str]:
         """Headers of every request: a server that was started again may have made a new token."""
-        return {"Authorization": f"Bearer {(self.kept and _read(self.kept)) or self.token}"}
+        given = {"Authorization": f"Bearer {(self.kept and _read(self.kept)) or self.token}"}
+        return given | ({TEAM_HEADER: team} if (team := Home.team_named()) else {})
 
     def check(self) -> None:
         """Check that who listens there may get the token, before it is sent.
@@ -202,7 +204,7 @@ def address_of(url: str, token: str | None = None) -> ClientAddress:
             hint="for example http://127.0.0.1:8420, https://host.example, unix:///run/user/1000/server.sock",
         )
     told = token or os.environ.get(SERVER.variable) or _login(base, socket)
-    kept = Home.default().root / SERVER.file_name if here and not told else None
+    kept = Home.own().root / SERVER.file_name if here and not told else None
     token = told or (_read(kept) if kept else None)
     if not token:
         raise InvalidArgument(

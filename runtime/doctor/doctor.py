@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from holdfast.base import home_filesystem
+from holdfast.base.home import TEAM_MARK, TEAMS, Home
 from holdfast.base.quantities import gib_text
 from holdfast.base.text import plain
 from holdfast.engine import disk_limits, engine_place, image_store, machine_facts
@@ -23,6 +24,8 @@ from holdfast.engine.machine_facts import security_options
 from holdfast.errors import HoldfastError
 from holdfast.runtime.guest_rpc.results import Check
 from holdfast.runtime.lifecycle import pool_filler, pool_plan
+from holdfast.runtime.store import quotas
+from holdfast.runtime.store.store import Store
 
 if TYPE_CHECKING:
     from holdfast.runtime.operations.context import Context
@@ -53,6 +56,8 @@ def each(context: Context) -> Iterator[Check]:
 
     yield tried("state directory", lambda: _home(context))
     yield tried("disk space", lambda: _disk(context))
+    if os.access(context.home.below(TEAMS), os.F_OK):
+        yield tried("teams", lambda: _teams(context.home))
     engine = tried("engine", lambda: engine_check(context))
     yield engine
     yield tried("kernel", _kernel)
@@ -96,6 +101,22 @@ def _home(context: Context) -> Check:
         )
     home_filesystem.require(root)  # tried when it was made, but it may have been moved since
     return Check("state directory", True, str(root))
+
+
+def _teams(home: Home) -> Check:
+    """Check that each team can be served: its store and quota can be read, and it is not half removed."""
+    found = []
+    for name in sorted(each.name for each in Path(home.below(TEAMS)).iterdir()):
+        team = Home(home.below(TEAMS, name))
+        if not os.access(team.below(TEAM_MARK), os.F_OK):
+            return Check("teams", False, f"the removal of {name} was cut short", f"holdfast team rm {name}")
+        try:
+            Store.open(team.create().database).usage()
+            quotas.read(team.place)
+        except HoldfastError as error:
+            return Check("teams", False, f"{name}: {error}", error.hint)
+        found.append(name)
+    return Check("teams", True, ", ".join(found) or "none")
 
 
 def _disk(context: Context) -> Check:

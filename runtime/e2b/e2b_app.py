@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from fastapi import APIRouter, FastAPI
 from fastapi.exceptions import RequestValidationError
@@ -14,7 +14,7 @@ from starlette.responses import JSONResponse, Response
 
 from holdfast.base.request_id import request_id
 from holdfast.base.text import plain
-from holdfast.errors import HoldfastError, SessionNotFound
+from holdfast.errors import HoldfastError, QuotaReached, SessionNotFound
 from holdfast.runtime.e2b import (
     code_interpreter,
     connect_wire,
@@ -34,6 +34,7 @@ from holdfast.runtime.e2b.sandbox_access import (
     Scopes,
 )
 from holdfast.runtime.e2b.sandbox_making import OnceMade
+from holdfast.runtime.serve import answer_forms
 from holdfast.runtime.serve.callers import Callers
 from holdfast.runtime.serve.lifetime_task import LifetimeTask
 
@@ -113,10 +114,12 @@ def wire(callers: Callers, tokens: SandboxTokens, lives: LifetimeTask, ids: Sand
 
 async def _of_library(request: Request, error: Exception) -> Response:
     assert isinstance(error, HoldfastError)
-    status = connect_wire.status_of(error)
+    status, text = connect_wire.status_of(error), connect_wire.sentence(error)
     if isinstance(error, SessionNotFound) and "sandbox" in request.path_params:
         status = 404  # a path of the control plane, which the key of another session does not open
-    return _told(request, status, connect_wire.sentence(error))
+    if isinstance(error, QuotaReached):
+        text = f"Rate limit exceeded: {text}"  # as clients know it
+    return _told(request, status, text, answer_forms.headers_of(error))
 
 
 async def _of_request(request: Request, error: Exception) -> Response:
@@ -138,7 +141,7 @@ async def _of_server(request: Request, error: Exception) -> Response:
     return _told(request, 500, f"cannot answer: the server failed; its log has request {request_id()}")
 
 
-def _told(request: Request, status: int, message: str) -> Response:
+def _told(request: Request, status: int, message: str, headers: Mapping[str, str] | None = None) -> Response:
     """Return the answer that reports an error.
 
     A streaming RPC ends with it: clients read it there, and take another status for one of a proxy. That is
@@ -147,5 +150,4 @@ def _told(request: Request, status: int, message: str) -> Response:
     if status != 502 and request.headers.get("content-type", "").startswith(connect_wire.MEDIA_TYPE):
         end = connect_wire.last(connect_wire.rpc_code(status), plain(message, 2000))
         return Response(end, media_type=connect_wire.MEDIA_TYPE)
-    headers = {"Retry-After": "1"} if status == 503 else None
     return JSONResponse(connect_wire.error_body(request.url.path, status, message), status, headers=headers)

@@ -80,6 +80,20 @@ class SessionChannel:
             self._became(now)
         return self
 
+    def begins(self) -> SessionChannel:
+        """Count a command that is about to begin, wake the session if it sleeps, and return this channel.
+
+        Raises:
+            QuotaReached: the home has begun too many.
+            HoldfastError: it could not be woken.
+        """
+        home = self._context.home
+        if os.access(home.below("quota.json"), os.F_OK):
+            from holdfast.runtime.store import quotas  # most homes do not have a quota
+
+            quotas.count_command(home.place)
+        return self.awake()
+
     def _wake(self) -> None:
         if (waker := self._context.waker) is not None:
             self._became(waker(self._context, self.known.id))

@@ -38,10 +38,12 @@ from holdfast.runtime.sessions import (
     shared_folder,
 )
 from holdfast.runtime.sessions.session_options import SessionOptions, container_options
+from holdfast.runtime.store import lifetime
 from holdfast.runtime.store.rows import SessionRow
 
 if TYPE_CHECKING:
     from holdfast.runtime.operations.context import Context
+    from holdfast.runtime.store.row_details import SessionDetails
     from holdfast.runtime.store.store import Store
     from holdfast.snapshots.manifest import Manifest
 
@@ -264,17 +266,28 @@ def _log(engine: Engine, container_id: str) -> str:
 
 
 def register(
-    store: Store, name: str | None, image: str, options: dict[str, Any], *, session_id: str, **columns: Any
+    store: Store,
+    name: str | None,
+    image: str,
+    options: dict[str, Any],
+    *,
+    session_id: str,
+    details: SessionDetails,
+    **columns: Any,
 ) -> SessionRow:
     """Reserve a name and record a session that is about to be made; `columns` as for `Store.add_session`.
 
+    Its lifetime is within the quota of the home.
+
     Raises:
         SessionExists: the name is taken.
+        QuotaReached: that is more than the quota of the home.
     """
+    made = {"details": lifetime.limited_details(store.database.folder, details), **columns}
     made_up = [*(ids.new_name() for _ in range(_TRIES)), f"s-{session_id[:6]}"]
     for chosen in [name] if name else made_up:
         try:
-            return store.add_session(chosen, image, options, session_id=session_id, **columns)
+            return store.add_session(chosen, image, options, session_id=session_id, **made)
         except SessionExists as error:
             taken = error
     raise taken

@@ -24,7 +24,7 @@ from holdfast.runtime.restore.restore_session import Restoring
 from holdfast.runtime.sessions import session_identity
 from holdfast.runtime.sessions.tenures import Tenures
 from holdfast.runtime.storage import snapshot_lock
-from holdfast.runtime.store import lifetime
+from holdfast.runtime.store import lifetime, quotas
 from holdfast.runtime.store.lifetime import Lifetime
 from holdfast.runtime.store.row_details import OperationDetails, SessionDetails
 from holdfast.runtime.store.rows import OperationKind, SessionRow, SnapshotRow
@@ -73,6 +73,7 @@ def restore(
     Raises:
         InvalidArgument: the options are not valid.
         LiveUnsupported: live sessions, or the requested rung, are not possible on this machine.
+        QuotaReached: these are more than the quota of the home.
         SessionExists, SnapshotDamaged, RestoreFailed: nothing is left of any of them.
     """
     assert identity is None or count == 1, "a session is one"
@@ -80,6 +81,7 @@ def restore(
         raise SnapshotDamaged(f"cannot restore {snapshot.name}: it is not complete")
     if name is not None:
         ids.check_name(name if count == 1 else f"{name}-{count}")
+    quotas.check_copies(context.home.place, count)
     with snapshot_lock.used(context, snapshot):
         restoring = Restoring(context, snapshot, rung=rung, on_touch=on_touch)
         options = restoring.options(network, allow, deny, limits or {})

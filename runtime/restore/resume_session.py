@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import signal
 import time
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -41,14 +41,14 @@ from holdfast.runtime.sessions import (
 from holdfast.runtime.sessions.session_lock import turn
 from holdfast.runtime.sessions.session_options import SessionOptions
 from holdfast.runtime.storage import snapshot_lock
-from holdfast.runtime.store import lifetime
+from holdfast.runtime.store import lifetime, quotas
 from holdfast.runtime.store.rows import OperationKind
 from holdfast.snapshots import manifest
 
 if TYPE_CHECKING:
     from holdfast.engine.container_state import ContainerState
     from holdfast.runtime.operations.context import Context
-    from holdfast.runtime.store.rows import SessionRow
+    from holdfast.runtime.store.rows import OperationRow, SessionRow
     from holdfast.snapshots.manifest import Manifest
 
 END_SECONDS = 10.0
@@ -79,7 +79,7 @@ def resume(context: Context, session: SessionRow, *, here: bool = False) -> Sess
         snapshot = context.store.snapshot(session.parent_snapshot_id)
         with (
             snapshot_lock.used(context, snapshot),
-            carry_out(context, OperationKind.RESUME, session_id=session.id) as operation,
+            _resuming(context, session) as operation,
         ):
             restoring = Restoring(context, snapshot)
             try:
@@ -94,11 +94,18 @@ def resume(context: Context, session: SessionRow, *, here: bool = False) -> Sess
         resumed.note(context)
         host_events.note(context, session.id, "resumed")
     resumed.report(context)
-    if lifetime.DETAIL not in session.details and "sandbox" not in session.details:
+    kept = lifetime.DETAIL in session.details or "sandbox" in session.details
+    if not kept and quotas.read(context.home.place) == quotas.Quota():
         return resumed.row
     now = time.time()
     lifetime.change(context.store, session.id, lambda kept: kept.resumed(now))
     return context.store.session(session.id)
+
+
+def _resuming(context: Context, session: SessionRow) -> AbstractContextManager[OperationRow]:
+    """Run the block as the operation that lets a session run again, if the quota of the home allows that."""
+    plan = context.store.check_running
+    return carry_out(context, OperationKind.RESUME, session_id=session.id, plan=plan)
 
 
 def _next_generation(session: SessionRow, restoring: Restoring) -> SessionRow:
@@ -119,7 +126,7 @@ def _start_again(context: Context, session: SessionRow) -> SessionRow:
         raise SessionDead(f"cannot resume session {session.name}: its container is gone")
     options = SessionOptions.parse(**session.options)
     network = Closing(engine, context.home, context.progress)
-    with carry_out(context, OperationKind.RESUME, session_id=session.id) as operation:
+    with _resuming(context, session) as operation:
         why = "it was started by hand" if state.running else f"its container {health.why_ended(state)}"
         if state.running:
             engine.signal(state.id, signal.SIGKILL)

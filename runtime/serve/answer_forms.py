@@ -6,6 +6,7 @@ back has the same error as a caller in process.
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from pydantic import BaseModel
@@ -67,6 +68,7 @@ STATUSES: tuple[tuple[type[HoldfastError], int], ...] = (
     (errors.SecretsFound, 409),
     (errors.BundleRefused, 409),
     (errors.QuotaExceeded, 507),
+    (errors.QuotaReached, 429),
     (errors.StoreError, 500),
 )
 HTTP_CODES = {
@@ -91,6 +93,14 @@ HTTP_CODES = {
 def status_of(error: HoldfastError) -> int:
     """Return the status of an answer that reports this error."""
     return next((status for kind, status in STATUSES if isinstance(error, kind)), 500)
+
+
+def headers_of(error: HoldfastError) -> dict[str, str] | None:
+    """Return the headers of an answer that reports this error: when to ask again, if that can help."""
+    if isinstance(error, errors.QuotaReached):
+        seconds = error.retry_after
+        return None if seconds is None else {"Retry-After": str(max(1, math.ceil(seconds)))}
+    return {"Retry-After": "1"} if status_of(error) == 503 else None
 
 
 def body_of(error: HoldfastError) -> dict[str, Any]:
@@ -119,7 +129,7 @@ _REASONS = {
     415: "The body is not JSON.",
     421: "The request is for a different host.",
     422: "The request does not have the documented form.",
-    429: "There are too many requests.",
+    429: "There are too many requests, or the quota of the home is reached.",
     500: "The server failed; the line in its log has the request's id.",
     502: "The session does not answer, or not as it should.",
     503: "The server has reached a limit of its own, or no engine answers.",

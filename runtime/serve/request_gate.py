@@ -14,11 +14,13 @@ import re
 import secrets
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, MutableMapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, MutableMapping, Sequence
 from typing import Any
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
+from prometheus_client.metrics_core import Metric
+from prometheus_client.registry import Collector
 from starlette.responses import JSONResponse, Response
 
 from holdfast.base.request_id import begin_request
@@ -159,6 +161,8 @@ class ServerMetrics:
         running.labels("waiting").set_function(waiting)
         running.labels("brief").set_function(brief)
         self.channels = Gauge("holdfast_channels", "Open channels of WebSockets.", registry=self._registry)
+        self.teams: Callable[[], Mapping[str, ServerMetrics]] = dict
+        """Returns the figures of teams by their names; the application of teams sets it."""
 
     def answered(self, method: str, path: str, status: int, seconds: float) -> None:
         """Count a request; `path` is the template of its path, so that there are few."""
@@ -166,8 +170,31 @@ class ServerMetrics:
         self._seconds.labels(method, path).observe(seconds)
 
     def text(self) -> bytes:
-        """Return all figures in Prometheus' text form."""
-        return generate_latest(self._registry)
+        """Return all figures in Prometheus' text form; figures of teams have their names as a label."""
+        teams = self.teams()
+        return generate_latest(_TeamFigures(self, teams) if teams else self._registry)
+
+    def families(self) -> Iterable[Metric]:
+        """Return all figures."""
+        return self._registry.collect()
+
+
+class _TeamFigures(Collector):
+    """The figures of a server and of its teams; the label is empty for its own home."""
+
+    def __init__(self, own: ServerMetrics, teams: Mapping[str, ServerMetrics]) -> None:
+        self._all = {"": own, **teams}
+
+    def collect(self) -> Iterable[Metric]:
+        """Return all families, each once."""
+        found: dict[str, Metric] = {}
+        for team, figures in self._all.items():
+            for family in figures.families():
+                kept = found.setdefault(family.name, Metric(family.name, family.documentation, family.type))
+                kept.samples += [
+                    each._replace(labels={**each.labels, "team": team}) for each in family.samples
+                ]
+        return found.values()
 
 
 class RequestGate:

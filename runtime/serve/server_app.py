@@ -148,8 +148,7 @@ async def _of_library(_: Request, error: Exception) -> Response:
     status = answer_forms.status_of(error)
     if status == 500:
         logger.error(json.dumps({"request": request_id(), "error": plain(str(error), 400)}))
-    headers = {"Retry-After": "1"} if status == 503 else None
-    return JSONResponse(answer_forms.body_of(error), status, headers=headers)
+    return JSONResponse(answer_forms.body_of(error), status, headers=answer_forms.headers_of(error))
 
 
 async def _of_request(_: Request, error: Exception) -> Response:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from holdfast.errors import OutcomeUnknown, SessionBusy, SessionExists
 from holdfast.runtime.journal import host_events
 from holdfast.runtime.sessions.tenures import Tenures
+from holdfast.runtime.store import lifetime
 from holdfast.runtime.store.lives import Lives
 
 if TYPE_CHECKING:
@@ -91,7 +92,7 @@ def take_over(
         SessionExists: it may not have the id (`check_claim`), or the name is taken.
     """
     check_claim(store, session_id, chain)
-    details = details.plus(tenures=chain.kept())
+    details = lifetime.limited_details(store.database.folder, details.plus(tenures=chain.kept()))
     if store.find_session(session_id, removed=True) is None:
         return store.add_session(session_id=session_id, details=details, **columns)
     Lives(store.database).come_back(session_id, {**columns, "state": "creating"}, details)

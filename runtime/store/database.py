@@ -44,6 +44,11 @@ class Database:
         self._path = path
         self._joint = threading.local()
 
+    @property
+    def folder(self) -> str:
+        """The folder that it is in: its home."""
+        return str(self._path.parent)
+
     @classmethod
     def open(cls, path: Path, leaving: Leaving | None = None) -> Database:
         """Open the database at path; make it if it is missing.

@@ -7,6 +7,8 @@ caller; `change` is the only way to write. It does not know how an end is carrie
 
 from __future__ import annotations
 
+import time
+
 from holdfast.base.value_classes import dataclass, replace
 from holdfast.errors import InvalidArgument
 
@@ -45,6 +47,7 @@ class Lifetime:
         warned_of: the end that was announced.
         used_at: when it was last used in a way that its journal does not record.
         trouble: the code of the error because of which it could not be ended or put to sleep.
+        began_at: since when it runs, where a quota limits that.
     """
 
     life: float | None = None
@@ -59,6 +62,7 @@ class Lifetime:
     warned_of: float | None = None
     used_at: float = 0.0
     trouble: str = ""
+    began_at: float = 0.0
 
     @classmethod
     def of(cls, details: SessionDetails) -> Lifetime:
@@ -121,7 +125,7 @@ class Lifetime:
         end = self.ends_at
         if end is None and self.life is not None:
             end = now + self.life
-        return replace(self, asleep="", files_only=False, ends_at=end, used_at=now, trouble="")
+        return replace(self, asleep="", files_only=False, ends_at=end, used_at=now, trouble="", began_at=0.0)
 
     def begun_again(self, now: float) -> Lifetime:
         """Return it for a session that comes back after it was removed: with a whole life."""
@@ -198,17 +202,57 @@ def changed(before: Lifetime, now: float, choices: Mapping[str, Any]) -> Lifetim
 
 
 def change(store: Store, session_id: str, how: Callable[[Lifetime], Lifetime]) -> Lifetime:
-    """Change the lifetime of a session in one step, and return it; a removed session keeps nothing."""
+    """Change the lifetime of a session in one step, within the quota of its home, and return it.
+
+    A removed session keeps nothing.
+    """
     row = store.find_session(session_id)
     sandbox = None if row is None else row.details.get("sandbox")
+    runs = row is not None and row.state in ("creating", "running")
     found: list[Lifetime] = []
 
     def kept(value: object) -> dict[str, Any]:
-        found[:] = [how(Lifetime.kept(value, sandbox))]
+        chosen = how(Lifetime.kept(value, sandbox))
+        found[:] = [limited(store.database.folder, chosen) if runs else chosen]
         return found[0].as_dict()
 
     store.change_detail(session_id, DETAIL, kept)
     return found[0] if found else Lifetime()
+
+
+def limited(folder: str, found: Lifetime) -> Lifetime:
+    """Return a lifetime of a running session within the quota of the home in a folder.
+
+    Raises:
+        StoreError: the quota cannot be read.
+    """
+    from holdfast.runtime.store import quotas
+
+    quota = quotas.read(folder)
+    return within(found, quota.life, quota.idle, time.time())
+
+
+def limited_details(folder: str, details: SessionDetails) -> SessionDetails:
+    """Return the details of a session that is about to run, with its lifetime within that quota."""
+    before = Lifetime.of(details)
+    kept = limited(folder, before).as_dict()
+    return details if kept == before.as_dict() else details.plus(lifetime=kept)
+
+
+def within(found: Lifetime, life: float | None, idle: float | None, now: float) -> Lifetime:
+    """Return a lifetime of a running session within limits of its life and of its time without use.
+
+    Renewed lives do not add up: the limit begins when the session was started or woken.
+    """
+    if idle is not None and (found.idle is None or found.idle > idle):
+        found = replace(found, idle=idle)
+    if life is None or found.ended:
+        return found
+    began = found.began_at or now
+    last = began + life
+    end = last if found.ends_at is None else min(found.ends_at, last)
+    chosen = life if found.life is None else min(found.life, life)
+    return replace(found, life=chosen, ends_at=end, began_at=began)
 
 
 def asleep(row: SessionRow) -> str:
@@ -274,5 +318,6 @@ _FIELDS: Mapping[str, Callable[[object], bool]] = {
     "warned_of": _number,
     "used_at": _number,
     "trouble": lambda value: isinstance(value, str) and len(value) <= 100,
+    "began_at": _number,
 }
 """Checks of the fields as they are kept; a value that fails its check counts as missing."""

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from holdfast.base import ids
 from holdfast.errors import SessionExists
-from holdfast.runtime.store import schema
+from holdfast.runtime.store import quotas, schema
 from holdfast.runtime.store.row_details import SessionDetails, SnapshotDetails
 from holdfast.runtime.store.timelines import Branch
 
@@ -30,7 +30,7 @@ class Lives:
     """Starts new lives of sessions, each in one step."""
 
     def __init__(self, database: Database) -> None:
-        self._writing = database.writing
+        self._writing, self._folder = database.writing, database.folder
 
     def begin(self, session: SessionRow, snapshot: SnapshotRow, columns: Mapping[str, Any]) -> str:
         """Begin a session's new life, from a snapshot; return the id of the old one.
@@ -72,6 +72,7 @@ class Lives:
 
         Raises:
             SessionExists: it is here already, or its name is taken.
+            QuotaReached: that is more than the quota of the home.
         """
         old = ids.new_id()
         try:
@@ -84,6 +85,7 @@ class Lives:
                 left = {"id": old, "generation": row["generation"], "left_at": time.time()}
                 kept = details.plus(lives=[*before.lives, left], moved=before.get("moved"))
                 db.update(schema.SESSIONS, {**columns, "details": kept}, "id = ?", session_id)
+                quotas.check(db, self._folder)
         except sqlite3.IntegrityError:
             name = columns["name"]
             raise SessionExists(f"cannot name session '{name}': the name is taken") from None

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 from holdfast.base import ids
 from holdfast.base.resolve import resolve
 from holdfast.errors import InvalidArgument, SessionExists, SessionNotFound, SnapshotNotFound
-from holdfast.runtime.store import peek, schema
+from holdfast.runtime.store import peek, quotas, schema
 from holdfast.runtime.store.database import Database, Leaving
 from holdfast.runtime.store.journal_entries import Entries
 from holdfast.runtime.store.operations import Operations
@@ -65,6 +65,7 @@ class Store:
 
         Raises:
             SessionExists: the name is taken.
+            QuotaReached: that is more than the quota of the home.
         """
         row = SessionRow(
             id=session_id or ids.new_id(),
@@ -80,6 +81,8 @@ class Store:
         try:
             with self._db.writing() as db:
                 db.insert(schema.SESSIONS, columns(row))
+                if state != "removed":
+                    quotas.check(db, self._db.folder)
         except sqlite3.IntegrityError:
             raise SessionExists(
                 f"cannot name session '{name}': the name is taken",
@@ -304,6 +307,20 @@ class Store:
     def database(self) -> Database:
         """The database, for `lives`."""
         return self._db
+
+    def usage(self) -> quotas.QuotaUsage:
+        """Return what the quota of the home limits, as it is now."""
+        with self._db.reading() as db:
+            return quotas.usage(db)
+
+    def check_running(self) -> None:
+        """Check that a session can run whose resumption this transaction records.
+
+        Raises:
+            QuotaReached: that is more than the quota of the home.
+        """
+        with self._db.writing() as db:
+            quotas.check(db, self._db.folder)
 
 
 def _session(row: Row) -> SessionRow:

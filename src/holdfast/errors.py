@@ -17,6 +17,7 @@ HoldfastError
   RunsEnded            runs of one command were ended before all were over
   StoreError           also an OSError: the state directory cannot be read or written
     ArtifactNotFound   also a LookupError: it keeps no artifact of that name
+  QuotaReached         the quota of sessions, of running ones, or of commands is reached
   SessionError
     SessionNotFound    also a LookupError: no session has that name or id
     SessionExists      the name is taken
@@ -214,6 +215,20 @@ class StoreError(HoldfastError, OSError):
 
     def __str__(self) -> str:
         return str(self.args[0]) if self.args else ""
+
+
+class QuotaReached(HoldfastError):
+    """The quota of the home, or of the team, is reached. `retry_after` is in how many seconds
+    that can be different; None if waiting does not help.
+
+    What to do: Suspend or remove sessions, begin fewer commands, or raise it with `holdfast quota set`.
+    """
+
+    code = "quota"
+
+    def __init__(self, message: str, *, hint: str = "", retry_after: float | None = None) -> None:
+        super().__init__(message, hint=hint)
+        self.retry_after = retry_after
 
 
 class SessionError(HoldfastError):

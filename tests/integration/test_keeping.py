@@ -10,9 +10,12 @@ from typing import Any
 
 import pytest
 
+from holdfast.errors import QuotaReached
 from holdfast.runtime.api.controller import Holdfast
 from holdfast.runtime.capture import activity, autosnapshot
+from holdfast.runtime.lifetimes import session_ends
 from holdfast.runtime.store.policy import Policy
+from holdfast.runtime.store.quotas import Quota
 
 
 def _auto(hf: Holdfast) -> list[tuple[str, str]]:
@@ -181,3 +184,33 @@ def test_the_command_line_shows_and_keeps(shared_hf: Holdfast, shared: Any, shar
     assert shared_cli("policy", "shared", "--idle", "soon", "--json").error["code"] == "invalid_argument"
     assert Path(shared_hf.home.root, "settings.json").exists()
     taken.remove()
+
+
+def test_a_home_keeps_its_quota_without_a_server(hf: Holdfast) -> None:
+    """What sleeps is not counted; a waking or resumption is, and what is refused leaves nothing."""
+    hf.keeping.limits = Quota(running=1, forks=2)
+    work = hf.new("work", life="1h")
+    containers = hf.engine.containers(holdfast_home=hf.home.digest)
+    with pytest.raises(QuotaReached, match="1 running sessions"):
+        hf.new("more")
+    with pytest.raises(QuotaReached, match="2 in one call"):
+        work.fork(3)
+    assert hf.engine.containers(holdfast_home=hf.home.digest) == containers
+    assert hf.store.operations.open() == []
+
+    session_ends.put_to_sleep(hf.context, work.row, "life")
+    more = hf.new("more")
+    with pytest.raises(QuotaReached):
+        work.exec("true")
+    assert hf.session("work").state == "suspended"
+    assert hf.store.operations.open() == []
+    more.suspend()
+    assert work.exec("echo awake").text == "awake\n"
+    with pytest.raises(QuotaReached):
+        hf.session("more").resume()
+
+    hf.keeping.limits = Quota(commands=0.001)
+    assert work.exec("true").exit_code == 0
+    for begin in (work.exec, work.cell, work.detach, lambda _: work.programs.start(["true"])):
+        with pytest.raises(QuotaReached, match="a further command"):
+            begin("true")

@@ -31,6 +31,8 @@ FOLDERS = (
     "metrics",
 )
 """Folders made together with the home, so that no module makes their parents later with another mode."""
+TEAMS, TEAM_MARK = "teams", "team.json"
+"""The folder of teams in a home, and the file that makes a folder in it the home of a team."""
 _HINT = "set HOLDFAST_HOME to a folder of your own"
 
 
@@ -56,9 +58,13 @@ class Home:
     ballast              room that is released when the disk is full, so that things can be removed
     serving/             servers that run now: where links of previews begin
     ssh/                 the key that opens sessions by ssh, and the keys of sessions
+    teams/               homes of teams, which a server of this home serves as well
     locks/               lock files
     errors.log           tracebacks of unexpected errors, without secrets
     """
+
+    team = ""
+    """The team that the command line names."""
 
     def __init__(self, root: Path | str) -> None:
         """Name the home at an absolute path; `at` takes any path."""
@@ -94,6 +100,26 @@ class Home:
 
     @classmethod
     def default(cls) -> Home:
+        """Return the home that this process works in: a team's, if a team is named, else its own.
+
+        Raises:
+            StoreError: such a place, or the team, does not exist.
+        """
+        own, team = cls.own(), cls.team_named()
+        if not team:
+            return own
+        there = own.below(TEAMS, team)
+        if "/" in team or not os.access(f"{there}/{TEAM_MARK}", os.F_OK):
+            raise StoreError(f"cannot find team {team[:40]!r}", hint="`holdfast team ls`")
+        return cls(there)
+
+    @classmethod
+    def team_named(cls) -> str:
+        """Return the team that the command line or HOLDFAST_TEAM names; empty for none."""
+        return cls.team or os.environ.get("HOLDFAST_TEAM", "")
+
+    @classmethod
+    def own(cls) -> Home:
         """Return the home named by HOLDFAST_HOME, else `holdfast` below the XDG state directory.
 
         Raises:

@@ -22,6 +22,7 @@ from holdfast.base.home import Home
 from holdfast.runtime.cli.served_doors import ServedDoors
 from holdfast.runtime.e2b.code_interpreter import InterpreterRoute
 from holdfast.runtime.e2b.sandbox_access import SandboxTokens
+from holdfast.runtime.http_doors.admission import App
 from holdfast.runtime.mcp.http_door import agent_app
 from holdfast.runtime.operations.context import no_progress
 from holdfast.runtime.page.page_keys import PageKeys
@@ -51,6 +52,8 @@ class WalkedDoors:
 
     def __init__(self, folder: Path) -> None:
         self.doors = ServedDoors(Home(folder).create(), TOKEN, no_progress, sign_in=PEOPLE)
+        self.app: App | None = None
+        """What is asked in their place."""
         store = self.doors.callers.controller("agent:test").store
         for id_, made in ((ONE, True), (TWO, True), (OTHER, False)):
             details = SessionDetails().plus(sandbox={}) if made else SessionDetails()
@@ -96,7 +99,7 @@ class WalkedDoors:
         async def send(message: Any) -> None:
             sent.append(message)
 
-        await self.doors.app(scope, receive, send)
+        await (self.app or self.doors.app)(scope, receive, send)
         status = next((each["status"] for each in sent if "status" in each), None)
         return Answer(status, b"".join(each.get("body", b"") for each in sent))
 

@@ -1,0 +1,171 @@
+"""The quota of a home, in the transactions of its store: no engine takes part."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from holdfast.base.home import Home
+from holdfast.errors import InvalidArgument, QuotaReached, StoreError
+from holdfast.runtime.lifecycle import provision
+from holdfast.runtime.store import lifetime, quotas
+from holdfast.runtime.store.lifetime import Lifetime
+from holdfast.runtime.store.quotas import Quota
+from holdfast.runtime.store.row_details import SessionDetails
+from holdfast.runtime.store.rows import OperationKind
+from holdfast.runtime.store.store import Store
+
+
+@pytest.fixture
+def store(home: Home) -> Store:
+    return Store.open(home.database)
+
+
+def _all_at_once(count: int, work: Callable[[int], object]) -> list[QuotaReached]:
+    """Do work in threads that begin together; return how those failed that did."""
+    together = threading.Barrier(count)
+    failed: list[QuotaReached] = []
+
+    def one(number: int) -> None:
+        together.wait()
+        try:
+            work(number)
+        except QuotaReached as error:
+            failed.append(error)
+
+    threads = [threading.Thread(target=one, args=(number,)) for number in range(count)]
+    for each in threads:
+        each.start()
+    for each in threads:
+        each.join()
+    return failed
+
+
+def test_fifty_at_once_get_what_five_may(home: Home, store: Store) -> None:
+    """The limit is checked in the transaction that adds the session: nobody passes between the two."""
+    quotas.write(home.place, Quota(running=5))
+
+    failed = _all_at_once(50, lambda number: Store.open(home.database).add_session(f"s{number}", "i", {}))
+
+    assert len(store.sessions()) == 5
+    assert len(failed) == 45
+    assert all(each.retry_after for each in failed)
+
+
+def test_sessions_woken_at_once_pass_the_limit_together(home: Home, store: Store) -> None:
+    """A wake that is under way counts, although its session is not recorded as running yet."""
+    rows = [store.add_session(f"s{number}", "i", {}, state="suspended") for number in range(8)]
+    quotas.write(home.place, Quota(running=3))
+
+    def wake(number: int) -> None:
+        mine = Store.open(home.database)
+        with mine.together():
+            mine.operations.begin(OperationKind.RESUME, session_id=rows[number].id)
+            mine.check_running()
+
+    failed = _all_at_once(8, wake)
+
+    assert len(failed) == 5
+    assert len(store.operations.open()) == 3  # what was refused has left nothing
+    for each in store.operations.open():
+        store.operations.end(each.id, "done")
+    wake(0)
+
+
+def test_what_sleeps_does_not_count_as_running(home: Home, store: Store) -> None:
+    quotas.write(home.place, Quota(running=1, sessions=3))
+    first = store.add_session("one", "i", {})
+    with pytest.raises(QuotaReached, match="1 running sessions, and this one would make it 2"):
+        store.add_session("two", "i", {})
+    store.update_session(first.id, state="suspended")
+    store.add_session("two", "i", {})
+    store.add_session("three", "i", {}, state="suspended")
+    with pytest.raises(QuotaReached, match="3 in all"):
+        store.add_session("four", "i", {}, state="suspended")
+    store.update_session(first.id, state="removed")
+    store.add_session("four", "i", {}, state="suspended")
+
+
+@pytest.mark.parametrize(
+    ("quota", "options", "fits"),
+    [
+        (Quota(memory=8 << 30), {"memory": 4 << 30}, 2),
+        (Quota(memory=8 << 30), {}, 2),
+        (Quota(cpus=3), {"cpus": 1.5}, 2),
+        (Quota(cpus=0.5), {"cpus": None}, 0),
+    ],
+)
+def test_limits_of_running_sessions_are_added_up(
+    quota: Quota, options: dict[str, Any], fits: int, home: Home, store: Store
+) -> None:
+    """Memory and processors by the limits of the sessions; one without takes the whole machine."""
+    quotas.write(home.place, quota)
+    for number in range(fits):
+        store.add_session(f"s{number}", "i", options)
+    with pytest.raises(QuotaReached):
+        store.add_session("more", "i", options)
+
+
+def test_a_life_ends_however_often_it_is_renewed(home: Home, store: Store) -> None:
+    """Begun at its start or waking; a caller can have less, and not more by asking again."""
+    quotas.write(home.place, Quota(life=3600, idle=600))
+    row = provision.register(store, "work", "i", {}, session_id="a" * 12, details=SessionDetails())
+    given = Lifetime.of(row.details)
+    assert (given.life, given.idle, given.then) == (3600, 600, "suspend")
+    store.update_session(row.id, state="running")
+
+    long = {"life": 86400.0, "idle": None}
+    found = lifetime.change(store, row.id, lambda kept: lifetime.changed(kept, given.began_at + 1800, long))
+    assert (found.ends_at, found.idle) == (given.ends_at, 600)
+    short = {"life": 60.0, "idle": 30.0}
+    found = lifetime.change(store, row.id, lambda kept: lifetime.changed(kept, given.began_at + 10, short))
+    assert (found.ends_at, found.idle) == (given.began_at + 70, 30)
+
+    store.update_session(row.id, state="suspended")
+    assert lifetime.change(store, row.id, lambda kept: kept.suspended("life")).ends_at is None
+    store.update_session(row.id, state="running")
+    woken = lifetime.change(store, row.id, lambda kept: replace(kept.resumed(given.began_at + 9000)))
+    assert woken.ends_at is not None
+    assert woken.ends_at > (given.ends_at or 0) or woken.life == 60
+
+
+def test_a_session_of_a_home_without_quota_has_no_lifetime(store: Store) -> None:
+    row = provision.register(store, "work", "i", {}, session_id="a" * 12, details=SessionDetails())
+    assert lifetime.DETAIL not in row.details
+
+
+def test_commands_are_counted_for_all_processes(home: Home) -> None:
+    """Twice the rate at once, whoever begins them, and a wait that is told."""
+    quotas.write(home.place, Quota(commands=0.001))
+    quotas.count_command(home.place)
+    with pytest.raises(QuotaReached) as refused:
+        quotas.count_command(home.place)
+    assert 900 < (refused.value.retry_after or 0) <= 1000
+    quotas.write(home.place, Quota(commands=5))
+    (home.root / quotas.RATE_FILE).write_bytes(b"torn")
+    assert len(_all_at_once(40, lambda _: quotas.count_command(home.place))) >= 25
+
+
+@pytest.mark.parametrize("text", ['{"running": "5"}', '{"running": true}', '{"races": 1}', "[]", "{", "5"])
+def test_a_damaged_quota_is_not_no_quota(text: str, home: Home, store: Store) -> None:
+    """Whoever can spoil the file must not be without limits by that."""
+    (home.root / quotas.FILE).write_text(text)
+    with pytest.raises(StoreError, match="cannot read"):
+        store.add_session("work", "i", {})
+
+
+@pytest.mark.parametrize(
+    "texts", [{"running": "1.5"}, {"running": "-1"}, {"memory": "lots"}, {"idle": "1s"}, {"cpus": "nan"}]
+)
+def test_what_is_not_a_limit(texts: dict[str, str]) -> None:
+    with pytest.raises(InvalidArgument):
+        Quota().with_texts(texts)
+
+
+def test_limits_as_people_write_them() -> None:
+    made = Quota(forks=3).with_texts({"memory": "16g", "life": "8h", "cpus": "1.5", "forks": "none"})
+    assert made == Quota(memory=16 << 30, life=28800, cpus=1.5)
