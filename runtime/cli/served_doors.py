@@ -25,6 +25,7 @@ from holdfast.runtime.serve.api_server import Beside
 from holdfast.runtime.serve.callers import Callers
 from holdfast.runtime.serve.lifetime_task import LifetimeTask
 from holdfast.runtime.serve.metrics_task import MetricsTask
+from holdfast.runtime.serve.notice_task import NoticeTask
 from holdfast.runtime.serve.pool_task import PoolTask
 from holdfast.runtime.serve.preview_visits import PreviewVisits
 from holdfast.runtime.serve.request_gate import RequestGate, ServedDoor
@@ -47,6 +48,7 @@ class ServedDoors:
         actor: who acts for agents; None for the names by which they introduce themselves.
         progress: receives a line for each step of something slow.
         audit: write a row for each request to the audit trail of the home.
+        notices_to: networks to which notices can be sent besides public addresses.
     """
 
     def __init__(
@@ -61,6 +63,7 @@ class ServedDoors:
         previews: str = "",
         actor: str | None = None,
         audit: bool = False,
+        notices_to: Iterable[str] = (),
     ) -> None:
         self.callers = callers = Callers(home, progress)
         if audit:
@@ -83,7 +86,12 @@ class ServedDoors:
             PageDoor(rules, keys),
             server_app.api_door(callers, rules, lambda key: keys.actor(key, time.time())),
         ]
-        self.beside: Beside = [lives.running, MetricsTask(callers).running, PoolTask(callers).running]
+        self.beside: Beside = [
+            lives.running,
+            MetricsTask(callers).running,
+            PoolTask(callers).running,
+            NoticeTask(callers, notices_to).running,
+        ]
         """What lives as long as the server."""
         if door_setup.installed("mcp"):
             from holdfast.runtime.serve.agents_door import AgentsDoor

@@ -47,6 +47,9 @@ def serve(
     audit: bool = option(
         "--audit", help="Write a row for each request: `holdfast audit` shows and checks them."
     ),
+    notices_to: list[str] | None = option(
+        "--notices-to", metavar="NETWORK", help="Let notices be sent to this network, such as 10.0.0.0/8."
+    ),
     new_token: bool = option("--new-token", help="Make a new token; the old one is no longer accepted."),
 ) -> None:
     """Serve sessions over HTTP and WebSockets, to holders of the token."""
@@ -80,6 +83,7 @@ def serve(
         previews=below,
         actor=EarlyOptions.actor,
         audit=audit,
+        notices_to=notices_to or (),
     )
     url = door_sockets.url(opened)
     record = serving_record.ServingRecord(

@@ -12,7 +12,7 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable
-from typing import Annotated, TypeVar
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
 from fastapi import Depends
 from starlette.requests import HTTPConnection, Request
@@ -39,6 +39,9 @@ from holdfast.runtime.serve.call_threads import (
 from holdfast.runtime.serve.request_gate import ServerMetrics
 from holdfast.runtime.store import peek
 from holdfast.runtime.store.rows import SessionRow
+
+if TYPE_CHECKING:
+    from holdfast.runtime.serve.notice_task import NoticeTask
 
 
 class SessionRows:
@@ -113,6 +116,8 @@ class Callers:
         """Makes the signatures of addresses of files; the door that takes them sets it."""
         self.lifetime_changed: Callable[[], None] = lambda: None
         """Called on the loop when a lifetime has changed; the task that carries out lifetimes sets it."""
+        self.notices: NoticeTask | None = None
+        """Notifies people of sessions; the task sets it."""
         self.serving: ServingRecord | None = None
         """The record by which other processes find this server, once it serves."""
         self.stopping = False
@@ -191,6 +196,11 @@ class ApiCaller:
         self.all = callers
         self.access_key: AccessKey | None = connection.scope.get(KEY)
         self._actor = actor
+
+    @property
+    def actor(self) -> str:
+        """The actor that it acts as."""
+        return self._actor
 
     @property
     def request(self) -> Request:
