@@ -39,7 +39,7 @@ _DEAD = frozenset({"dead", "exited", "oom"})
 
 
 @dataclass(frozen=True, slots=True)
-class Notice:
+class SentNotice:
     """One message to a person.
 
     Attributes:
@@ -73,9 +73,9 @@ class SessionNotices:
     def __init__(self, session_id: str, session: str) -> None:
         self._id, self._name = session_id, plain(session, 80)
         self._commands: OrderedDict[str, str] = OrderedDict()
-        self._held: OrderedDict[str, tuple[float, Notice]] = OrderedDict()
+        self._held: OrderedDict[str, tuple[float, SentNotice]] = OrderedDict()
 
-    def hear(self, kind: str, data: Mapping[str, Any], at: float, now: float) -> Notice | None:
+    def hear(self, kind: str, data: Mapping[str, Any], at: float, now: float) -> SentNotice | None:
         """Return the notice of an event; a question is held back, see `due`."""
         match kind:
             case "command_started":
@@ -91,7 +91,7 @@ class SessionNotices:
                 return self._notice("died", f"{self._name} has died", why, at)
         return None
 
-    def due(self, now: float) -> Iterator[Notice]:
+    def due(self, now: float) -> Iterator[SentNotice]:
         """Yield each question that was not answered for a while, once."""
         for place, (when, notice) in list(self._held.items()):
             if when <= now:
@@ -114,7 +114,7 @@ class SessionNotices:
         )
         _put(self._held, _place(data), (now + SETTLE_SECONDS, notice))
 
-    def _ended(self, kind: str, data: Mapping[str, Any], at: float) -> Notice | None:
+    def _ended(self, kind: str, data: Mapping[str, Any], at: float) -> SentNotice | None:
         id_ = _text(data, "id", 80)
         self._held.pop(_place(data), None)
         known = self._commands.pop(id_, "")
@@ -127,8 +127,8 @@ class SessionNotices:
         actor = _text(data, "actor", 100)
         return self._notice("failed" if how else "ended", title, text, at, actor=actor, seconds=seconds)
 
-    def _notice(self, kind: NoticeKind, title: str, text: str, at: float, **more: Any) -> Notice:
-        return Notice(kind, self._id, self._name, title, text, at, **more)
+    def _notice(self, kind: NoticeKind, title: str, text: str, at: float, **more: Any) -> SentNotice:
+        return SentNotice(kind, self._id, self._name, title, text, at, **more)
 
 
 def _put(into: OrderedDict[str, Any], name: str, value: Any) -> None:
@@ -187,8 +187,8 @@ class Wish:
     """Seconds that a command must have run for a notice of its end."""
     quiet: QuietHours | None = None
 
-    def takes(self, notice: Notice, now: float) -> bool:
-        """Return whether it includes a notice; not that of a short command of the subscriber, who saw it."""
+    def takes(self, notice: SentNotice, now: float) -> bool:
+        """Return whether it includes a notice; short commands of the subscriber are left out."""
         if notice.kind not in self.kinds or self.session not in ("", notice.session_id):
             return False
         if self.quiet is not None and self.quiet.are_at(now):

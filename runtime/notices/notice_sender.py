@@ -26,7 +26,7 @@ from holdfast.base.text import plain
 from holdfast.base.version import VERSION
 from holdfast.errors import HoldfastError
 from holdfast.runtime.notices import push_messages
-from holdfast.runtime.notices.notice_rules import Notice
+from holdfast.runtime.notices.notice_rules import SentNotice
 from holdfast.runtime.notices.public_addresses import JudgedBackend, PublicAddresses
 from holdfast.runtime.notices.subscriptions import Subscription, Subscriptions
 
@@ -65,7 +65,7 @@ class NoticeSender:
 
     Args:
         subscriptions: note the result of each delivery.
-        addresses: what can be reached.
+        addresses: the reachable addresses.
         pauses: seconds before further attempts.
     """
 
@@ -87,7 +87,7 @@ class NoticeSender:
         }
         self._under_way: dict[asyncio.Task[str], str] = {}
 
-    def send(self, to: Subscription, notice: Notice, link: str) -> asyncio.Task[str]:
+    def send(self, to: Subscription, notice: SentNotice, link: str) -> asyncio.Task[str]:
         """Begin to deliver a notice; `link` leads to its session. The task gives why it failed, else ""."""
         own = [task for task, id_ in self._under_way.items() if id_ == to.id]
         if len(own) >= MOST_OF_SUBSCRIPTION:
@@ -113,7 +113,7 @@ class NoticeSender:
         for pool in self._pools.values():
             await pool.aclose()
 
-    async def _deliver(self, to: Subscription, notice: Notice, link: str) -> str:
+    async def _deliver(self, to: Subscription, notice: SentNotice, link: str) -> str:
         """Try until it has arrived, or no attempt is left; the subscription notes what became of it."""
         id_, why = f"msg_{secrets.token_hex(12)}", ""
         for pause in (*self._pauses, None):
@@ -133,7 +133,7 @@ class NoticeSender:
         await _noted(lambda: self._subscriptions.told(to.id, why))
         return why
 
-    async def _attempt(self, to: Subscription, notice: Notice, link: str, id_: str) -> None:
+    async def _attempt(self, to: Subscription, notice: SentNotice, link: str, id_: str) -> None:
         try:
             headers, body = message(to, notice, link, id_, time.time(), self._subscriptions)
         except (HoldfastError, ValueError) as error:
@@ -164,7 +164,7 @@ class NoticeSender:
 
 
 def message(
-    to: Subscription, notice: Notice, link: str, id_: str, now: float, keys: Subscriptions
+    to: Subscription, notice: SentNotice, link: str, id_: str, now: float, keys: Subscriptions
 ) -> tuple[list[tuple[str, str]], bytes]:
     """Return the headers and the body of a request that tells a notice.
 
@@ -190,7 +190,7 @@ def message(
 
 
 def signed(key: bytes, id_: str, now: float, body: bytes) -> Mapping[str, str]:
-    """Return the headers by which a webhook knows the sender: those of Standard Webhooks."""
+    """Return the headers by which a webhook knows the sender, as Standard Webhooks names them."""
     at = int(now)
     mark = hmac.new(key, f"{id_}.{at}.".encode() + body, hashlib.sha256).digest()
     return {

@@ -1,4 +1,4 @@
-"""Connections to hosts that callers name: to public addresses, and those that the server's owner allows.
+"""Connections to hosts that callers name: to public addresses, and networks that the owner allows.
 
 A caller who can have the server send a request could reach through it what only the server reaches: services
 of this machine, sessions, the metadata of a cloud. A name is looked up once, all its addresses are judged,
@@ -27,7 +27,7 @@ _NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
 
 
 class PublicAddresses:
-    """The addresses that may be reached.
+    """The addresses that can be reached.
 
     Args:
         allowed: further networks, such as `127.0.0.0/8` or `10.1.2.3`.
@@ -40,7 +40,7 @@ class PublicAddresses:
         self._allowed = [_network(each) for each in allowed]
 
     def allow(self, address: str) -> bool:
-        """Return whether an address may be reached, whatever form of IPv6 it is wrapped in."""
+        """Return whether an address is allowed, whatever form of IPv6 it is wrapped in."""
         try:
             found: _Address = ipaddress.ip_address(address.partition("%")[0])
         except ValueError:
@@ -51,10 +51,10 @@ class PublicAddresses:
         return all(each.is_global and not each.is_multicast for each in (found, inner))
 
     def check(self, url: str) -> str:
-        """Return a URL to which something may be sent, as far as that is known without a look-up.
+        """Return a URL that is allowed, as far as that is known without a look-up.
 
         Raises:
-            InvalidArgument: it may not.
+            InvalidArgument: it is not.
         """
         try:
             at = urlsplit(url)
@@ -67,7 +67,7 @@ class PublicAddresses:
         if at.username is not None or at.password is not None or not re.fullmatch(r"[!-~]+", url):
             raise InvalidArgument(
                 "cannot send notices there: a URL has neither names and passwords nor blanks",
-                hint="what it says to its host belongs in the path",
+                hint="put the secret for its host into the path",
             )
         if _is_address(host) and not self.allow(host):
             raise InvalidArgument(
@@ -88,7 +88,7 @@ class PublicAddresses:
 
 
 class JudgedBackend(httpcore.AsyncNetworkBackend):
-    """Connects to public addresses only; `in_the_clear`, to those that the owner allows."""
+    """Connects to public addresses only; `in_the_clear`, to networks that the owner allows."""
 
     def __init__(self, addresses: PublicAddresses, *, in_the_clear: bool = False) -> None:
         self._addresses, self._clear = addresses, in_the_clear
@@ -105,7 +105,7 @@ class JudgedBackend(httpcore.AsyncNetworkBackend):
         """Connect to the first address of a host.
 
         Raises:
-            httpcore.ConnectError: it cannot be found, or one of its addresses may not be reached.
+            httpcore.ConnectError: it cannot be found, or one of its addresses is not allowed.
         """
         try:
             async with asyncio.timeout(timeout):

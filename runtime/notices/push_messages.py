@@ -31,7 +31,7 @@ _POINT = 65
 
 @dataclass(frozen=True, slots=True)
 class PushKeys:
-    """What a browser gives with its subscription: its public key, and a secret of 16 bytes."""
+    """The keys of a browser's subscription: its public key, and a secret of 16 bytes."""
 
     public: bytes
     auth: bytes

@@ -100,7 +100,7 @@ def quiet_hours(text: str) -> QuietHours | None:
     """Read hours such as `22:00-07:00 Europe/Berlin`; UTC without a zone, None without hours.
 
     Raises:
-        InvalidArgument: they are not hours, or there is no such zone.
+        InvalidArgument: they are not hours, or the zone does not exist.
     """
     if not text:
         return None
@@ -176,7 +176,7 @@ class Subscriptions:
         return made
 
     def list(self, actor: str | None = None) -> list[Subscription]:
-        """Return all of them, or those of an actor, the oldest first.
+        """Return all subscriptions, or an actor's, the oldest first.
 
         Raises:
             StoreError: they cannot be read.

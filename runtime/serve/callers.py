@@ -12,7 +12,7 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Annotated, TypeVar
+from typing import Annotated, TypeVar
 
 from fastapi import Depends
 from starlette.requests import HTTPConnection, Request
@@ -39,9 +39,6 @@ from holdfast.runtime.serve.call_threads import (
 from holdfast.runtime.serve.request_gate import ServerMetrics
 from holdfast.runtime.store import peek
 from holdfast.runtime.store.rows import SessionRow
-
-if TYPE_CHECKING:
-    from holdfast.runtime.serve.notice_task import NoticeTask
 
 
 class SessionRows:
@@ -116,8 +113,8 @@ class Callers:
         """Makes the signatures of addresses of files; the door that takes them sets it."""
         self.lifetime_changed: Callable[[], None] = lambda: None
         """Called on the loop when a lifetime has changed; the task that carries out lifetimes sets it."""
-        self.notices: NoticeTask | None = None
-        """Notifies people of sessions; the task sets it."""
+        self.notices: object = None
+        """The task that notifies people of sessions, which sets it."""
         self.serving: ServingRecord | None = None
         """The record by which other processes find this server, once it serves."""
         self.stopping = False

@@ -18,7 +18,7 @@ from holdfast.base.text import plain
 from holdfast.errors import HoldfastError
 from holdfast.runtime.api.session import Session
 from holdfast.runtime.guest_rpc.event import Event
-from holdfast.runtime.notices.notice_rules import FOLLOWED, Notice, NoticeRate, SessionNotices
+from holdfast.runtime.notices.notice_rules import FOLLOWED, NoticeRate, SentNotice, SessionNotices
 from holdfast.runtime.notices.notice_sender import NoticeSender
 from holdfast.runtime.notices.public_addresses import PublicAddresses
 from holdfast.runtime.notices.subscriptions import Subscription, Subscriptions
@@ -86,7 +86,7 @@ class NoticeTask:
 
     async def try_out(self, to: Subscription) -> str:
         """Send one notice, and return why it did not arrive; empty if it did."""
-        notice = Notice("test", "", "", "Holdfast", "This is a trial: notices arrive here.", time.time())
+        notice = SentNotice("test", "", "", "Holdfast", "This is a trial: notices arrive here.", time.time())
         sender = NoticeSender(self.subscriptions, self.addresses, pauses=())
         try:
             return await sender.send(to, notice, self._link(""))
@@ -172,7 +172,7 @@ class NoticeTask:
                 for notice in list(notices.due(now)) if notices.holds else ():
                     self._tell(notice, now)
 
-    def _tell(self, notice: Notice, now: float) -> None:
+    def _tell(self, notice: SentNotice, now: float) -> None:
         assert self._sender is not None
         for each in self._told:
             if each.wish.takes(notice, now) and self._rate.allows(each.id, notice.session_id, now):
@@ -193,5 +193,5 @@ def _is_allowed(found: Subscription, key: AccessKey | None, stamp: str) -> bool:
 
 
 def _newest(session: Session) -> int:
-    """Return the number of the newest entry that is known: earlier ones are no news."""
+    """Return the number of the newest entry that is known: earlier entries are left out."""
     return max((each.seq for each in session.journal(limit=1)), default=0)

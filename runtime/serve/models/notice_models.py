@@ -46,7 +46,7 @@ class SubscribeRequest(RequestBody):
 class SubscriptionAnswer(AnswerBody):
     """A subscription. `secret` verifies a webhook's requests, and is shown once.
 
-    `trouble` is why the last notice did not arrive; `failures` counts those in a row.
+    `trouble` is why the last notice did not arrive; `failures` counts failed notices in a row.
     """
 
     id: str

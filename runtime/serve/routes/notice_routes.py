@@ -93,9 +93,9 @@ def _task(who: ApiCaller) -> NoticeTask:
     Raises:
         InvalidArgument: the server does not have one.
     """
-    if who.all.notices is None:
-        raise InvalidArgument("cannot subscribe: this server does not send notices")
-    return who.all.notices
+    if isinstance(who.all.notices, NoticeTask):
+        return who.all.notices
+    raise InvalidArgument("cannot subscribe: this server does not send notices")
 
 
 def _answered(found: Subscription) -> SubscriptionAnswer:

@@ -14,9 +14,9 @@ from holdfast.runtime.notices.notice_rules import (
     MOST_OF_SESSION,
     SETTLE_SECONDS,
     WINDOW_SECONDS,
-    Notice,
     NoticeRate,
     QuietHours,
+    SentNotice,
     SessionNotices,
     Wish,
 )
@@ -30,8 +30,8 @@ def _work() -> SessionNotices:
     return SessionNotices("0123456789ab", "work")
 
 
-def _notice(kind: Any = "ended", **more: Any) -> Notice:
-    return Notice(kind, "0123456789ab", "work", "title", "", 0.0, **more)
+def _notice(kind: Any = "ended", **more: Any) -> SentNotice:
+    return SentNotice(kind, "0123456789ab", "work", "title", "", 0.0, **more)
 
 
 def test_a_question_is_told_once_nobody_has_answered_it_for_a_moment() -> None:

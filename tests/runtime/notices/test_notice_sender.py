@@ -17,13 +17,13 @@ from tests.runtime.notices.push_browser import PushBrowser
 
 from holdfast.base.home import Home
 from holdfast.runtime.notices import notice_sender, subscriptions
-from holdfast.runtime.notices.notice_rules import Notice
+from holdfast.runtime.notices.notice_rules import SentNotice
 from holdfast.runtime.notices.notice_sender import NoticeSender
 from holdfast.runtime.notices.public_addresses import PublicAddresses
 from holdfast.runtime.notices.subscriptions import MOST_FAILURES, Subscription, Subscriptions
 
 LOOPBACK = PublicAddresses(["127.0.0.0/8"])
-NOTICE = Notice("waiting", "0123456789ab", "work", "work: ssh waits for a password", "Password:", 1.0)
+NOTICE = SentNotice("waiting", "0123456789ab", "work", "work: ssh waits for a password", "Password:", 1.0)
 LINK = "http://127.0.0.1:8420/#/s/work"
 
 
