@@ -59,6 +59,7 @@ ROOMS = (
     "ci",
     "pytest_plugin",
     "access",
+    "notices",
     "http_doors",
     "mcp",
     "serve",

@@ -29,6 +29,7 @@ SCOPES: Mapping[str, str] = {
     "files:write": "write, move and delete files of sessions",
     "ports:preview": "make links to ports, and revoke them",
     "tasks:write": "keep the record of a task",
+    "notices:write": "be notified of sessions, by push or by requests of the server to a URL",
     "artifacts:remove": "delete kept artifacts",
 }
 """All scopes, and their meaning."""
@@ -43,6 +44,7 @@ _MEMBER = (
     "files:write",
     "ports:preview",
     "tasks:write",
+    "notices:write",
 )
 ROLES: Mapping[str, tuple[str, ...]] = {
     "viewer": _VIEWER,

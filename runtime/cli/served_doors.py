@@ -32,6 +32,7 @@ from holdfast.runtime.serve.api_server import Beside
 from holdfast.runtime.serve.callers import Callers
 from holdfast.runtime.serve.lifetime_task import LifetimeTask
 from holdfast.runtime.serve.metrics_task import MetricsTask
+from holdfast.runtime.serve.notice_task import NoticeTask
 from holdfast.runtime.serve.pool_task import PoolTask
 from holdfast.runtime.serve.preview_visits import PreviewVisits
 from holdfast.runtime.serve.request_gate import RequestGate, ServedDoor
@@ -59,6 +60,7 @@ class ServedDoors:
         audit: write a row for each request to the audit trail of the home.
         sign_in: the issuers and the proxy by which people sign in, if there are any.
         secret: what the tokens of sandboxes, links and pages are made from; the token, if it is left out.
+        notices_to: networks to which notices can be sent besides public addresses.
     """
 
     def __init__(
@@ -75,6 +77,7 @@ class ServedDoors:
         audit: bool = False,
         sign_in: SignInSettings | None = None,
         secret: str = "",
+        notices_to: Iterable[str] = (),
     ) -> None:
         secret = secret or token
         self.callers = callers = Callers(home, progress)
@@ -109,7 +112,12 @@ class ServedDoors:
             from holdfast.runtime.sign_in.sign_in_door import SignInDoor
 
             doors.insert(-2, SignInDoor(rules, sign_in, callers.keys, NameOwners(home.root)))
-        self.beside: Beside = [lives.running, MetricsTask(callers).running, PoolTask(callers).running]
+        self.beside: Beside = [
+            lives.running,
+            MetricsTask(callers).running,
+            PoolTask(callers).running,
+            NoticeTask(callers, notices_to).running,
+        ]
         """What lives as long as the server."""
         if door_setup.installed("mcp"):
             from holdfast.runtime.serve.agents_door import AgentsDoor

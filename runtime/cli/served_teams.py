@@ -37,7 +37,7 @@ LOOK_SECONDS = 1.0
 SESSION_SECONDS = 10.0
 """How long the team of a session is remembered: sessions move."""
 MOST_KNOWN = 10_000
-_KEY = re.compile(rb"(?:hf|e2b)_([0-9a-f]{12})")
+_KEY = re.compile(rb"(?:hf|hp|e2b)_([0-9a-f]{12})")
 _SEVERAL: Refusal = (400, "bad_request", "the request has the header Holdfast-Team several times")
 _UNKNOWN: Refusal = (404, "team_not_found", "the team does not exist")
 logger = logging.getLogger("holdfast.serve")

@@ -57,6 +57,9 @@ def serve(
         metavar="HEADER=PEER",
         help="Let a proxy at this address name people in a header: X-Forwarded-User=10.0.0.5.",
     ),
+    notices_to: list[str] | None = option(
+        "--notices-to", metavar="NETWORK", help="Let notices be sent to this network, such as 10.0.0.0/8."
+    ),
     new_token: bool = option("--new-token", help="Make a new token; the old one is no longer accepted."),
 ) -> None:
     """Serve sessions over HTTP and WebSockets, to holders of the token."""
@@ -96,6 +99,7 @@ def serve(
             actor=EarlyOptions.actor,
             audit=audit,
             secret=secret,
+            notices_to=notices_to or (),
             sign_in=None if secret else people,  # people of teams have keys
         )
 

@@ -115,6 +115,8 @@ class Callers:
         """Makes the signatures of addresses of files; the door that takes them sets it."""
         self.lifetime_changed: Callable[[], None] = lambda: None
         """Called on the loop when a lifetime has changed; the task that carries out lifetimes sets it."""
+        self.notices: object = None
+        """The task that notifies people of sessions, which sets it."""
         self.serving: ServingRecord | None = None
         """The record by which other processes find this server, once it serves."""
         self.stopping = False
@@ -193,6 +195,11 @@ class ApiCaller:
         self.all = callers
         self.access_key: AccessKey | None = connection.scope.get(KEY)
         self._actor = actor
+
+    @property
+    def actor(self) -> str:
+        """The actor that it acts as."""
+        return self._actor
 
     @property
     def request(self) -> Request:

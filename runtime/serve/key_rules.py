@@ -33,6 +33,7 @@ _AGAIN = (*_START, *_RUN)
 _LOOK, _CAPTURE = ("snapshots:read",), ("snapshots:create",)
 _READ, _WRITE, _TASK = ("files:read",), ("files:write",), ("tasks:write",)
 _LINK = ("ports:preview",)
+_TOLD = (*_SEE, "notices:write")
 OPERATIONS: Mapping[str, tuple[str, ...]] = {
     "server.health": ANYONE,
     "server.end_wait": ANYONE,  # by the id of a request, which its sender knows
@@ -156,6 +157,11 @@ OPERATIONS: Mapping[str, tuple[str, ...]] = {
     "task.attempt": _TASK,
     "task.checkpoint": (*_TASK, *_CAPTURE),
     "task.resume": (*_TASK, *_RUN),
+    "notices.list_subscriptions": _TOLD,
+    "notices.subscribe": _TOLD,
+    "notices.push_key": _TOLD,
+    "notices.unsubscribe": _TOLD,
+    "notices.try_out": _TOLD,
     "artifacts.artifacts": _READ,
     "artifacts.entry": _READ,
     "artifacts.content": _READ,

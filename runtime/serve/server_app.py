@@ -31,6 +31,7 @@ from holdfast.runtime.serve.routes import (
     insight_routes,
     job_routes,
     kernel_routes,
+    notice_routes,
     port_routes,
     program_routes,
     server_routes,
@@ -132,6 +133,7 @@ def inner(callers: Callers) -> FastAPI:
         snapshot_routes.retries,
         task_routes.router,
         task_routes.artifact_paths,
+        notice_routes.router,
         server_routes.sockets,
     ):
         app.router.routes.extend(router.routes)  # see api_router

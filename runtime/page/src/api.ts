@@ -45,8 +45,13 @@ export interface ShellInfo {
   state: string;
   command_id: string | null;
   observed: Observed | null;
-  lease: { holder: string | null; attached: readonly unknown[] } | null;
+  lease: { holder: string | null } | null;
   cwd: string;
+}
+
+export interface Lease {
+  holder: string | null;
+  attached: readonly { actor: string; writes: boolean }[];
 }
 
 export interface SnapshotInfo {

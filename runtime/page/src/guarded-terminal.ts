@@ -5,6 +5,7 @@
 // the screen: the clipboard, the window, colours. Titles and links are texts until a person clicks.
 
 import { FitAddon } from "@xterm/addon-fit";
+import { SearchAddon } from "@xterm/addon-search";
 import { Terminal } from "@xterm/xterm";
 
 import { ask } from "./question";
@@ -27,6 +28,7 @@ const HIGHEST_COUNT = 10_000;
 export interface GuardedTerminal {
   terminal: Terminal;
   fit: FitAddon;
+  search: SearchAddon;
 }
 
 /** Make a terminal; `titled` is told what it calls itself. */
@@ -71,8 +73,10 @@ export function guardedTerminal(titled: (title: string) => void): GuardedTermina
   }
   for (const intermediates of ["$", "+"]) parser.registerDcsHandler({ intermediates, final: "q" }, swallow);
   const fit = new FitAddon();
+  const search = new SearchAddon();
   terminal.loadAddon(fit);
-  return { terminal, fit };
+  terminal.loadAddon(search);
+  return { terminal, fit, search };
 }
 
 /** Whether a terminal says this by itself and no key does: a report of the focus, an attribute, a string. */

@@ -5,20 +5,26 @@ import { keyed } from "lit/directives/keyed.js";
 
 import { ApiError, enter, explained, forgetKey, get, key, place, type SessionInfo } from "./api";
 import { channels } from "./channels";
+import { desktopNotices } from "./desktop-notices";
+import "./notice-settings";
 import "./session-list";
 import "./session-view";
 import { enterBy, resume } from "./sign-in";
+import "./task-board";
 import { line } from "./texts";
 
 const EVERY = 3_000;
+const OVERVIEWS = ["board", "notices"];
 
 export class HoldfastPage extends LitElement {
   static override properties = {
-    sessions: { state: true }, shown: { state: true }, trouble: { state: true }, entered: { state: true },
+    sessions: { state: true }, shown: { state: true }, view: { state: true }, trouble: { state: true }, entered: { state: true },
     connected: { state: true },
   };
   declare sessions: readonly SessionInfo[] | null;
   declare shown: string;
+  /** The part of a session that is shown; without a session, the board or the list. */
+  declare view: string;
   declare trouble: string;
   declare entered: boolean;
   declare connected: boolean;
@@ -28,6 +34,7 @@ export class HoldfastPage extends LitElement {
     super();
     this.sessions = null;
     this.shown = "";
+    this.view = "";
     this.trouble = "";
     this.entered = false;
     this.connected = true;
@@ -50,8 +57,13 @@ export class HoldfastPage extends LitElement {
     channels.onConnected = (connected) => (this.connected = connected);
     void this.arrive();
     setInterval(() => {
-      if (!document.hidden && this.entered) void this.look();
+      if ((!document.hidden || desktopNotices.wanted) && this.entered) void this.look();
     }, EVERY);
+    // A notification was clicked: show what it is about.
+    navigator.serviceWorker?.addEventListener("message", ({ data }) => {
+      const show = (data as { show?: unknown } | null)?.show;
+      if (typeof show === "string" && /^#\/(s\/[A-Za-z0-9_.%-]+)?$/.test(show)) location.hash = show;
+    });
   }
 
   /** Follow the address: a link with a ticket, a session, or the list. */
@@ -73,8 +85,9 @@ export class HoldfastPage extends LitElement {
     } catch (error) {
       this.trouble = explained(error);
     }
-    const found = /^#\/s\/(.+)$/.exec(location.hash);
+    const found = /^#\/s\/([^/]+)(?:\/([a-z]+))?$/.exec(location.hash);
     this.shown = found?.[1] ? decoded(found[1]) : "";
+    this.view = found?.[2] ?? OVERVIEWS.find((each) => location.hash === `#/${each}`) ?? "";
     document.title = this.shown ? `${line(this.shown, 80)} · Holdfast` : "Holdfast";
     this.entered = key() !== "";
     if (this.entered) await this.look();
@@ -83,6 +96,7 @@ export class HoldfastPage extends LitElement {
   private async look(): Promise<void> {
     try {
       this.sessions = await this.known();
+      desktopNotices.watch(this.sessions);
       this.trouble = "";
     } catch (error) {
       if (error instanceof ApiError && error.status === 401) {
@@ -121,11 +135,17 @@ export class HoldfastPage extends LitElement {
         ? html`<p class="banner" role="status">${this.trouble || "the connection to the server is lost"}; trying again</p>`
         : nothing}
       ${session
-        ? keyed(session.id, html`<session-view .session=${session} @stale=${this.stale}></session-view>`)
+        ? keyed(session.id, html`<session-view .session=${session} .view=${this.view} @stale=${this.stale}></session-view>`)
         : this.shown && this.sessions
           ? html`<p class="empty">There is no session of that name. <a href="#/">All sessions</a></p>`
-          : html`<header class="bar"><h1>Holdfast</h1><sign-out></sign-out></header>
-              ${this.sessions ? html`<session-list .sessions=${this.sessions}></session-list>` : nothing}`}`;
+          : html`<header class="bar"><h1>Holdfast</h1>
+                <nav aria-label="Views">
+                  <a class="button" href="#/" aria-current=${this.view === "" ? "page" : nothing}>sessions</a>
+                  ${OVERVIEWS.map((each) => html`<a class="button" href="#/${each}" aria-current=${this.view === each ? "page" : nothing}>${each}</a>`)}
+                </nav><sign-out></sign-out></header>
+              ${this.view === "board" ? html`<task-board></task-board>`
+                : this.view === "notices" ? html`<notice-settings .sessions=${this.sessions ?? []}></notice-settings>`
+                : this.sessions ? html`<session-list .sessions=${this.sessions}></session-list>` : nothing}`}`;
   }
 
   private door() {

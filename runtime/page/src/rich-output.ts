@@ -8,9 +8,18 @@ import { withoutControls } from "./command-blocks";
 const PICTURES = ["image/png", "image/jpeg"];
 const LARGEST = 8 << 20;
 
+/** Elements of pictures and frames, by their outputs: another one for the same output would begin anew. */
+const made = new WeakMap<object, TemplateResult | typeof nothing>();
+
 /** Show one output as a notebook has it. It comes from the session and may be anything. */
 export function richOutput(output: unknown): TemplateResult | typeof nothing {
   if (typeof output !== "object" || output === null) return nothing;
+  let known = made.get(output);
+  if (known === undefined) made.set(output, (known = shown(output)));
+  return known;
+}
+
+function shown(output: object): TemplateResult | typeof nothing {
   const found = output as Record<string, unknown>;
   if (typeof found["text"] === "string" || Array.isArray(found["text"])) return text(found["text"]);
   if (Array.isArray(found["traceback"])) return text(found["traceback"].map(String).join("\n"));

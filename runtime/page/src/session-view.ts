@@ -2,19 +2,27 @@
 
 import { html, LitElement, nothing } from "lit";
 
-import { explained, get, place, send, type Entry, type SessionInfo, type ShellInfo } from "./api";
+import { keyed } from "lit/directives/keyed.js";
+
+import { explained, get, place, send, type Entry, type Lease, type SessionInfo, type ShellInfo } from "./api";
 import type { CommandBlocks } from "./command-blocks";
 import "./command-blocks";
 import "./file-browser";
+import "./pulse-view";
+import "./recording-player";
 import { SessionEvents } from "./session-events";
 import { stateOf, waitingShell } from "./session-list";
+import "./shell-tabs";
 import "./snapshot-timeline";
 import type { SnapshotTimeline } from "./snapshot-timeline";
+import "./task-view";
 import "./terminal-view";
 import { asks, clock, line, seconds } from "./texts";
+import { present } from "./viewers";
 
-const TABS = ["terminal", "files", "events"] as const;
+const TABS = ["terminal", "recording", "pulse", "task", "files", "events"] as const;
 type Tab = (typeof TABS)[number];
+const MAIN = "main";
 const SETTLE = 100;
 const MOST_EVENTS = 200;
 const AFTER_A_CAPTURE = [500, 2_000, 8_000];
@@ -23,12 +31,18 @@ const OF_SNAPSHOTS = ["snapshot", "woken", "rewound", "forked"];
 
 export class SessionView extends LitElement {
   static override properties = {
-    session: { attribute: false }, shells: { state: true }, tab: { state: true }, said: { state: true },
+    session: { attribute: false }, view: {}, shells: { state: true }, shell: { state: true }, lease: { state: true }, replayed: { state: true }, said: { state: true },
     happened: { state: true }, now: { state: true },
   };
   declare session: SessionInfo;
   declare shells: readonly ShellInfo[];
-  declare tab: Tab;
+  /** The part of it that the address names. */
+  declare view: string;
+  declare shell: string;
+  /** Who is at the shell that is shown. */
+  declare lease: Lease | null;
+  /** What the recording begins with. */
+  declare replayed: { shell: string; from: string };
   declare said: string;
   declare happened: readonly Entry[];
   declare now: number;
@@ -40,7 +54,10 @@ export class SessionView extends LitElement {
   constructor() {
     super();
     this.shells = [];
-    this.tab = "terminal";
+    this.view = "";
+    this.shell = MAIN;
+    this.lease = null;
+    this.replayed = { shell: MAIN, from: "" };
     this.said = "";
     this.happened = [];
     this.now = Date.now();
@@ -84,12 +101,25 @@ export class SessionView extends LitElement {
       // The session continues before its snapshot is stored.
       for (const pause of AFTER_A_CAPTURE) setTimeout(() => this.timeline?.refresh(), pause);
     }
+    this.renew();
+  }
+
+  private readonly isShown = (each: ShellInfo): boolean => each.name === this.shell;
+
+  /** Ask for the shells, once for all that happens in a moment. */
+  private renew(): void {
     if (this.session.state !== "running" || this.timer) return;
     this.timer = window.setTimeout(async () => {
       this.timer = 0;
       try {
-        this.shells = await get<ShellInfo[]>(`${place("sessions", this.session.id)}/shells`);
+        const path = `${place("sessions", this.session.id)}/shells`;
+        const { shell, shells: before } = this;
+        const lease = get<Lease>(`${path}/${encodeURIComponent(shell)}/lease`).catch(() => null);
+        this.shells = await get<ShellInfo[]>(path);
+        if (shell === this.shell) this.lease = await lease;
         this.now = Date.now();
+        // One that is not there yet was opened just now.
+        if (before.some(this.isShown) && !this.shells.some(this.isShown)) this.shell = MAIN;
       } catch {
         this.ask();
       }
@@ -131,6 +161,46 @@ export class SessionView extends LitElement {
     this.ask();
   }
 
+  private get tab(): Tab {
+    return TABS.find((each) => each === this.view) ?? "terminal";
+  }
+
+  private go(tab: Tab): void {
+    location.hash = `#/s/${encodeURIComponent(this.session.name)}${tab === "terminal" ? "" : `/${tab}`}`;
+  }
+
+  private readonly replay = (event: CustomEvent<{ shell: string; from: string }>): void => {
+    this.replayed = event.detail;
+    this.go("recording");
+  };
+
+  private readonly walk = (event: KeyboardEvent): void => {
+    const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
+    if (step === undefined) return;
+    const next = TABS[TABS.indexOf(this.tab) + step];
+    if (next) this.go(next);
+    void this.updateComplete.then(() => this.querySelector<HTMLElement>("nav [aria-selected=true]")?.focus());
+    event.preventDefault();
+  };
+
+  private choose(shell: string): void {
+    this.shell = shell;
+    this.lease = null;
+    this.renew();
+  }
+
+  private terminal() {
+    return html`<shell-tabs .session=${this.session.id} .shells=${this.shells} .shown=${this.shell}
+        @shell=${(event: CustomEvent<string>) => this.choose(event.detail)} @changed=${() => this.renew()}></shell-tabs>
+      ${keyed(this.shell, html`<terminal-view .session=${this.session.id} .shell=${this.shell} .present=${present(this.lease)}
+        @ended=${() => (this.ask(), this.renew())}></terminal-view>`)}`;
+  }
+
+  private recording() {
+    const { shell, from } = this.replayed;
+    return keyed(`${shell} ${from}`, html`<recording-player .session=${this.session.id} .shell=${shell} .from=${from} .shells=${this.shells}></recording-player>`);
+  }
+
   protected override render() {
     const state = waitingShell(this.shells) ? "waiting" : stateOf(this.session);
     return html`
@@ -138,22 +208,25 @@ export class SessionView extends LitElement {
         <a class="button" href="#/" aria-label="All sessions">←</a>
         <h1>${line(this.session.name)}</h1>
         <span class="state ${state}">${state}</span>
-        <nav role="tablist">
-          ${TABS.map((each) => html`<button role="tab" aria-selected=${each === this.tab} @click=${() => (this.tab = each)}>${each}</button>`)}
+        <nav role="tablist" aria-label="Views" @keydown=${this.walk}>
+          ${TABS.map((each) => html`<button role="tab" aria-selected=${each === this.tab} tabindex=${each === this.tab ? 0 : -1} @click=${() => this.go(each)}>${each}</button>`)}
         </nav>
       </header>
       ${this.question()}
       ${this.said ? html`<p class="said" role="status">${this.said}</p>` : nothing}
-      <main class=${this.tab}>
+      <main class=${this.tab} @replay=${this.replay}>
         <section class="left" ?hidden=${this.tab !== "terminal"}>
           ${this.session.state === "running"
-            ? html`<terminal-view .session=${this.session.id} @ended=${() => this.ask()}></terminal-view>`
+            ? this.terminal()
             : this.stopped()}
           <snapshot-timeline .session=${this.session} @rewound=${() => this.ask()}></snapshot-timeline>
         </section>
         <aside ?hidden=${this.tab !== "terminal"}>
           <command-blocks .session=${this.session.id} .running=${this.session.state === "running"}></command-blocks>
         </aside>
+        ${this.tab === "recording" ? this.recording() : nothing}
+        ${this.tab === "pulse" ? this.pulse() : nothing}
+        ${this.tab === "task" ? html`<task-view .session=${this.session.id}></task-view>` : nothing}
         ${this.tab === "files" ? this.fileBrowser() : nothing}
         ${this.tab === "events" ? this.eventList() : nothing}
       </main>`;
@@ -182,6 +255,12 @@ export class SessionView extends LitElement {
       </label>
       <button class="primary">Answer</button>
     </form>`;
+  }
+
+  private pulse() {
+    return this.session.state === "running"
+      ? html`<pulse-view .session=${this.session.id}></pulse-view>`
+      : html`<p class="empty">The pulse is shown while the session runs.</p>`;
   }
 
   private fileBrowser() {

@@ -3,19 +3,22 @@
 import { html, LitElement, nothing } from "lit";
 
 import { explained, get, place, send, type SessionInfo, type SnapshotInfo } from "./api";
+import { changeList } from "./change-list";
 import { ask } from "./question";
 import { age, bytes, line } from "./texts";
 
 export class SnapshotTimeline extends LitElement {
   static override properties = {
     session: { attribute: false }, snapshots: { state: true }, chosen: { state: true }, said: { state: true },
-    busy: { state: true },
+    busy: { state: true }, compared: { state: true },
   };
   declare session: SessionInfo;
   declare snapshots: readonly SnapshotInfo[];
   declare chosen: string;
   declare said: string;
   declare busy: boolean;
+  /** A comparison, and the two points that it is of. */
+  declare compared: { from: string; to: string; found: Record<string, unknown> } | null;
   private shown = "";
 
   constructor() {
@@ -24,6 +27,7 @@ export class SnapshotTimeline extends LitElement {
     this.chosen = "";
     this.said = "";
     this.busy = false;
+    this.compared = null;
   }
 
   protected override createRenderRoot(): HTMLElement {
@@ -56,12 +60,14 @@ export class SnapshotTimeline extends LitElement {
         <button ?disabled=${this.busy || !runs} @click=${() => void this.fork(place("sessions", this.session.id), "now")}>Fork now</button>
       </div>
       ${chosen ? this.actions(chosen) : nothing}
+      ${this.comparison()}
       ${this.said ? html`<p class="said" role="status">${this.said}</p>` : nothing}`;
   }
 
   private actions(point: SnapshotInfo) {
     const path = place("snapshots", point.id);
-    const name = line(point.label ?? point.name, 60);
+    const name = titled(point);
+    const runs = this.session.state === "running";
     return html`<div class="actions">
       <span>${name}: ${point.kind}, ${bytes(point.bytes)}${point.reason ? `, ${line(point.reason)}` : ""}</span>
       <button ?disabled=${this.busy} @click=${() => void this.fork(path, name)}>Fork</button>
@@ -69,7 +75,46 @@ export class SnapshotTimeline extends LitElement {
       ${point.session_id === this.session.id
         ? html`<button ?disabled=${this.busy} @click=${() => void this.rewind(point, name)}>Rewind</button>`
         : nothing}
+      <button @click=${() => this.replay(point)}>Play from here</button>
+      <label>Compare with <select @change=${(event: Event) => void this.compare(point, event.target as HTMLSelectElement)}>
+        <option value="">…</option>
+        ${runs ? html`<option value="now">now</option>` : nothing}
+        ${this.snapshots.filter((each) => each !== point).map((each) => html`<option value=${each.id}>${titled(each)}</option>`)}
+      </select></label>
     </div>`;
+  }
+
+  private comparison() {
+    const { compared } = this;
+    if (!compared) return nothing;
+    return html`<section class="comparison">
+      <div class="bar"><strong>From ${compared.from} to ${compared.to}</strong>
+        <button @click=${() => (this.compared = null)}>Close</button></div>
+      ${changeList(compared.found)}
+    </section>`;
+  }
+
+  /** Compare a point with another, the older one first, or with the session as it is now. */
+  private async compare(point: SnapshotInfo, chosen: HTMLSelectElement): Promise<void> {
+    const with_ = chosen.value;
+    chosen.value = "";
+    if (!with_) return;
+    await this.work("compares them", async () => {
+      if (with_ === "now") {
+        const found = await get<Record<string, unknown>>(`${place("sessions", this.session.id)}/drift`, { since: point.id });
+        this.compared = { from: titled(point), to: "now", found };
+        return "";
+      }
+      const two = this.snapshots.filter((each) => each.id === with_ || each.id === point.id);
+      const [before, after] = [two[0]!, two[1]!];
+      const found = await get<Record<string, unknown>>("/v1/snapshots/diff", { before: before.id, after: after.id });
+      this.compared = { from: titled(before), to: titled(after), found };
+      return "";
+    });
+  }
+
+  private replay(point: SnapshotInfo): void {
+    this.dispatchEvent(new CustomEvent("replay", { detail: { shell: "main", from: point.id }, bubbles: true }));
   }
 
   private async capture(): Promise<void> {
@@ -122,6 +167,10 @@ export class SnapshotTimeline extends LitElement {
   }
 }
 customElements.define("snapshot-timeline", SnapshotTimeline);
+
+function titled(point: SnapshotInfo): string {
+  return line(point.label ?? point.name, 60);
+}
 
 /** The snapshots of a session and those that it comes from, the oldest first. */
 function ancestry(all: readonly SnapshotInfo[], session: SessionInfo): SnapshotInfo[] {

@@ -3,6 +3,7 @@
 // A view wakes nobody. To type, the page joins the terminal again as a person, at the very byte where it was.
 
 import type { FitAddon } from "@xterm/addon-fit";
+import type { SearchAddon } from "@xterm/addon-search";
 import type { Terminal } from "@xterm/xterm";
 import { html, LitElement, nothing } from "lit";
 
@@ -21,11 +22,15 @@ const KEYS: readonly (readonly [string, string])[] = [
 
 export class TerminalView extends LitElement {
   static override properties = {
-    session: {}, shell: {}, writes: { state: true }, holder: { state: true }, named: { state: true },
+    session: {}, shell: {}, present: {}, searching: { state: true }, found: { state: true }, writes: { state: true }, holder: { state: true }, named: { state: true },
     trouble: { state: true }, typing: { state: true },
   };
   declare session: string;
   declare shell: string;
+  /** Who is at the shell, in words. */
+  declare present: string;
+  declare searching: boolean;
+  declare found: boolean | null;
   declare writes: boolean;
   declare holder: string;
   declare named: string;
@@ -33,6 +38,7 @@ export class TerminalView extends LitElement {
   declare typing: boolean;
   private terminal!: Terminal;
   private fit!: FitAddon;
+  private search!: SearchAddon;
   private channel = 0;
   private next: number | null = null;
   private take = false;
@@ -45,6 +51,9 @@ export class TerminalView extends LitElement {
     super();
     this.session = "";
     this.shell = "main";
+    this.present = "";
+    this.searching = false;
+    this.found = null;
     this.writes = false;
     this.holder = "";
     this.named = "";
@@ -57,9 +66,12 @@ export class TerminalView extends LitElement {
   }
 
   protected override firstUpdated(): void {
-    const { terminal, fit } = guardedTerminal((title) => (this.named = title));
+    const { terminal, fit, search } = guardedTerminal((title) => (this.named = title));
     this.terminal = terminal;
     this.fit = fit;
+    this.search = search;
+    // Before the terminal takes the key: it is typed into nothing.
+    terminal.attachCustomKeyEventHandler((event) => !this.opensSearch(event));
     const place = this.querySelector<HTMLElement>(".screen")!;
     terminal.open(place);
     terminal.onData((data) => {
@@ -162,13 +174,68 @@ export class TerminalView extends LitElement {
     this.terminal.paste(text);
   }
 
+  private opensSearch(event: KeyboardEvent): boolean {
+    const asked = event.key.toLowerCase() === "f" && event.shiftKey && (event.ctrlKey || event.metaKey);
+    if (asked && event.type === "keydown") {
+      event.preventDefault();
+      void this.openSearch();
+    }
+    return asked;
+  }
+
+  private async openSearch(): Promise<void> {
+    this.searching = true;
+    await this.updateComplete;
+    this.querySelector<HTMLInputElement>(".search input")?.select();
+  }
+
+  private closeSearch(): void {
+    this.searching = false;
+    this.found = null;
+    this.terminal.clearSelection();
+    this.terminal.focus();
+  }
+
+  /** Go to the next match, or the one before; while typing, stay at this one as long as it matches. */
+  private seek(step: "next" | "before" | "same"): void {
+    const text = this.querySelector<HTMLInputElement>(".search input")?.value ?? "";
+    if (!text) {
+      this.found = null;
+      this.terminal.clearSelection();
+    } else {
+      this.found = step === "next" ? this.search.findNext(text) : this.search.findPrevious(text, { incremental: step === "same" });
+    }
+  }
+
+  private readonly searched = (event: KeyboardEvent): void => {
+    if (event.key === "Enter") this.seek(event.shiftKey ? "next" : "before");
+    else if (event.key === "Escape") this.closeSearch();
+    else return;
+    event.preventDefault();
+    event.stopPropagation();
+  };
+
+  private searchBar() {
+    return html`<div class="bar search" role="search">
+      <input aria-label="Search the terminal, upwards" placeholder="Search" spellcheck="false" autocomplete="off"
+        @input=${() => this.seek("same")} @keydown=${this.searched}>
+      <button @click=${() => this.seek("before")} aria-label="Match before">↑</button>
+      <button @click=${() => this.seek("next")} aria-label="Next match">↓</button>
+      <button @click=${() => this.closeSearch()}>Close</button>
+      <span role="status">${this.found === false ? "not found" : ""}</span>
+    </div>`;
+  }
+
   protected override render() {
     return html`
-      <div class="bar">
+      <div class="bar" @keydown=${(event: KeyboardEvent) => this.opensSearch(event)}>
         ${this.lease()}
+        ${this.present ? html`<span class="present">here: ${this.present}</span>` : nothing}
+        <button class="find" title="Ctrl+Shift+F" aria-expanded=${this.searching} @click=${() => void this.openSearch()}>Search</button>
         ${this.named ? html`<span class="title" title="The title that a program has set">${this.named}</span>` : nothing}
         ${this.trouble ? html`<span class="trouble" role="status">${this.trouble}</span>` : nothing}
       </div>
+      ${this.searching ? this.searchBar() : nothing}
       <div class="screen" aria-label="Terminal"></div>
       <div class="keys" ?hidden=${!this.writes}>
         ${KEYS.map(([label, text]) => html`<button @click=${() => this.press(text)}>${label}</button>`)}

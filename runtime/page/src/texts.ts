@@ -51,3 +51,15 @@ const ASKS: Readonly<Record<string, string>> = {
 export function asks(detail: string | null): string {
   return (detail !== null && ASKS[detail]) || "input";
 }
+
+/** A span of time as a player shows it: 1:05, 2:03:04. */
+export function span(value: number): string {
+  const whole = Math.max(0, Math.floor(value));
+  const [hours, minutes, rest] = [Math.floor(whole / 3600), Math.floor(whole / 60) % 60, whole % 60];
+  const end = `${String(minutes).padStart(hours ? 2 : 1, "0")}:${String(rest).padStart(2, "0")}`;
+  return hours ? `${hours}:${end}` : end;
+}
+
+export function counted(count: number, what: string): string {
+  return `${count} ${what}${count === 1 ? "" : "s"}`;
+}

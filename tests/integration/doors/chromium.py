@@ -42,7 +42,9 @@ class Page:
         target = self._call("Target.createTarget", url="about:blank")["targetId"]
         self._target = target
         self._session = self._call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
-        for domain in ("Page", "Network", "Runtime"):
+        self.registrations: dict[str, str] = {}
+        """Service workers, by their scopes: the ids by which the browser knows them."""
+        for domain in ("Page", "Network", "Runtime", "ServiceWorker"):
             self._call(f"{domain}.enable")
 
     def open(self, url: str, document: str | None = None) -> None:
@@ -81,6 +83,40 @@ class Page:
         self._call("Input.dispatchKeyEvent", type="keyDown", text="\r", **key)
         self._call("Input.dispatchKeyEvent", type="keyUp", **key)
 
+    def size(self, width: int, height: int) -> None:
+        """Give the page the size of a screen, in its pixels."""
+        self._call(
+            "Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=True
+        )
+
+    def in_worker(self, script: str) -> Any:
+        """Return what an async function gives in the only service worker."""
+        targets = self._call("Target.getTargets")["targetInfos"]
+        (worker,) = (each["targetId"] for each in targets if each["type"] == "service_worker")
+        own, self._session = (
+            self._session,
+            self._call("Target.attachToTarget", targetId=worker, flatten=True)["sessionId"],
+        )
+        try:
+            return self.run(script)
+        finally:
+            self._session = own
+
+    def allow_notifications(self, origin: str) -> None:
+        """Answer for the person that pages of an origin may show notifications."""
+        self._call("Browser.grantPermissions", permissions=["notifications"], origin=origin)
+
+    def push(self, origin: str, message: bytes) -> None:
+        """Let the only service worker of this origin have a message, as if a push service had sent it."""
+        self.until("() => true")  # what has been reported so far is read
+        (registration,) = self.registrations.values()
+        self._call(
+            "ServiceWorker.deliverPushMessage",
+            origin=origin,
+            registrationId=registration,
+            data=message.decode(),
+        )
+
     def close(self) -> None:
         """Close the tab."""
         self._call("Target.closeTarget", targetId=self._target)
@@ -101,7 +137,7 @@ class Page:
             self._happened(told)
 
     def _where(self, method: str) -> dict[str, str]:
-        return {} if method.startswith("Target.") else {"sessionId": self._session}
+        return {} if method.startswith(("Target.", "Browser.")) else {"sessionId": self._session}
 
     def _happened(self, told: Mapping[str, Any]) -> None:
         params = told.get("params", {})
@@ -112,6 +148,9 @@ class Page:
             self._send("Fetch.fulfillRequest", **answer, responseHeaders=heads)
         elif told.get("method") == "Network.responseReceived":
             self.statuses.append((params["response"]["url"], params["response"]["status"]))
+        elif told.get("method") == "ServiceWorker.workerRegistrationUpdated":
+            for each in params["registrations"]:
+                self.registrations[each["scopeURL"]] = each["registrationId"]
         elif told.get("method") == "Network.webSocketHandshakeResponseReceived":
             self.statuses.append(("socket", params["response"]["status"]))
 

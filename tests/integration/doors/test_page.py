@@ -12,6 +12,7 @@ import pytest
 from tests import hostile_output
 from tests.integration.conftest import Cli
 from tests.integration.doors.chromium import Page, browser
+from tests.integration.doors.page_person import POINT, PRESS, SAYS, SCREEN, link, opened, typing
 from tests.integration.served import Served, serving
 from websockets.sync.client import ClientConnection
 
@@ -22,20 +23,6 @@ from holdfast.runtime.api.session import Session
 
 pytestmark = pytest.mark.timeout(600)
 
-SAYS = "(text) => (document.body || {innerText: ''}).innerText.includes(text)"
-SCREEN = "(text) => (document.querySelector('.xterm-rows') || {innerText: ''}).innerText.includes(text)"
-FOCUS = "() => document.querySelector('terminal-view textarea').focus()"
-PRESS = """(words) => {
-  const there = [...document.querySelectorAll("button:enabled")];
-  const made = there.filter(each => words.split("|").includes(each.innerText.trim()));
-  if (made.length) made.at(-1).click();
-  return made.length > 0;
-}"""
-POINT = """(label) => {
-  const made = [...document.querySelectorAll(".point")].find(each => each.innerText.includes(label));
-  if (made) made.click();
-  return Boolean(made);
-}"""
 ANSWER = """(text) => {
   const field = document.querySelector(".question input");
   if (!field) return "";
@@ -82,28 +69,6 @@ def server(cli: Cli, shared_home: Home) -> Iterator[Served]:
 @pytest.fixture(scope="module")
 def work(shared_hf: Holdfast) -> Session:
     return shared_hf.new("work", network="none")
-
-
-def link(cli: Cli, session: str) -> str:
-    """Return a link to a session, as the command line prints it."""
-    done = cli("--as", "person:ann", "open", session)
-    assert done.code == 0, done.err
-    return done.out.strip()
-
-
-def opened(line: ClientConnection, cli: Cli, session: str) -> Page:
-    """Return a page that shows a session's terminal."""
-    page = Page(line)
-    page.open(link(cli, session))
-    page.until("() => document.querySelector('.xterm-rows') !== null")
-    return page
-
-
-def typing(page: Page) -> None:
-    """Let the person of a page type."""
-    page.until(PRESS, "Type|Take")
-    page.until(SAYS, "you type")
-    page.run(FOCUS)
 
 
 @pytest.mark.brief

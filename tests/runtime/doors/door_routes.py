@@ -127,6 +127,11 @@ ROUTES = {
         POST /v1/sessions/{session}/task/attempt
         POST /v1/sessions/{session}/task/checkpoint
         POST /v1/sessions/{session}/task/resume
+        GET /v1/notices
+        POST /v1/notices
+        GET /v1/notices/push-key
+        DELETE /v1/notices/{subscription}
+        POST /v1/notices/{subscription}/try
         GET /v1/artifacts
         GET /v1/artifacts/entry
         GET /v1/artifacts/content
