@@ -17,6 +17,10 @@ HoldfastError
   RunsEnded            runs of one command were ended before all were over
   StoreError           also an OSError: the state directory cannot be read or written
     ArtifactNotFound   also a LookupError: it keeps no artifact of that name
+  ClusterError         the cluster refused, or its database cannot be used
+    ClusterUnavailable also a ConnectionError: its database does not answer
+    LeaseLost          the node does not hold that session, or its own place, any more
+    NodeTaken          another machine has the name of this node
   SessionError
     SessionNotFound    also a LookupError: no session has that name or id
     SessionExists      the name is taken
@@ -214,6 +218,43 @@ class StoreError(HoldfastError, OSError):
 
     def __str__(self) -> str:
         return str(self.args[0]) if self.args else ""
+
+
+class ClusterError(HoldfastError):
+    """The cluster refused, or its database cannot be used.
+
+    What to do: Read what the message names; `holdfast cluster nodes` shows the nodes.
+    """
+
+    code = "cluster_error"
+
+
+class ClusterUnavailable(ClusterError, ConnectionError):
+    """The cluster's database does not answer.
+
+    What to do: Check that PostgreSQL runs and that this machine reaches it; nodes freeze their sessions when
+    their leases end, and continue them afterwards.
+    """
+
+    code = "cluster_unavailable"
+
+
+class LeaseLost(ClusterError):
+    """The node does not hold that session, or its own place in the cluster, any more.
+
+    What to do: Nothing: the node freezes what is no longer its own and registers again.
+    """
+
+    code = "lease_lost"
+
+
+class NodeTaken(ClusterError):
+    """Another machine has the name of this node, and its lease can still last.
+
+    What to do: Wait as long as the message says, if this machine was restarted; else give it another name.
+    """
+
+    code = "node_taken"
 
 
 class SessionError(HoldfastError):
