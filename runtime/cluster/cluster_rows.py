@@ -92,9 +92,10 @@ class Held:
 class DurableCopy:
     """A snapshot that a session can return from on another machine. Its row is the commit.
 
-    `number` grows with each capture of an epoch; `reference` names the content in the registry (a digest);
-    `journal_seq` is the last entry of the session's journal that it holds; `needs` decides which nodes fit.
-    `captured_age_s` is how long before the commit the capture was frozen, by the node's own clock.
+    `number` grows with each capture for the session's life: a node continues from its grant's. `reference`
+    names the content in the registry (a digest), `journal_seq` is the last entry of the session's journal in
+    it, and `needs` decides which nodes fit. `captured_age_s` is how long before the commit the capture was
+    frozen, by the node's own clock.
     """
 
     session: str
@@ -152,9 +153,11 @@ class ClusterSession:
 class Grant:
     """A session that a node may run under an epoch, as a renewal answers.
 
-    `started`: it has run under this epoch. `copy`: the newest committed copy; a node whose own is newer (the
-    database failed over) commits it again. A session that was not started yet begins from the copy, or from
-    `options` without one.
+    `started`: it has run under this epoch. One that has not begins from `copy`, or from `options` without a
+    copy; both are left out (None and empty) once it is started. `copy_number` is that of the newest committed
+    copy, 0 without one; a node whose own is newer (the database failed over) commits it again. `recovery` is
+    what the event `recovered` will say of the loss before this epoch: `node`, `lost_s`, `at_most_s`,
+    `commands` (as CommandNote); None without a loss.
     """
 
     session: str
@@ -162,9 +165,11 @@ class Grant:
     epoch: int
     started: bool
     memory_bytes: int
-    options: dict[str, Any]
     durable: dict[str, Any]
-    copy: DurableCopy | None
+    copy_number: int
+    options: dict[str, Any] = field(default_factory=dict)
+    copy: DurableCopy | None = None
+    recovery: dict[str, Any] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -63,21 +63,23 @@ class ClusterStore:
     def register(self, offer: NodeOffer) -> NodeTicket:
         """Make a node `ready`, under a new incarnation: earlier tickets of it are void from now on.
 
-        In the same boot of the machine it keeps its sessions, unless it was declared lost; after another boot
-        its containers are gone, so its sessions are released first, as by a takeover.
+        In the same boot of the machine it keeps its sessions. After another boot its containers are gone, and
+        the name is possibly another machine's: it has to be declared lost first, for which this agent can
+        watch as well as any other (`LostWatch`); its sessions are then released as by a takeover.
 
         Raises:
-            NodeTaken: another machine has this name and its lease can still last; says for how long.
+            NodeTaken: a node of this name and of another boot is not lost.
         """
         raise NotImplementedError
 
-    def renew(self, ticket: NodeTicket, held: Sequence[Held], beat: int) -> Renewal:
+    def renew(self, ticket: NodeTicket, held: Sequence[Held], *, beat: int, reign: int) -> Renewal:
         """Renew a node's lease and return the sessions it may run. Nothing else permits it to.
 
         Take the time before calling (`lease_rules.renewed`). `held` are all sessions that exist on the node,
-        frozen ones included. `beat` is that of the last answer it got, 0 before the first. A session that was
-        lost for want of a copy returns to its last node here; in a new reign a higher epoch that a node holds
-        corrects the row.
+        frozen ones included. `beat` and `reign` are those of the last answer it got (`NodeLease`), 0 before
+        the first: a higher beat than the database has shows that it lost what it had committed. A session
+        that was taken from the node and not placed since returns to it here, as it is; in a new reign a
+        higher epoch that a node holds corrects the row.
 
         Raises:
             LeaseLost: the ticket is void: the node was declared lost, or registered by a later agent. It
