@@ -30,6 +30,7 @@ ROOMS = (
     "engine",
     "images",
     "snapshots",
+    "cluster",
     "operations",
     "scrubbing",
     "journal",
@@ -68,6 +69,7 @@ ROOMS = (
     "swerex",
     "jupyter",
     "page",
+    "node",
     "holdfast",
     "cli",
 )

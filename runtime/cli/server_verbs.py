@@ -18,8 +18,14 @@ from holdfast.runtime.http_doors import door_setup
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from contextlib import AbstractContextManager
     from typing import Any
+
+    from holdfast.runtime.serve.api_server import Beside
+    from holdfast.runtime.serve.callers import Callers
+
+    Joining = Callable[[Callers, str], Beside]
 
 PORT = "8420"
 
@@ -50,6 +56,38 @@ def serve(
     new_token: bool = option("--new-token", help="Make a new token; the old one is no longer accepted."),
 ) -> None:
     """Serve sessions over HTTP and WebSockets, to holders of the token."""
+    serve_home(
+        listen,
+        unix,
+        host_name,
+        origin,
+        rate,
+        preview_url,
+        pool,
+        anywhere=anywhere,
+        audit=audit,
+        new_token=new_token,
+    )
+
+
+def serve_home(
+    listen: str | None,
+    unix: Path | None,
+    host_name: list[str] | None,
+    origin: list[str] | None,
+    rate: float,
+    preview_url: str | None,
+    pool: int | None,
+    *,
+    anywhere: bool,
+    audit: bool,
+    new_token: bool,
+    joining: Joining | None = None,
+) -> None:
+    """Serve the sessions of the home until the process is asked to end; the options are those of `serve`.
+
+    `joining` returns what lives beside the server, by its callers and its address.
+    """
     door_setup.check_packages("serve", "serve")
     if listen is not None and unix is not None:
         raise InvalidArgument("cannot listen on both a port and a unix socket", hint="leave out one")
@@ -86,6 +124,7 @@ def serve(
         url, below or door_sockets.browsed(opened), serving_record.stamp_of(token)
     )
     doors.callers.serving = record
+    beside = [*doors.beside, *(joining(doors.callers, url) if joining is not None else ())]
     where = f"is in {file}" if file else f"is that of {door_setup.SERVER.variable}"
 
     def ready() -> None:
@@ -95,7 +134,7 @@ def serve(
 
     try:
         with serving_record.announced(home, record), _pool(home, pool):
-            api_server.serve(doors.app, doors.callers, opened, ready, doors.beside)
+            api_server.serve(doors.app, doors.callers, opened, ready, beside)
     finally:
         if unix is not None:
             unix.unlink(missing_ok=True)

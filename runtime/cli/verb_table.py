@@ -161,6 +161,7 @@ FAMILIES: Mapping[str, Mapping[str, tuple[str, _Place]]] = {
     "Agents": {
         "mcp": ("Serve agents over the Model Context Protocol.", "server_verbs:mcp"),
         "serve": ("Serve programs, and the web page, over HTTP and WebSockets.", "server_verbs:serve"),
+        "node": ("Serve as a node of a cluster, which outlives its machines.", "node_verbs:node"),
         "open": ("Open the web page of `holdfast serve`.", "page_verbs:open_"),
         "access": (
             "Manage keys with which agents and people use a server.",

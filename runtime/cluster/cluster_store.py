@@ -163,6 +163,15 @@ class ClusterStore:
 
     # Sessions, for the node that has them: all refuse a stale node or epoch by LeaseLost.
 
+    def adopt(self, ticket: NodeTicket, order: SessionOrder) -> Held:
+        """Record a session that runs on this node already, and return it with its epoch; idempotent.
+
+        Raises:
+            LeaseLost: the ticket is void, or the session is another node's.
+            SessionExists: the name is taken by another session that is not removed.
+        """
+        raise NotImplementedError
+
     def started(self, ticket: NodeTicket, held: Held) -> None:
         """Note that a session runs on its node under this epoch. Requests are routed to it from then on.
 
