@@ -68,6 +68,7 @@ ROOMS = (
     "swerex",
     "jupyter",
     "page",
+    "cluster",
     "holdfast",
     "cli",
 )
