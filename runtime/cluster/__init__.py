@@ -1,1 +1,1 @@
-"""Sessions over many machines: who may run what, and where a session returns after its machine is lost."""
+"""Sessions over many machines: which node runs which, and where they return when a machine is lost."""

@@ -22,7 +22,7 @@ that had it; `reason` says why.
 class LeaseTerms:
     """The times that all nodes of a cluster share, in seconds; the database holds them.
 
-    A node renews every `beat_s`, may run its sessions for `ttl_s` from before it sent a renewal that was
+    A node renews every `beat_s`, can run its sessions for `ttl_s` from before it sent a renewal that was
     answered, and must have frozen them when `margin_s` more have passed. Its sessions are taken over no
     sooner.
     """
@@ -34,11 +34,12 @@ class LeaseTerms:
 
 @dataclass(frozen=True, slots=True)
 class NodeOffer:
-    """A node as it registers: what it is and what it can take.
+    """A node as it registers, with its facts and its capacity.
 
     `boot` is the machine's boot id (/proc/sys/kernel/random/boot_id): a node that registers again in the same
     boot keeps its sessions, since their containers can still be there. `address` is the URL other machines
-    reach its doors at. `memory_bytes` is what sessions can use together, `here` decides which snapshots fit.
+    reach its doors at. `memory_bytes` is the memory of all sessions together, `here` decides which
+    snapshots fit.
     """
 
     id: str
@@ -150,14 +151,14 @@ class ClusterSession:
 
 
 @dataclass(frozen=True, slots=True)
-class Grant:
-    """A session that a node may run under an epoch, as a renewal answers.
+class SessionGrant:
+    """A session that a node can run under an epoch, as a renewal answers.
 
-    `started`: it has run under this epoch. One that has not begins from `copy`, or from `options` without a
-    copy; both are left out (None and empty) once it is started. `copy_number` is that of the newest committed
-    copy, 0 without one; a node whose own is newer (the database failed over) commits it again. `recovery` is
-    what the event `recovered` will say of the loss before this epoch: `node`, `lost_s`, `at_most_s`,
-    `commands` (as CommandNote); None without a loss.
+    `started`: it has run under this epoch. A session that never did begins from `copy`, or from `options`
+    without a copy; both are left out (None and empty) once it is started. `copy_number` numbers the newest
+    committed copy, 0 without one; a node whose own is newer (the database failed over) commits it again.
+    `recovery` is what the event `recovered` will say of the loss before this epoch: `node`, `lost_s`,
+    `at_most_s`, `commands` (as CommandNote); None without a loss.
     """
 
     session: str
@@ -176,9 +177,9 @@ class Grant:
 class Renewal:
     """The answer to a renewal. Permission comes from here alone, and ends with the lease it belongs to.
 
-    `reign` changes whenever the database may have lost what it had committed (it failed over, was restored
+    `reign` changes whenever the database has possibly lost its last commits (it failed over, was restored
     from a backup): `lease_rules` says what waits then. `reign_age_s` is infinite for the first. `unknown` are
-    held sessions that the database has no row of.
+    held sessions without a row in the database.
     """
 
     beat: int
@@ -186,7 +187,7 @@ class Renewal:
     reign_age_s: float
     state: NodeState
     terms: LeaseTerms
-    grants: tuple[Grant, ...] = ()
+    grants: tuple[SessionGrant, ...] = ()
     unknown: tuple[str, ...] = ()
 
 
@@ -200,7 +201,7 @@ class Sighting:
 
 
 @dataclass(frozen=True, slots=True)
-class Route:
+class SessionRoute:
     """The node that a request for a session goes to; without an address, `reason` says why."""
 
     session: str
@@ -214,7 +215,7 @@ class Route:
 
 @dataclass(frozen=True, slots=True)
 class CommandNote:
-    """A command of a session's journal: after a loss, the ones newer than the copy are named."""
+    """A command of a session's journal: a loss names all that are newer than the copy."""
 
     seq: int
     text: str

@@ -1,4 +1,4 @@
-"""When a node may run a session, and when another may take it over.  Pure: times come in, decisions go out.
+"""When a node can run a session, and when another can take it over.  Pure: times come in, decisions go out.
 
 All times here are seconds of CLOCK_BOOTTIME of one machine, which no administrator sets and which counts
 while the machine sleeps. Times of two machines are never compared, only lengths of time: a node counts its
@@ -7,11 +7,11 @@ observer always waits longer, however late a message arrives and whatever the cl
 
 Rules, for terms of `ttl` and `margin`:
 
-- A node may run a session while its lease lasts, if the last answer granted it that session under that epoch,
-  and it has not given it away since. It has `margin` from the end of its lease to have frozen everything.
-- An observer that has seen the same heartbeat for `ttl + margin`, in regular contact, may declare the node
+- A node can run a session while its lease lasts, if the last answer granted it that session under that epoch,
+  and it did not give it away since. It has `margin` from the end of its lease to have frozen everything.
+- An observer that has seen the same heartbeat for `ttl + margin`, in regular contact, can declare the node
   lost.
-- After the database may have lost what it had committed (a new reign), for `ttl + margin` nothing begins:
+- After the database has possibly lost its last commits (a new reign), for `ttl + margin` nothing begins:
   what runs goes its way, holders report their epochs, and higher ones correct the rows. By then each other
   node's lease of the old reign has ended.
 """
@@ -22,18 +22,25 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from holdfast.base.value_classes import dataclass, field, replace
-from holdfast.runtime.cluster.cluster_rows import Grant, Held, LeaseTerms, NodeTicket, Renewal, Sighting
+from holdfast.runtime.cluster.cluster_rows import (
+    Held,
+    LeaseTerms,
+    NodeTicket,
+    Renewal,
+    SessionGrant,
+    Sighting,
+)
 
 NEVER = float("-inf")
 
 
 @dataclass(frozen=True, slots=True)
 class NodeLease:
-    """A node's permission, from its answered renewals. `ends_at`: from then on nothing of it may run.
+    """A node's permission, from its answered renewals. `ends_at`: from then on nothing of it can run.
 
-    `reign_since`: since when this node has known the reign; `settled_at`: when it may begin things.
-    `unknown` are its sessions that the database did not know, `given_away` those it has released, with their
-    epochs, until an answer no longer grants them.
+    `reign_since`: since when this node has known the reign; `settled_at`: when it can begin things.
+    `unknown` are its sessions that the database did not know, `given_away` the sessions it released, with
+    their epochs, until an answer no longer grants them.
     """
 
     ticket: NodeTicket
@@ -43,23 +50,23 @@ class NodeLease:
     reign: int = 0
     settled_at: float = float("inf")
     draining: bool = False
-    grants: Mapping[str, Grant] = field(default_factory=dict)
+    grants: Mapping[str, SessionGrant] = field(default_factory=dict)
     unknown: frozenset[str] = frozenset()
     given_away: Mapping[str, int] = field(default_factory=dict)
 
-    def granted(self, session: str) -> Grant | None:
-        """Return the grant of a session that the node has not given away."""
+    def granted(self, session: str) -> SessionGrant | None:
+        """Return the grant of a session that the node did not give away."""
         grant = self.grants.get(session)
         if grant is None or grant.epoch <= self.given_away.get(session, -1):
             return None
         return grant
 
     def lasts(self, now: float) -> bool:
-        """Return whether sessions of it may run now."""
+        """Return whether sessions of it can run now."""
         return now < self.ends_at
 
     def is_settled(self, now: float) -> bool:
-        """Return whether something may begin now, as far as the reign is concerned."""
+        """Return whether something can begin now, as far as the reign is concerned."""
         return now >= self.settled_at
 
 
@@ -98,9 +105,10 @@ def renewed(lease: NodeLease, sent_at: float, received_at: float, answer: Renewa
 
 
 def given_away(lease: NodeLease, held: Held) -> NodeLease:
-    """Return the lease without a session whose container is gone: before `slept`, `handed_over` or `failed`.
+    """Return the lease without a session whose container has ended.
 
-    An answer that was on its way when the session was released would have it started here a second time.
+    It comes before `slept`, `handed_over` and `failed`. An answer that was on its way when the session was
+    released would have it started here a second time.
     """
     return replace(lease, given_away={**lease.given_away, held.session: held.epoch})
 
@@ -114,7 +122,7 @@ class Present(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Duties:
-    """What a node does with each session. Every present session is in one of the first three.
+    """The duties of a node towards each session. Every present session is in one of the first three.
 
     `run`: continues, or is thawed. `freeze`: must not run now, and is kept. `let_go`: belongs to another node
     or was removed: freeze it, keep its files a day, and remove it. `start`: begins here, and is not here yet.
@@ -123,14 +131,14 @@ class Duties:
     run: tuple[Held, ...] = ()
     freeze: tuple[Held, ...] = ()
     let_go: tuple[Held, ...] = ()
-    start: tuple[Grant, ...] = ()
+    start: tuple[SessionGrant, ...] = ()
 
 
 def duties(lease: NodeLease, present: Iterable[Present], now: float) -> Duties:
-    """Return what a node has to do now with the sessions that exist on it, and which ones it starts.
+    """Return the duties of a node now towards the sessions that exist on it, and which ones it starts.
 
     Freezing comes first, whatever else fails. Removing waits until the reign is settled, because a row can be
-    older than what the node holds.
+    older than the state on the node.
     """
     run: list[Held] = []
     freeze: list[Held] = []
@@ -150,7 +158,7 @@ def duties(lease: NodeLease, present: Iterable[Present], now: float) -> Duties:
         else:
             let_go.append(held)
     begins = lease.lasts(now) and lease.is_settled(now)
-    # A session whose earlier epoch is still here begins when that is gone.
+    # A session whose earlier epoch is still here begins when that has been removed.
     still = {held.session for held in (*freeze, *let_go)}
     start = [
         grant

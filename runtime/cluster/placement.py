@@ -1,9 +1,9 @@
 """The node that a session goes to.  Pure: nodes and needs come in, an order of nodes or reasons go out.
 
-Nodes that cannot take it are left out for a stated reason: state, memory, number of sessions, and what a
-snapshot needs of the machine (the ladder of `snapshots.fitness`). Of the others the one that had it last comes
-first, since it has its content; then the emptiest of a few picked at random, because agents that all choose the
-emptiest node of the same list would all choose the same.
+Nodes that cannot take it are left out for a stated reason: state, memory, number of sessions, and the needs
+of the snapshot of the machine (the ladder of `snapshots.fitness`). Of the others the node that had it last
+comes first, since it has its content; then the emptiest of a few picked at random, because agents that read
+the same list and chose the emptiest would all choose one node.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ class Choice:
     refusals: Mapping[str, str] = field(default_factory=dict)
 
     def why_none(self) -> str:
-        """Return in one line why no node fits; equal reasons are told once."""
+        """Return in one line why no node fits; equal reasons are listed once."""
         if not self.refusals:
-            return "the cluster has no nodes"
+            return "the cluster is without nodes"
         grouped: dict[str, list[str]] = {}
         for node, reason in sorted(self.refusals.items()):
             grouped.setdefault(reason, []).append(node)
@@ -85,8 +85,8 @@ def choose(
     Args:
         nodes: all nodes.
         fitness: knows the machines of these nodes.
-        needs: those of the snapshot it begins from; empty ones without a snapshot.
-        memory_bytes: what it can use.
+        needs: the snapshot's that it begins from; empty without a snapshot.
+        memory_bytes: its limit.
         random: picks among the nodes that fit.
         fresh_s: a node that was not seen for longer is not chosen; it is possibly being lost.
         avoid: nodes that have failed to start it.

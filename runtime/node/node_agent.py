@@ -23,7 +23,7 @@ from holdfast.base.text import plain
 from holdfast.base.version import VERSION
 from holdfast.errors import ClusterUnavailable, HoldfastError, LeaseLost, SessionExists, SessionNotFound
 from holdfast.runtime.cluster import lease_rules
-from holdfast.runtime.cluster.cluster_rows import Grant, Held, NodeOffer, NodeTicket, SessionOrder
+from holdfast.runtime.cluster.cluster_rows import Held, NodeOffer, NodeTicket, SessionGrant, SessionOrder
 from holdfast.runtime.cluster.lease_rules import LostWatch, NodeLease
 from holdfast.runtime.journal import host_events
 from holdfast.runtime.node import lease_keeper, session_marks, session_return
@@ -207,7 +207,7 @@ class NodeAgent:
         except HoldfastError as error:
             logger.error("cannot let %s go: %s", row.name, plain(str(error), 300))
 
-    def _start(self, grant: Grant) -> None:
+    def _start(self, grant: SessionGrant) -> None:
         held = Held(grant.session, grant.epoch)
         logger.info("bringing %s back under epoch %d", grant.name, grant.epoch)
         try:
@@ -314,14 +314,6 @@ class NodeAgent:
         if lease.is_settled(now):
             for changed in self._store.take_over():
                 logger.info("%s is now %s (%s)", changed.name, changed.state, changed.node or changed.reason)
-
-    def wait_for_news(self, seconds: float) -> None:
-        """Wait until the cluster has news for this node, at most for that long."""
-        self._store.wait_for_news(self._settings.name, seconds)
-
-    def ticket(self) -> NodeTicket:
-        """Return its ticket. Raises ClusterUnavailable."""
-        return self.lease.ticket
 
 
 _ENGINE_SECONDS = 0.45

@@ -34,7 +34,7 @@ from holdfast.runtime.transfer import push_pull
 from holdfast.runtime.transfer.transfer_options import ReceiveOptions
 
 if TYPE_CHECKING:
-    from holdfast.runtime.cluster.cluster_rows import DurableCopy, Grant
+    from holdfast.runtime.cluster.cluster_rows import DurableCopy, SessionGrant
     from holdfast.runtime.node.durable_copies import Registry
     from holdfast.runtime.operations.context import Context
     from holdfast.runtime.store.rows import SessionRow, SnapshotRow
@@ -47,7 +47,7 @@ MOST_TOLD = 20
 """Commands that an event names; it counts the others."""
 
 
-def bring_back(context: Context, grant: Grant, registry: Registry) -> SessionRow:
+def bring_back(context: Context, grant: SessionGrant, registry: Registry) -> SessionRow:
     """Have a session continue here from its copy, under its id and name.
 
     Raises:

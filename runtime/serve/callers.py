@@ -25,7 +25,7 @@ from holdfast.runtime.access.access_keys import AccessKey, AccessKeys
 from holdfast.runtime.access.audit_trail import SERVER_KEY, AuditedRequest, AuditTrail
 from holdfast.runtime.api.controller import Holdfast
 from holdfast.runtime.api.session import Session
-from holdfast.runtime.cluster.cluster_rows import Route
+from holdfast.runtime.cluster.cluster_rows import SessionRoute
 from holdfast.runtime.guest_rpc import call_arguments
 from holdfast.runtime.guest_rpc.patience import Patience
 from holdfast.runtime.http_doors.admission import ACTOR_HEADER, KEY
@@ -114,7 +114,7 @@ class Callers:
         """Makes the signatures of addresses of files; the door that takes them sets it."""
         self.lifetime_changed: Callable[[], None] = lambda: None
         """Called on the loop when a lifetime has changed; the task that carries out lifetimes sets it."""
-        self.route: Callable[[str], Route] | None = None
+        self.route: Callable[[str], SessionRoute] | None = None
         """Returns the node of a session by its id or name, on a server that is a node of a cluster."""
         self.address = ""
         """Where other machines reach this server, as a node of a cluster."""

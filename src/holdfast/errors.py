@@ -251,7 +251,7 @@ class LeaseLost(ClusterError):
 class NodeTaken(ClusterError):
     """Another machine has the name of this node, and its lease can still last.
 
-    What to do: Wait as long as the message says, if this machine was restarted; else give it another name.
+    What to do: Wait as long as the message says, if this machine was restarted; else name it differently.
     """
 
     code = "node_taken"
