@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import socket
 
@@ -90,6 +91,7 @@ def node(
         from holdfast.runtime.node.node_agent import ACTOR, NodeAgent, NodeSettings
         from holdfast.runtime.node.node_tasks import NodeTasks
 
+        logging.getLogger("httpx").setLevel(logging.WARNING)  # it would name each part of each copy
         store = ClusterStore(dsn)
         address = (serve_address or url).rstrip("/")
         settings = NodeSettings(called, address, Registry(registry, plain_http), loss)

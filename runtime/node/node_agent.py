@@ -301,8 +301,10 @@ class NodeAgent:
 
     # Other nodes.
 
-    def reap(self) -> None:
-        """Declare nodes lost that have been silent for long enough, and place their sessions."""
+    def reap(self) -> float:
+        """Declare nodes lost that have been silent for long enough, and place their sessions; return the
+        seconds until the next look, since one that is late begins to watch anew.
+        """
         lease = self.lease
         if self._watch is None:
             self._watch = LostWatch(lease.terms)
@@ -314,6 +316,7 @@ class NodeAgent:
         if lease.is_settled(now):
             for changed in self._store.take_over():
                 logger.info("%s is now %s (%s)", changed.name, changed.state, changed.node or changed.reason)
+        return lease.terms.beat_s
 
 
 _ENGINE_SECONDS = 0.45

@@ -17,8 +17,7 @@ from holdfast.runtime.node.node_agent import NodeAgent
 from holdfast.runtime.serve.api_server import working
 
 AGAIN_SECONDS = 1.0
-OBEY_SECONDS, COPY_SECONDS, NOTE_SECONDS, REAP_SECONDS = 0.5, 0.5, 1.0, 3.0
-COLLECT_SECONDS = 3600.0
+OBEY_SECONDS, COPY_SECONDS, NOTE_SECONDS = 0.5, 0.5, 1.0
 logger = logging.getLogger("holdfast.node")
 
 
@@ -37,7 +36,7 @@ class NodeTasks:
             ("obey", _every(OBEY_SECONDS, self._agent.obey)),
             ("copy", _every(COPY_SECONDS, self._agent.replicate)),
             ("note", _every(NOTE_SECONDS, self._agent.note_commands)),
-            ("reap", _every(REAP_SECONDS, self._agent.reap)),
+            ("reap", self._agent.reap),
         ]
         async with AsyncExitStack() as stack:
             for name, work in rounds:

@@ -26,6 +26,7 @@ from tests.machines.relay import Relay
 from tests.machines.second import Machine
 
 from holdfast.engine.engine import Engine
+from holdfast.errors import SessionNotFound
 from holdfast.runtime.client.blocking.remote_holdfast import RemoteHoldfast
 from holdfast.runtime.cluster.cluster_rows import LeaseTerms
 from holdfast.runtime.cluster.cluster_store import ClusterStore
@@ -89,6 +90,8 @@ class Node:
         assert self._process is not None
         self._process.kill()
         self._process.wait()
+        assert self._process.stdout is not None
+        self._process.stdout.close()
         self._process = None
 
     def keeper(self) -> int | None:
@@ -110,7 +113,8 @@ class Node:
                     os.kill(pid, signal.SIGKILL)
             self._thaw_groups()
             time.sleep(0.05)
-        self._process = None
+        if self._process is not None:
+            self.kill_agent()
 
     def frozen(self) -> list[str]:
         """Return the sessions that its command line lists as frozen."""
@@ -128,8 +132,7 @@ class Node:
             relay.close()
         self._listening.clear()
         if self._process is not None:
-            self._process.kill()
-            self._process.wait()
+            self.kill_agent()
         if (keeper := self.keeper()) is not None:
             os.kill(keeper, signal.SIGKILL)
         self._thaw_groups()
@@ -211,7 +214,7 @@ class Lab:
     def until(self, what: Callable[[], object], said: str, patience: float = PATIENCE) -> None:
         """Wait until something holds."""
         deadline = time.monotonic() + patience
-        while not what():
+        while not _holds(what):
             logs = "\n".join(f"--- {name}\n{node.said()}" for name, node in self.nodes.items())
             assert time.monotonic() < deadline, f"not in {patience} s: {said}\n{logs}"
             time.sleep(0.1)
@@ -225,6 +228,12 @@ class Lab:
         if self._door is not None:
             self._door.close()
         self._stack.close()
+
+
+def _holds(what: Callable[[], object]) -> bool:
+    with suppress(SessionNotFound):
+        return bool(what())
+    return False
 
 
 def _free_port() -> int:

@@ -88,7 +88,7 @@ class Postgres:
     @property
     def dsn(self) -> str:
         """The address of its database, over the socket in its folder."""
-        return f"postgresql:///postgres?host={self.folder}&user={USER}"
+        return f"postgresql:///postgres?host={self.folder}&port={self.port}&user={USER}"
 
     def dsn_at(self, address: str) -> str:
         """Return the address of its database for another machine, with the password in it."""
