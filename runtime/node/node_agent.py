@@ -114,11 +114,11 @@ class NodeAgent:
         except LeaseLost:
             self._stop_now()
             raise
-        with self._lock:
+        with self._lock:  # a grant and the mark of its session are seen together, or neither
             if self._lease is not None:
                 lease = self._lease = lease_rules.renewed(self._lease, sent_at, node_lease.now(), answer)
-        for each, loss in taken.items():
-            session_marks.mark(self._context, each.session, each.epoch, loss)
+            for each, loss in taken.items():
+                session_marks.mark(self._context, each.session, each.epoch, loss)
         self._contact = at
         self._pass_on(lease)
         lease_keeper.start(self.home)
@@ -161,10 +161,17 @@ class NodeAgent:
         self._tell_of_freezes()
         if not self.lasts:
             return
-        found = session_marks.look(self._context)
+        with self._lock:
+            found, lease = session_marks.look(self._context), self._lease
+        if lease is None:
+            return
+        duties = lease_rules.duties(lease, found.present, node_lease.now())
         for held in found.removed:
             self._removed_by_owner(held)
-        duties = lease_rules.duties(self.lease, found.present, node_lease.now())
+        for held in duties.run:  # one that was brought back by an agent that died before it said so
+            grant = lease.granted(held.session)
+            if grant is not None and not grant.started:
+                self._store.started(lease.ticket, held)
         for held in duties.let_go:
             self._let_go(held)
         for grant in duties.start:
