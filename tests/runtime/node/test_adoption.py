@@ -8,7 +8,14 @@ import pytest
 from tests.machines.postgres import Postgres
 
 from holdfast.errors import LeaseLost, SessionExists
-from holdfast.runtime.cluster.cluster_rows import CommandNote, DurableCopy, Held, NodeOffer, NodeTicket, SessionOrder
+from holdfast.runtime.cluster.cluster_rows import (
+    CommandNote,
+    DurableCopy,
+    Held,
+    NodeOffer,
+    NodeTicket,
+    SessionOrder,
+)
 from holdfast.runtime.cluster.cluster_store import ClusterStore
 
 
