@@ -21,6 +21,7 @@ from holdfast.runtime.cluster.cluster_rows import (
     NodeTicket,
     Renewal,
     SessionOrder,
+    Sighting,
 )
 from holdfast.runtime.cluster.cluster_store import ClusterStore
 from holdfast.runtime.cluster.lease_rules import LostWatch, NodeLease, Present
@@ -64,7 +65,7 @@ class Machine:
     watch: LostWatch = field(default_factory=lambda: LostWatch(TERMS))
     here: dict[str, Container] = field(default_factory=dict)
     requests: list[Request] = field(default_factory=list)
-    suspects: list[lease_rules.Sighting] = field(default_factory=list)
+    suspects: list[Sighting] = field(default_factory=list)
     captures: list[tuple[NodeTicket, Held]] = field(default_factory=list)
     numbers: int = 0
 
