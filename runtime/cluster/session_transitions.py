@@ -121,10 +121,10 @@ def assign(cursor: Cursor, row: Row, choose: Choose, avoid: Collection[str] = ()
     needs = Needs.model_validate(row["needs"])
     refused = {*row["failed_nodes"], *avoid}
     choice = Choice()
-    for present in (False, True):
+    for present in (False, True, True):
         choice = choose(cursor, needs, row["memory_bytes"], refused, row["last_node"], present=present)
         for node in choice.nodes[:_TRIES]:
-            # Rows of nodes change all the time; the reading that the choice was made of is only a guess.
+            # Rows of nodes change all the time; what was read before is only a guess, twice at most.
             if cursor.execute(_LOCKED_NODE, (node, row["memory_bytes"])).fetchone():
                 given = cursor.execute(_GIVEN, (node, node, row["id"])).fetchone()
                 assert given is not None
