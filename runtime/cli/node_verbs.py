@@ -9,6 +9,7 @@ import socket
 from holdfast.base.home import Home
 from holdfast.errors import InvalidArgument
 from holdfast.runtime.cli import printing, server_verbs
+from holdfast.runtime.cli.cluster_verbs import CLUSTER, DSN
 from holdfast.runtime.cli.grammar import examples, option
 
 TYPE_CHECKING = False
@@ -16,18 +17,13 @@ if TYPE_CHECKING:
     from holdfast.runtime.serve.api_server import Beside
     from holdfast.runtime.serve.callers import Callers
 
-DSN = "HOLDFAST_CLUSTER"
-"""The variable with the address of the database: on a command line, others would see its password."""
-
 
 @examples(
     "node --cluster postgresql://holdfast@db/holdfast --registry registry.example.org/sessions "
     "--listen 10.0.0.5:8420 --anywhere"
 )
 def node(
-    cluster: str | None = option(
-        "--cluster", metavar="DSN", help=f"The cluster's PostgreSQL; by default ${DSN}."
-    ),
+    cluster: str | None = CLUSTER,
     registry: str | None = option(
         "--registry", metavar="HOST/NAME", help="Where durable copies of sessions go."
     ),

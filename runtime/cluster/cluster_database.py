@@ -8,6 +8,7 @@ their time, because the driver waits for ever.
 from __future__ import annotations
 
 import os
+import random
 import socket
 import threading
 import time
@@ -55,6 +56,7 @@ class ClusterDatabase:
             except _AGAIN as error:
                 if not left:
                     raise ClusterError(f"cannot finish a transaction: {_line(error)}") from error
+                time.sleep(random.uniform(0, 0.05 * (_REPEATS - left)))  # noqa: S311 - apart from the other
         raise AssertionError
 
     @contextmanager

@@ -15,6 +15,10 @@ from holdfast.runtime.cluster.row_reading import Row
 
 MISSED_BEATS = 3
 """A node that has missed this many is not chosen: it is possibly being lost."""
+_SEEN_OF_LATE = """
+SELECT 1 FROM holdfast_nodes n, holdfast_cluster c
+WHERE n.state <> 'lost' AND n.seen > clock_timestamp() - make_interval(secs => c.ttl_s + c.margin_s)
+"""
 
 
 def make(cursor: Cursor, terms: LeaseTerms | None) -> LeaseTerms:
@@ -40,11 +44,11 @@ def make(cursor: Cursor, terms: LeaseTerms | None) -> LeaseTerms:
     row = read(cursor)
     if terms is None or terms == row_reading.terms(row):
         return row_reading.terms(row)
-    if cursor.execute("SELECT 1 FROM holdfast_nodes WHERE state <> 'lost'").fetchone():
+    if cursor.execute(_SEEN_OF_LATE).fetchone():
         raise ClusterError(
             "cannot change the times of a cluster while it has nodes: they would disagree about the "
             "end of a lease",
-            hint="stop all nodes, and wait until they are lost",
+            hint=f"stop all nodes, and try again after {row['ttl_s'] + row['margin_s']:g} s",
         )
     cursor.execute(
         "UPDATE holdfast_cluster SET ttl_s = %s, beat_s = %s, margin_s = %s",

@@ -59,7 +59,7 @@ class ClusterStore:
     def init(self, terms: LeaseTerms | None = None) -> LeaseTerms:
         """Make the tables, or bring earlier ones up to date; return the cluster's terms.
 
-        Terms are set by the first call; a later call can change them while all nodes are lost.
+        Terms are set by the first call; a later call can change them once all nodes have stopped.
 
         Raises:
             ClusterError: the tables are of a newer version, or the terms cannot be changed now.

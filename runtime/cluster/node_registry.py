@@ -10,6 +10,7 @@ from random import Random
 from psycopg.types.json import Jsonb
 
 from holdfast.base.text import plain
+from holdfast.base.value_classes import replace
 from holdfast.errors import ClusterError, LeaseLost, NodeTaken
 from holdfast.runtime.cluster import cluster_reign, row_reading, session_transitions
 from holdfast.runtime.cluster.cluster_database import Cursor
@@ -37,9 +38,9 @@ def register(cursor: Cursor, offer: NodeOffer) -> NodeTicket:
     )
     # Sessions are locked before nodes, here as everywhere.
     theirs = cursor.execute(
-        row_reading.SESSIONS + "WHERE s.node = %s ORDER BY s.id FOR UPDATE OF s", (offer.id,)
+        row_reading.SESSIONS + "WHERE s.node = %s ORDER BY s.id FOR NO KEY UPDATE OF s", (offer.id,)
     ).fetchall()
-    before = cursor.execute(row_reading.NODES + "WHERE id = %s FOR UPDATE", (offer.id,)).fetchone()
+    before = cursor.execute(row_reading.NODES + "WHERE id = %s FOR NO KEY UPDATE", (offer.id,)).fetchone()
     assert before is not None
     if before["boot"] != offer.boot:
         if before["state"] != "lost":
@@ -75,7 +76,7 @@ def renew(cursor: Cursor, ticket: NodeTicket, held: Sequence[Held], beat: int, r
     other = session_transitions.mismatched(cursor, ticket.node, held) if held else set[str]()
     row = cursor.execute(
         "SELECT beat, state FROM holdfast_nodes WHERE id = %s AND incarnation = %s "
-        "AND state <> 'lost' FOR UPDATE",
+        "AND state <> 'lost' FOR NO KEY UPDATE",
         (ticket.node, ticket.incarnation),
     ).fetchone()
     if row is None:
@@ -103,7 +104,9 @@ def renew(cursor: Cursor, ticket: NodeTicket, held: Sequence[Held], beat: int, r
 
 def set_state(cursor: Cursor, node: str, state: str, before: str) -> None:
     """Change the state of a node that is in a given state."""
-    row = cursor.execute("SELECT state FROM holdfast_nodes WHERE id = %s FOR UPDATE", (node,)).fetchone()
+    row = cursor.execute(
+        "SELECT state FROM holdfast_nodes WHERE id = %s FOR NO KEY UPDATE", (node,)
+    ).fetchone()
     if row is None:
         raise ClusterError(
             f"cannot find the node {plain(node, 100)!r}", hint="`holdfast cluster nodes` lists them"
@@ -178,6 +181,18 @@ class NodeChooser:
                 avoid=avoid,
                 origin=origin,
             )
+
+    def took(self, node: str, memory_bytes: int) -> None:
+        """Count a session that a node was given, until the next reading: the next ones go elsewhere."""
+        with self._lock:
+            read_at, fresh_s, nodes = self._read
+            counted = [
+                replace(each, reserved_bytes=each.reserved_bytes + memory_bytes, sessions=each.sessions + 1)
+                if each.id == node
+                else each
+                for each in nodes
+            ]
+            self._read = (read_at, fresh_s, counted)
 
     def _nodes(self, cursor: Cursor) -> list[NodeRow]:
         nodes = [row_reading.node(row) for row in cursor.execute(row_reading.NODES).fetchall()]

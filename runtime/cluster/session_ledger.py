@@ -306,13 +306,13 @@ def take_one(cursor: Cursor, chooser: NodeChooser) -> tuple[ClusterSession | Non
     cluster = cluster_reign.read(cursor)
     row = cursor.execute(
         row_reading.SESSIONS + "JOIN holdfast_nodes n ON n.id = s.node AND n.state = 'lost' "
-        "LIMIT 1 FOR UPDATE OF s SKIP LOCKED"
+        "LIMIT 1 FOR NO KEY UPDATE OF s SKIP LOCKED"
     ).fetchone()
     if row is None:
         return None, None
     # The node can have registered again since: it keeps its sessions then.
     lost = cursor.execute(
-        "SELECT 1 FROM holdfast_nodes WHERE id = %s AND state = 'lost' FOR SHARE", (row["node"],)
+        "SELECT 1 FROM holdfast_nodes WHERE id = %s AND state = 'lost' FOR NO KEY UPDATE", (row["node"],)
     ).fetchone()
     if lost is None:
         return row_reading.session(row), None
@@ -327,7 +327,7 @@ def place_one(cursor: Cursor, chooser: NodeChooser, began: float) -> tuple[Clust
     """Place one session that waits, and was not tried since `began`."""
     row = cursor.execute(
         "SELECT id FROM holdfast_sessions WHERE state = 'waiting_for_node' "
-        "AND tried < to_timestamp(%s) ORDER BY tried LIMIT 1 FOR UPDATE SKIP LOCKED",
+        "AND tried < to_timestamp(%s) ORDER BY tried LIMIT 1 FOR NO KEY UPDATE SKIP LOCKED",
         (began,),
     ).fetchone()
     return _assigned(cursor, chooser, row["id"]) if row else (None, None)

@@ -39,11 +39,15 @@ class Choose(Protocol):
         """Return the nodes, best first, of a reading that is new if `present` is set."""
         ...
 
+    def took(self, node: str, memory_bytes: int) -> None:
+        """Count a session that a node was given, until the next reading."""
+        ...
+
 
 _LOCKED_NODE = """
 SELECT id FROM holdfast_nodes
 WHERE id = %s AND state = 'ready' AND memory_bytes - reserved_bytes >= %s AND sessions < most_sessions
-FOR UPDATE
+FOR NO KEY UPDATE
 """
 _GIVEN = """
 UPDATE holdfast_sessions
@@ -68,13 +72,13 @@ _HELD = (
     + """
 JOIN holdfast_nodes n ON n.id = s.node AND n.incarnation = %s AND n.state <> 'lost'
 WHERE s.id = %s AND s.node = %s AND s.epoch = %s
-FOR UPDATE OF s
+FOR NO KEY UPDATE OF s
 """
 )
 _MISMATCHED = """
 SELECT s.id FROM holdfast_sessions s JOIN unnest(%s::text[], %s::bigint[]) AS h (id, epoch) ON h.id = s.id
 WHERE s.node IS DISTINCT FROM %s OR s.epoch <> h.epoch
-ORDER BY s.id FOR UPDATE OF s
+ORDER BY s.id FOR NO KEY UPDATE OF s
 """
 _RETURNED = """
 UPDATE holdfast_sessions
@@ -95,7 +99,7 @@ WHERE id = %s AND epoch < %s AND state <> 'removed' RETURNING id
 def locked(cursor: Cursor, session: str) -> Row | None:
     """Lock and return the row of a session, with its copy."""
     return cursor.execute(
-        row_reading.SESSIONS + "WHERE s.id = %s AND s.state <> 'removed' FOR UPDATE OF s", (session,)
+        row_reading.SESSIONS + "WHERE s.id = %s AND s.state <> 'removed' FOR NO KEY UPDATE OF s", (session,)
     ).fetchone()
 
 
@@ -117,13 +121,14 @@ def assign(cursor: Cursor, row: Row, choose: Choose, avoid: Collection[str] = ()
     needs = Needs.model_validate(row["needs"])
     refused = {*row["failed_nodes"], *avoid}
     choice = Choice()
-    for present in (False, True):
+    for present in (False, True, True):
         choice = choose(cursor, needs, row["memory_bytes"], refused, row["last_node"], present=present)
         for node in choice.nodes[:_TRIES]:
-            # Rows of nodes change all the time; the reading that the choice was made of is only a guess.
+            # Rows of nodes change all the time; what was read before is only a guess, twice at most.
             if cursor.execute(_LOCKED_NODE, (node, row["memory_bytes"])).fetchone():
                 given = cursor.execute(_GIVEN, (node, node, row["id"])).fetchone()
                 assert given is not None
+                choose.took(node, row["memory_bytes"])
                 event(cursor, row["id"], "placed", {"node": node, "epoch": given["epoch"]})
                 return node
     why = "no node fits: all were taken at this moment" if choice.nodes else choice.why_none()
