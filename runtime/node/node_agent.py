@@ -64,7 +64,9 @@ class NodeAgent:
         self._lock = threading.Lock()
         self._lease: NodeLease | None = None
         self._contact = 0.0
-        self._frozen: dict[str, float] = {}
+        frozen = node_lease.read_frozen(context.home)
+        # An agent before this one has noted these.
+        self._frozen = dict.fromkeys(frozen.containers.values(), frozen.since)
         self._watch: LostWatch | None = None
         self._copies = DurableCopies(context, store, settings.registry, lambda: self.lease.ticket)
         self._schedule = DurableSchedule(os.cpu_count() or 1)

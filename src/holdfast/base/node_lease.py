@@ -2,7 +2,7 @@
 
 The agent writes the lease, the keeper what it has frozen; either can be killed at any instant, so files are
 replaced as a whole. Ends are counted on CLOCK_BOOTTIME, which setting the clock does not change and which
-goes on while a machine sleeps. A lease of an earlier boot is over. Knows neither engine nor database.
+continues while a machine sleeps. A lease of an earlier boot is over. Knows neither engine nor database.
 """
 
 from __future__ import annotations
