@@ -1,6 +1,6 @@
 """Control groups of containers that are frozen while the engine calls them running: found, made, thawed.
 
-Uses the control groups' filesystems alone (cgroups(7)), and so goes on when the engine does not answer. A
+Uses the control groups' filesystems alone (cgroups(7)), and so continues when the engine does not answer. A
 group that cannot be seen counts as running, as where the engine is on a different machine.
 """
 
