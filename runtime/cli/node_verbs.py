@@ -38,9 +38,7 @@ def node(
         help="Most work that the loss of this machine costs a session whose policy does not say.",
     ),
     plain_http: bool = option("--plain-http", help="Reach the registry without TLS."),
-    keeper: bool = option(
-        "--keeper", help="Only freeze sessions whose lease is over: for a unit of its own."
-    ),
+    keeper: bool = option("--keeper", help="Only freeze sessions whose lease is over: for a separate unit."),
     listen: str | None = option("--listen", metavar="PORT|HOST:PORT", help="As of `serve`."),
     anywhere: bool = option("--anywhere", help="Let --listen name an address beyond loopback."),
     host_name: list[str] | None = option(

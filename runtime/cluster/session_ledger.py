@@ -192,7 +192,7 @@ def started(cursor: Cursor, ticket: NodeTicket, held: Held) -> None:
         (held.session,),
     )
     where = {"node": ticket.node, "epoch": held.epoch}
-    # What was done after the copy is told by the event; the numbers of its journal entries are given again.
+    # The event lists the work after the copy; its journal gives the same numbers to later entries.
     cursor.execute(
         "DELETE FROM holdfast_notes WHERE session = %s AND seq > %s", (held.session, row["journal_seq"] or 0)
     )

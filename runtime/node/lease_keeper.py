@@ -3,9 +3,10 @@
     python -m holdfast.runtime.node.lease_keeper HOME
 
 It outlives the agent, whatever ends that, and depends neither on the database nor, once it knows the
-containers, on an engine that answers. A frozen session continues only under a new lease that lists the session
-as the node's own. It freezes a session again that anything else thaws meanwhile, as a capture does at its end, and
-does not thaw within one: for that it takes the lock of the session. It ends when the node has no lease file.
+containers, on an engine that answers. A frozen session continues only under a new lease that lists it as the
+node's own. The keeper freezes a session again that anything else thaws meanwhile, as a capture does at its
+end, and does not thaw within one: for that it takes the lock of the session. It ends when the node has no
+lease file.
 """
 
 from __future__ import annotations
