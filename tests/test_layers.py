@@ -30,6 +30,7 @@ ROOMS = (
     "engine",
     "images",
     "snapshots",
+    "cluster",
     "operations",
     "scrubbing",
     "journal",
@@ -70,6 +71,7 @@ ROOMS = (
     "jupyter",
     "page",
     "sign_in",
+    "node",
     "holdfast",
     "cli",
 )

@@ -54,3 +54,4 @@ class PolicyOptions(TypedDict, total=False):
     hourly: int | None
     daily: int | None
     quota: int | str | None
+    durable: float | str | None

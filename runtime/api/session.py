@@ -333,6 +333,7 @@ class Session:
             "hooks": self._row.details.hooks,
             "labels": self.labels,
             "pool": self._row.details.pool,
+            "cluster": self._row.details.get("cluster"),
             "lifetime": self._shown_lifetime(),
         }
 

@@ -116,7 +116,7 @@ class Taking:
             raise SessionDead(f"cannot snapshot session {session.name}: its container is gone")
         self._container: ContainerState
         self._container, self._layers = found
-        health.check_awake(session, self._container)
+        health.check_awake(context, session, self._container)
         labels = {
             "holdfast.home": context.home.digest,
             "holdfast.role": "snapshot",

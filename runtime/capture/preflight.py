@@ -69,7 +69,7 @@ def report(context: Context, session: SessionRow) -> Survivability:
     container = context.engine.inspect(session.container_id or "")
     if container is None or not container.running:
         raise SessionDead(f"cannot check session {session.name}: its container is gone")
-    health.check_awake(session, container)
+    health.check_awake(context, session, container)
     return _Check(context, session, container).loaded(everything=True)
 
 

@@ -66,6 +66,9 @@ def policy(
     quota: str | None = option(
         metavar="SIZE", help="Most room for this session's snapshots, such as 5g (0: no limit)."
     ),
+    durable: str | None = option(
+        metavar="TIME", help="In a cluster: most work that the loss of a machine costs, such as 60s."
+    ),
     off: bool = option("--off", help="Clear the policy first."),
     json: bool = JSON,
 ) -> None:
@@ -83,7 +86,12 @@ def policy(
     }
     given |= {"kind": kind, "keep": keep, "hourly": hourly, "daily": daily}
     changes |= {name: value for name, value in given.items() if value is not None}
-    for name, text in (("idle", idle), ("keep_for", keep_for), ("quota", quota)):
+    for name, text in (
+        ("idle", idle),
+        ("keep_for", keep_for),
+        ("quota", quota),
+        ("durable", durable),
+    ):
         if text is not None:
             changes[name] = None if text in ("0", "off", "none") else text
     now = found.policy(**changes)

@@ -18,10 +18,15 @@ from holdfast.runtime.http_doors import door_setup
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
     from contextlib import AbstractContextManager
     from typing import Any
 
+    from holdfast.runtime.serve.api_server import Beside
+    from holdfast.runtime.serve.callers import Callers
     from holdfast.runtime.sign_in.issuer_settings import SignInSettings
+
+    Joining = Callable[[Callers, str], Beside]
 
 PORT = "8420"
 
@@ -63,6 +68,43 @@ def serve(
     new_token: bool = option("--new-token", help="Make a new token; the old one is no longer accepted."),
 ) -> None:
     """Serve sessions over HTTP and WebSockets, to holders of the token."""
+    serve_home(
+        listen,
+        unix,
+        host_name,
+        origin,
+        rate,
+        preview_url,
+        pool,
+        anywhere=anywhere,
+        audit=audit,
+        new_token=new_token,
+        people=_sign_in(oidc, trust_proxy_header),
+        notices_to=notices_to or (),
+    )
+
+
+def serve_home(
+    listen: str | None,
+    unix: Path | None,
+    host_name: list[str] | None,
+    origin: list[str] | None,
+    rate: float,
+    preview_url: str | None,
+    pool: int | None,
+    *,
+    anywhere: bool,
+    audit: bool,
+    new_token: bool,
+    people: SignInSettings | None = None,
+    notices_to: Sequence[str] = (),
+    joining: Joining | None = None,
+) -> None:
+    """Serve the sessions of the home until the process is asked to end; the options are those of `serve`.
+
+    `people` says how people sign in. `joining` returns what lives beside the server, by its callers and its
+    address.
+    """
     door_setup.check_packages("serve", "serve")
     if listen is not None and unix is not None:
         raise InvalidArgument("cannot listen on both a port and a unix socket", hint="leave out one")
@@ -72,7 +114,6 @@ def serve(
     from holdfast.runtime.http_doors import door_sockets
     from holdfast.runtime.serve import api_server, file_addresses
 
-    people = _sign_in(oidc, trust_proxy_header)
     below = "" if preview_url is None else file_addresses.preview_base(preview_url)
     logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stderr)
     logging.getLogger("uvicorn").setLevel(logging.ERROR)
@@ -99,7 +140,7 @@ def serve(
             actor=EarlyOptions.actor,
             audit=audit,
             secret=secret,
-            notices_to=notices_to or (),
+            notices_to=notices_to,
             sign_in=None if secret else people,  # people of teams have keys
         )
 
@@ -110,6 +151,7 @@ def serve(
         url, below or door_sockets.browsed(opened), serving_record.stamp_of(token)
     )
     doors.callers.serving = record
+    beside = [*doors.beside, *(joining(doors.callers, url) if joining is not None else ())]
     where = f"is in {file}" if file else f"is that of {door_setup.SERVER.variable}"
 
     def ready() -> None:
@@ -119,7 +161,7 @@ def serve(
 
     try:
         with serving_record.announced(home, record), _pool(home, pool):
-            api_server.serve(served, doors.callers, opened, ready, [*doors.beside, served.running])
+            api_server.serve(served, doors.callers, opened, ready, [*beside, served.running])
     finally:
         if unix is not None:
             unix.unlink(missing_ok=True)

@@ -144,7 +144,8 @@ def ls(
     from datetime import UTC, datetime
 
     now = datetime.now(UTC)
-    shown = [session.as_dict()["lifetime"] or {} for session in found]
+    told = [session.as_dict() for session in found]
+    shown = [each["lifetime"] or {} for each in told]
     rows = [
         [
             s.name,
@@ -167,9 +168,20 @@ def ls(
         columns.append("ENDS")
         for row, one in zip(rows, shown, strict=True):
             row.append(_ends(one, now.timestamp()))
+    if any(each.get("cluster") for each in told):
+        columns.append("DURABLE")
+        for row, each in zip(rows, told, strict=True):
+            row.append(_durable(each.get("cluster"), now.timestamp()))
     blank = [""] * (len(columns) - 5)
     printing.table(columns, rows + [[*each, *blank] for each in unnamed])
     return 0
+
+
+def _durable(mark: dict[str, Any] | None, now: float) -> str:
+    """Return how old the copy of a session is from which another node would continue it, for people."""
+    if mark is None:
+        return "here only"
+    return f"{_rough(max(0, int(now - mark['at'])))} ago" if mark["at"] else "not yet"
 
 
 def _ends(shown: dict[str, Any], now: float) -> str:

@@ -161,6 +161,16 @@ FAMILIES: Mapping[str, Mapping[str, tuple[str, _Place]]] = {
     "Agents": {
         "mcp": ("Serve agents over the Model Context Protocol.", "server_verbs:mcp"),
         "serve": ("Serve programs, and the web page, over HTTP and WebSockets.", "server_verbs:serve"),
+        "node": ("Serve as a node of a cluster, which outlives its machines.", "node_verbs:node"),
+        "cluster": (
+            "Show and manage a cluster, whose sessions outlive their machines.",
+            {
+                "init": "cluster_verbs:init",
+                "nodes": "cluster_verbs:nodes",
+                "ls": "cluster_verbs:list_",
+                "drain": "cluster_verbs:drain",
+            },
+        ),
         "open": ("Open the web page of `holdfast serve`.", "page_verbs:open_"),
         "share": ("Let others watch a session in their browser, or type in it.", "share_verbs:share"),
         "access": (

@@ -26,7 +26,17 @@ if TYPE_CHECKING:
     from holdfast.runtime.store.journal_entries import EntryRow
     from holdfast.runtime.store.rows import SessionRow
 
-KINDS = (attempt_log.KIND, "life_ending", "sleep_failed", "visited")
+KINDS = (
+    attempt_log.KIND,
+    "life_ending",
+    "sleep_failed",
+    "visited",
+    "recovered",
+    "frozen",
+    "thawed",
+    "durability_broken",
+    "durable_again",
+)
 """Kinds of events that this host writes."""
 JOURNAL_SECONDS = 5.0
 """Seconds between two looks at the host's journal, if no refusal brings one."""

@@ -57,7 +57,7 @@ class IdempotentCall:
         return hashlib.sha256("\0".join(parts).encode("utf-8", "surrogateescape")).hexdigest()
 
 
-_STATES = ("intent", "refused")
+_STATES = ("intent", "refused", "lost")
 _RECORD = struct.Struct("<32sBd")
 """Digest of the call, its state, and the life of the session."""
 
@@ -106,9 +106,19 @@ class Intents:
 
     def add(self, order: IdempotentCall, state: str) -> None:
         """Record that a call is about to run (`intent`), or was refused. Durable on return."""
-        record = _RECORD.pack(bytes.fromhex(order.digest), _STATES.index(state), self._life)
+        self._put(order.key, bytes.fromhex(order.digest), state)
+
+    def lose(self, key: str) -> None:
+        """Record that a call has run, or may have, on a machine that was lost after its last copy.
+
+        Durable on return.
+        """
+        self._put(key, bytes(32), "lost")
+
+    def _put(self, key: str, digest: bytes, state: str) -> None:
+        record = _RECORD.pack(digest, _STATES.index(state), self._life)
         try:
-            self._table.put(order.key, record)
+            self._table.put(key, record)
         except OSError as error:
             raise _unusable(self._path, error) from error
 
@@ -132,6 +142,12 @@ def run(
     present = _present(context, session)
     intents = Intents(context.home.intents / f"{session.id}.jsonl", timelines.rewound_at(present or session))
     before = intents.find(order.key)
+    if before is not None and before.get("state") == "lost":
+        raise OutcomeUnknown(
+            f"cannot know the outcome of key '{order.key}': session {session.name} was recovered after the "
+            "loss of its machine, from a copy of before this call",
+            hint="look at what it was to do, and repeat it with a new key if it has not happened",
+        )
     if before is not None and before.get("what") != order.digest and before.get("state") != "refused":
         raise InvalidArgument(
             f"cannot {order.op} under key '{order.key}': it was used for another call",

@@ -207,6 +207,15 @@ def _no_free_process(of: Fields) -> str:
     return f"{said}: {crowd}; `{of('remedy')}` in the shell ends them"
 
 
+def _recovered(of: Fields) -> str:
+    """Describe what a loss of its machine has cost a session."""
+    names = of.listed("commands")
+    count = of("lost_commands", str(len(names)))
+    told = f"; not done any more: {', '.join(f'`{_first(each)}`' for each in names)}" if names else ""
+    whence = f"node {of('node')} was lost" if of("node", "") else "its machine was lost"
+    return f"recovered, since {whence}: {of('lost_seconds')} s of work are gone, {count} commands{told}"
+
+
 SENTENCES: Mapping[str, Callable[[Fields], str]] = {
     "process_exited": _process_exited,
     "no_free_process": _no_free_process,
@@ -247,6 +256,16 @@ SENTENCES: Mapping[str, Callable[[Fields], str]] = {
     "wake_failed": lambda of: f"could not be woken, and still sleeps: {of('why')}",
     "moved": lambda of: f"moved to {of('to')}, where it is {of('into')}",
     "arrived": lambda of: f"moved here from {of('source')}",
+    "recovered": _recovered,
+    "frozen": lambda of: f"frozen: {of('why')}",
+    "thawed": lambda of: f"continues after it was frozen for {of('seconds')} s",
+    "set_aside": lambda of: f"ended here, and its files are kept for a day: {of('why')}",
+    "durability_broken": lambda of: (
+        f"a loss of its machine would cost {of('seconds')} s of work, more than the {of('loss')} s of its "
+        f"policy: {of('why')}"
+    ),
+    "durable_again": lambda of: "a loss of its machine costs no more than its policy says again",
+    "not_in_cluster": lambda of: f"only this machine has it: {of('why')}",
     "twin": lambda of: f"runs on another machine as well: {of('why')}",
     "network": _network,
     "resumed": lambda of: "resumed",

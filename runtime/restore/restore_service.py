@@ -155,11 +155,12 @@ def recover(
     network: str | None = None,
     allow: Sequence[str] = (),
     deny: Sequence[str] = (),
+    details: SessionDetails | None = None,
 ) -> SessionRow:
     """Have the session that a snapshot was taken of continue from it; the options are those of a restore.
 
-    What this home remembers of it applies again: its labels, its policy, and what its clients said of it. Its
-    life begins again.
+    What this home remembers of it applies again: its labels, its policy, and what its clients said of it; or
+    `details`, if they are given. Its life begins again.
 
     Raises:
         SessionExists: it is here, or another home of this engine has it, or the name is taken, or two
@@ -183,14 +184,14 @@ def recover(
         )
     chain = _chain(context, before, snapshot)
     known = before.details if before is not None else SessionDetails()
+    moved_to, known = known.moved_to, details if details is not None else known
     remembered = ("labels", "policy", "sandbox", "agent")
     details = SessionDetails({key: known[key] for key in remembered if key in known})
     if lifetime.DETAIL in known or "sandbox" in known:
         details = details.plus(lifetime=Lifetime.of(known).begun_again(time.time()).as_dict())
-    if known.moved_to:
+    if moved_to:
         context.progress(
-            f"session {manifest.session} had moved to {known.moved_to}: "
-            "if it runs there, two machines have it"
+            f"session {manifest.session} had moved to {moved_to}: if it runs there, two machines have it"
         )
     claim = Claim(manifest.session, chain, ids.new_id())
     made = restore(

@@ -115,7 +115,7 @@ class _Rewinding:
         state = context.engine.inspect(session.container_id) if session.container_id else None
         self._live = state if state is not None and state.running and session.state == "running" else None
         if self._live is not None and not options.discard:
-            health.check_awake(session, self._live)
+            health.check_awake(context, session, self._live)
         self._deviations: list[str] = []
         self._known = OperationDetails.of(snapshot=snapshot.id, old=session.container_id)
 

@@ -71,6 +71,8 @@ STATUSES: tuple[tuple[type[HoldfastError], int], ...] = (
     (errors.QuotaReached, 429),
     (errors.StoreError, 500),
 )
+NODE_HEADER = "Holdfast-Node"
+"""The header with the address of the node that has a session, where that is another one."""
 HTTP_CODES = {
     400: "bad_request",
     401: "unauthorized",
@@ -127,7 +129,7 @@ _REASONS = {
     409: "The session or snapshot is in a state in which that is not possible.",
     413: "The body is too large.",
     415: "The body is not JSON.",
-    421: "The request is for a different host.",
+    421: "The request is for a different host, or for the node that `Holdfast-Node` names.",
     422: "The request does not have the documented form.",
     429: "There are too many requests, or the quota of the home is reached.",
     500: "The server failed; the line in its log has the request's id.",

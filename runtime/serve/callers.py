@@ -25,6 +25,7 @@ from holdfast.runtime.access.access_keys import AccessKey, AccessKeys
 from holdfast.runtime.access.audit_trail import SERVER_KEY, AuditedRequest, AuditTrail
 from holdfast.runtime.api.controller import Holdfast
 from holdfast.runtime.api.session import Session
+from holdfast.runtime.cluster.cluster_rows import SessionRoute
 from holdfast.runtime.guest_rpc import call_arguments
 from holdfast.runtime.guest_rpc.patience import Patience
 from holdfast.runtime.http_doors.admission import ACTOR_HEADER, KEY
@@ -117,6 +118,10 @@ class Callers:
         """Called on the loop when a lifetime has changed; the task that carries out lifetimes sets it."""
         self.notices: object = None
         """The task that notifies people of sessions, which sets it."""
+        self.route: Callable[[str], SessionRoute] | None = None
+        """Returns the node of a session by its id or name, on a server that is a node of a cluster."""
+        self.address = ""
+        """Where other machines reach this server, as a node of a cluster."""
         self.serving: ServingRecord | None = None
         """The record by which other processes find this server, once it serves."""
         self.stopping = False

@@ -39,6 +39,7 @@ OPERATIONS: Mapping[str, tuple[str, ...]] = {
     "server.end_wait": ANYONE,  # by the id of a request, which its sender knows
     "channels": ANYONE,
     "server.metrics": ("server:read",),
+    "cluster.route": ("server:read",),
     "sessions.list_sessions": _SEE,
     "sessions.new": _START,
     "sessions.get_session": _SEE,

@@ -124,14 +124,23 @@ def is_held(context: Context, session_id: str) -> bool:
     return _under_way(context, session_id) is not None
 
 
-def check_awake(row: SessionRow, state: ContainerState) -> None:
-    """Check that a container in which Holdfast has stopped nothing is neither paused nor frozen.
+def check_awake(context: Context, row: SessionRow, state: ContainerState) -> None:
+    """Check that a container in which no operation has stopped anything is neither paused nor frozen.
 
     Raises:
         SessionPaused: it is.
     """
+    from holdfast.base import node_lease
     from holdfast.engine import frozen_groups
 
+    thaw = "" if state.paused else frozen_groups.thaw_command(state.id, state.pid)
+    if (state.paused or thaw) and (why := node_lease.why_frozen(context.home, state.id)):
+        raise SessionPaused(
+            f"cannot use session {row.name}: frozen: {why}",
+            hint="it continues by itself when this machine reaches the database again, or on another machine "
+            "from its last durable copy; `holdfast cluster nodes` shows them",
+            state="frozen",
+        )
     if state.paused:
         raise SessionPaused(
             f"cannot use session {row.name}: its container was paused, not by Holdfast",
@@ -140,7 +149,7 @@ def check_awake(row: SessionRow, state: ContainerState) -> None:
                 "the meantime"
             ),
         )
-    if thaw := frozen_groups.thaw_command(state.id, state.pid):
+    if thaw:
         raise SessionPaused(
             f"cannot use session {row.name}: its control group was frozen, not by Holdfast",
             hint=f"`{thaw}` as root lets it continue, with all that it was sent in the meantime",
@@ -183,11 +192,15 @@ def observed(context: Context, row: SessionRow, running: set[str]) -> SessionRow
 
     A session that another program has paused or frozen has a mark for that, which no store keeps.
     """
+    from holdfast.base import node_lease
     from holdfast.engine import frozen_groups
 
     if row.state != "running":
         return row
-    if row.container_id in running and not frozen_groups.thaw_command(str(row.container_id)):
+    container = str(row.container_id)
+    if container in running and not (
+        frozen_groups.thaw_command(container) or node_lease.why_frozen(context.home, container)
+    ):
         return row
     # It may have been removed, suspended or restored since the list was read.
     stopped = ""
@@ -212,13 +225,13 @@ def _check_awake(context: Context, row: SessionRow, state: ContainerState) -> No
         SessionPaused: one has.
     """
     try:
-        check_awake(row, state)
+        check_awake(context, row, state)
     except SessionPaused:
         if is_held(context, row.id):
             return
         # The operation that had stopped it may have ended between these two looks.
         if (now := context.engine.inspect(state.id)) is not None:
-            check_awake(row, now)
+            check_awake(context, row, now)
 
 
 def _check_answers(context: Context, row: SessionRow) -> None:

@@ -59,7 +59,7 @@ def check_runs(context: Context, row: SessionRow) -> None:
     """
     health.check_usable(context, row)
     if (state := context.engine.inspect(row.container_id or "")) is not None:
-        health.check_awake(row, state)
+        health.check_awake(context, row, state)
 
 
 def _check_after(context: Context, session_id: str, error: HoldfastError) -> None:

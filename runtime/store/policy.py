@@ -19,6 +19,8 @@ from holdfast.runtime.store.row_details import SessionDetails
 
 KEEP = 20
 """Automatic snapshots of a session that are kept by default."""
+LEAST_LOSS = 5.0
+"""The fewest seconds of work that a loss may cost."""
 MOST_PATTERNS = 100
 MOST_NUMBER = 1_000_000
 _NUMBERS = ("every", "keep", "hourly", "daily")
@@ -39,6 +41,8 @@ class Policy:
         keep: this many of the newest; in addition those younger than `keep_for` seconds, and the last one
             of each of the latest `hourly` hours and `daily` days that have any.
         quota: bytes that all snapshots of the session may take.
+        durable: in a cluster, the seconds of work that the loss of its machine may cost: a live session is
+            captured in time and sent to the cluster's registry; None for what its node says.
     """
 
     every: int | None = None
@@ -52,6 +56,7 @@ class Policy:
     hourly: int = 0
     daily: int = 0
     quota: int | None = None
+    durable: float | None = None
 
     @property
     def captures(self) -> bool:
@@ -152,6 +157,15 @@ def _patterns(name: str, value: Any) -> tuple[str, ...]:
     return tuple(found)
 
 
+def _durable(found: float) -> float:
+    if found < LEAST_LOSS:
+        raise InvalidArgument(
+            f"cannot set durable: {span(found)} is less than a capture takes",
+            hint=f"from {LEAST_LOSS:g}s",
+        )
+    return found
+
+
 def _kind(name: str, value: Any) -> str:
     if value not in ("live", "filesystem"):
         raise InvalidArgument(f"cannot set policy: {name} must be live or filesystem")
@@ -170,6 +184,7 @@ _CHECKS: dict[str, Any] = {
     "hourly": _number,
     "daily": _number,
     "quota": lambda name, value: size(value, name) if value else None,
+    "durable": lambda name, value: _durable(seconds(value, name)) if value else None,
 }
 
 
@@ -189,7 +204,7 @@ def parse_text(text: str) -> dict[str, Any]:
             found[key] = True
         elif key in _NUMBERS and value.strip().isdecimal():
             found[key] = int(value)
-        elif equals and key in ("idle", "keep_for", "quota", "kind"):
+        elif equals and key in ("idle", "keep_for", "quota", "kind", "durable"):
             found[key] = value.strip()
         elif equals and key == "risky":
             found.setdefault(key, []).append(value)
@@ -219,6 +234,8 @@ def format_policy(found: Policy) -> list[str]:
     kept += [f"one for each of {found.daily} days"] if found.daily else []
     lines = [f"captured ({found.kind}): {'; '.join(when) if when else 'only when asked for'}"]
     lines.append(f"kept of automatic ones: {'; '.join(kept)}")
+    if found.durable:
+        lines.append(f"durable: the loss of its machine costs at most {span(found.durable)} of work")
     if found.quota:
         lines.append(f"quota: {found.quota} bytes")
     return lines

@@ -22,7 +22,8 @@ if TYPE_CHECKING:
         empty for the plain image; `files_by` what kept the files of a live one, `copy` or `engine`; `life`
         the earlier life of its session it belongs to; `note` how its session was still; `task` its
         session's task record at that instant; `repositories` where Git repositories stood at a checkpoint;
-        `tenures` the machines that the session of an imported one had belonged to.
+        `tenures` the machines that the session of an imported one had belonged to; `about` what the session
+        of a durable copy takes along to another node (`runtime/moving/travelling_identity.py`).
         """
 
         generation: int
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
         template: bool | None
         repositories: Table
         tenures: Sequence[Table] | None
+        about: Table | None
 
     class SessionKeys(TypedDict, total=False):
         """The keys of a session's details. None removes one.
@@ -60,7 +62,7 @@ if TYPE_CHECKING:
         `labels` what its caller calls it by; `previews` the grants of its ports; `ssh` its key as a host of
         ssh; `tenures` the machines it has belonged to, and `moved` the one that has it now
         (`runtime/sessions/tenures.py`); `pool` whether it was taken from the home's pool (`used`), or why
-        not (`why`).
+        not (`why`); `cluster` its place in a cluster (`Clustered`).
         """
 
         policy: Table | None
@@ -85,6 +87,7 @@ if TYPE_CHECKING:
         tenures: Sequence[Table]
         moved: Table | None
         pool: Table | None
+        cluster: Table | None
 
     class OperationKeys(TypedDict, total=False):
         """The keys of an operation's details: what it takes to finish or undo it, even in another process."""
@@ -131,6 +134,25 @@ class Arrival:
 
     attempt: str
     state: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Clustered:
+    """A session of a cluster: the epoch under which its node has it, and its last durable copy.
+
+    `number` counts the copies of an epoch. The copy shows the session as it was at `at`, in Unix seconds, and
+    is also here, as `snapshot`; 0 and empty without one. `loss`: how many seconds of work its policy risks.
+    """
+
+    epoch: int
+    number: int = 0
+    at: float = 0.0
+    snapshot: str = ""
+    loss: float = 0.0
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return it for the store and for programs."""
+        return {name: getattr(self, name) for name in self.__slots__}
 
 
 class _Details(dict[str, "Any"]):
@@ -235,6 +257,17 @@ class SnapshotDetails(_Details):
         return self.get("tenures")
 
     @property
+    def about(self) -> dict[str, Any] | None:
+        """What its session takes along, if it is a durable copy; from elsewhere, as it was sent."""
+        return self._table("about")
+
+    @property
+    def about_options(self) -> dict[str, Any]:
+        """The options of a session that take effect on another node."""
+        found = (self.about or {}).get("options")
+        return found if isinstance(found, dict) else {}
+
+    @property
     def note(self) -> dict[str, Any] | None:
         """How its session was still."""
         return self._table("note")
@@ -253,7 +286,7 @@ class SnapshotDetails(_Details):
     def inherited(self) -> SnapshotDetails:
         """The details that also apply to a snapshot with the same content."""
         own = ("storage", "moment", "generation", "actor", "auto", "life", "failure", "task", "repositories")
-        return SnapshotDetails({key: value for key, value in self.items() if key not in own})
+        return SnapshotDetails({key: value for key, value in self.items() if key not in (*own, "about")})
 
     @property
     def listed(self) -> dict[str, Any]:
@@ -269,7 +302,7 @@ class SnapshotDetails(_Details):
     def portable(self) -> dict[str, Any]:
         """The details that travel with it to another host."""
         names = ("moment", "failure", "dropped", "base", "frozen_seconds", "memory_bytes", "task", "tenures")
-        return {key: self[key] for key in names if key in self}
+        return {key: self[key] for key in (*names, "about") if key in self}
 
 
 class SessionDetails(_Details):
@@ -293,6 +326,15 @@ class SessionDetails(_Details):
     def pool(self) -> dict[str, Any] | None:
         """Whether it was taken from a pool, or why not; None without a pool."""
         return self._table("pool")
+
+    @property
+    def cluster(self) -> Clustered | None:
+        """Its place in a cluster; None if it is in none, or not yet."""
+        found = self._table("cluster")
+        try:
+            return None if found is None else Clustered(**found)
+        except TypeError:
+            return None
 
     @property
     def hooks(self) -> list[str]:

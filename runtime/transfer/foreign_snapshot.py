@@ -37,6 +37,8 @@ if TYPE_CHECKING:
 _ID = re.compile(r"[0-9a-f]{12}")
 _TOKEN = re.compile(r"[0-9a-f]{16,128}")
 _LAST_PID = 1 << 22
+MOST_ABOUT = 1 << 17
+"""Characters, as JSON, of what a session takes along."""
 MEMORY_TMPFS = "/dev/shm"  # noqa: S108 - the session's, by its well-known name
 """The only file system in memory that a session has."""
 
@@ -119,8 +121,8 @@ def check_facts(data: bytes) -> None:
 
 
 def taken_details(given: Mapping[str, Any]) -> SnapshotDetails:
-    """Return the details for the store: the position in the journal, the failure, the task record, and the
-    machines that its session had belonged to.
+    """Return the details for the store: the position in the journal, the failure, the task record, the
+    machines that its session had belonged to, and, unread, what that takes along.
 
     Raises:
         BundleRefused: the record is not valid.
@@ -132,8 +134,10 @@ def taken_details(given: Mapping[str, Any]) -> SnapshotDetails:
         moment = None
     failed = found.as_details() if found else None
     chain = Tenures.parse(given.get("tenures")).kept() or None
+    about = given.get("about")
+    taken = about if isinstance(about, dict) and len(json.dumps(about)) <= MOST_ABOUT else None
     return SnapshotDetails.of(moment=moment, failure=failed, task=_task(given.get("task"))).plus(
-        tenures=chain
+        tenures=chain, about=taken
     )
 
 

@@ -21,7 +21,7 @@ from holdfast.runtime.journal import host_events
 from holdfast.runtime.lifecycle.take_back import take_back_import
 from holdfast.runtime.operations.operation import carry_out, undoes
 from holdfast.runtime.retention import prune
-from holdfast.runtime.sessions import session_identity
+from holdfast.runtime.sessions import option_table, session_identity
 from holdfast.runtime.sessions.tenures import Tenures
 from holdfast.runtime.storage import snapshot_storage
 from holdfast.runtime.storage.snapshot_storage import image_ref
@@ -62,12 +62,14 @@ def receive(context: Context, origin: BundleOrigin, options: ReceiveOptions | No
         _check_label(context, options.label)
     opened = _Opened(origin)
     name = Keys(context.home).trusted(opened.key) if opened.key is not None else None
-    transfer_options.refuse_untrusted(origin.name, opened.key, name, files_only=options.files_only)
+    vouched = options.vouched is not None and options.vouched == opened.digest
+    if not vouched:
+        transfer_options.refuse_untrusted(origin.name, opened.key, name, files_only=options.files_only)
     opened.unseal(options.opener or Keys(context.home).opener())
     found = _here(context, opened)
     if found is not None and (found.kind == "live" or options.files_only) and not options.options:
         return found
-    wanted = _Wanted(opened, files_only=options.files_only, options=options.options)
+    wanted = _Wanted(opened, files_only=options.files_only, options=options.options, vouched=vouched)
     foreign = wanted.foreign
     chain = Tenures.parse(wanted.config.details.get("tenures"))
     session_identity.look_for_twin(
@@ -155,7 +157,9 @@ class _Opened:
 class _Wanted:
     """The description of a bundle, checked as far as possible without the rest of it."""
 
-    def __init__(self, opened: _Opened, *, files_only: bool, options: Mapping[str, Any]) -> None:
+    def __init__(
+        self, opened: _Opened, *, files_only: bool, options: Mapping[str, Any], vouched: bool = False
+    ) -> None:
         self.opened = opened
         image, self.image = opened.image()
         self.config, self.segments = opened.snapshot()
@@ -168,6 +172,9 @@ class _Wanted:
         self.files_only = files_only
         # Without processes, of all files only those that belong to the image.
         self.files = [entry for entry in self.foreign.files if self.live or entry.name in apart.FILES]
+        if vouched and not options:  # it comes from a node of this one's cluster
+            along = foreign_snapshot.taken_details(self.config.details).about_options
+            options = {key: along[key] for key in option_table.MOVING if key in along}
         self.options = foreign_snapshot.taken_options(self.foreign.options, options)
         self.layers = [
             (diff_id, layer.descriptor(), unpack_parts.raw_size(layer.descriptor()))

@@ -78,6 +78,8 @@ class ReceiveOptions:
         progress: called with the bytes done, and the total.
         settle: pack its memory soon, in the background; without it, that is left to the caller.
         series: the imports from the same source, of which the first is kept for those after it.
+        vouched: the digest of a bundle that the caller vouches for, whoever signed it; the options that its
+            session takes along are taken over then.
     """
 
     label: str | None = None
@@ -87,6 +89,7 @@ class ReceiveOptions:
     progress: Progress = quiet
     settle: bool = True
     series: ImportSeries | None = None
+    vouched: str | None = None
 
 
 def refuse_untrusted(name: str, signed_by: str | None, trusted_as: str | None, *, files_only: bool) -> None:

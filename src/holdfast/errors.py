@@ -18,6 +18,10 @@ HoldfastError
   StoreError           also an OSError: the state directory cannot be read or written
     ArtifactNotFound   also a LookupError: it keeps no artifact of that name
   QuotaReached         the quota of sessions, of running ones, or of commands is reached
+  ClusterError         the cluster refused, or its database cannot be used
+    ClusterUnavailable also a ConnectionError: its database does not answer
+    LeaseLost          the node does not hold that session, or its own place, any more
+    NodeTaken          another machine has the name of this node
   SessionError
     SessionNotFound    also a LookupError: no session has that name or id
     SessionExists      the name is taken
@@ -229,6 +233,43 @@ class QuotaReached(HoldfastError):
     def __init__(self, message: str, *, hint: str = "", retry_after: float | None = None) -> None:
         super().__init__(message, hint=hint)
         self.retry_after = retry_after
+
+
+class ClusterError(HoldfastError):
+    """The cluster refused, or its database cannot be used.
+
+    What to do: Read what the message names; `holdfast cluster nodes` shows the nodes.
+    """
+
+    code = "cluster_error"
+
+
+class ClusterUnavailable(ClusterError, ConnectionError):
+    """The cluster's database does not answer.
+
+    What to do: Check that PostgreSQL runs and that this machine reaches it; nodes freeze their sessions when
+    their leases end, and continue them afterwards.
+    """
+
+    code = "cluster_unavailable"
+
+
+class LeaseLost(ClusterError):
+    """The node does not hold that session, or its own place in the cluster, any more.
+
+    What to do: Nothing: the node freezes what is no longer its own and registers again.
+    """
+
+    code = "lease_lost"
+
+
+class NodeTaken(ClusterError):
+    """Another machine has the name of this node, and its lease can still last.
+
+    What to do: Wait as long as the message says, if this machine was restarted; else name it differently.
+    """
+
+    code = "node_taken"
 
 
 class SessionError(HoldfastError):

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.engine.frozen_groups import thaw_command
+from holdfast.engine.frozen_groups import freeze, members, thaw, thaw_command
 
 
 def _tree(root: Path, files: dict[str, str]) -> str:
@@ -61,3 +61,24 @@ def test_the_group_that_was_frozen_is_named_if_it_is_above(tmp_path: Path) -> No
 def test_a_group_that_cannot_be_seen_counts_as_running(tmp_path: Path) -> None:
     assert thaw_command("c1", 7, root=str(tmp_path / "none"), proc=str(tmp_path)) == ""
     assert thaw_command("c1", root=_tree(tmp_path, {"freezer/docker/x/freezer.state": "FROZEN"})) == ""
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_a_group_is_frozen_and_thawed_by_its_switch(tmp_path: Path, first: bool) -> None:
+    """That of the container's first process, unless that number is another's by now."""
+    base = tmp_path / "freezer" if first else tmp_path
+    switch, on, off = ("freezer.state", "FROZEN", "THAWED") if first else ("cgroup.freeze", "1", "0")
+    root = _tree(tmp_path, {f"{base.relative_to(tmp_path)}/mine/c1/{switch}": ""})
+    _tree(base, {"mine/c1/cgroup.procs": "7\n0\n9\n"})
+    proc = _tree(
+        tmp_path / "proc",
+        {"7/cgroup": "6:freezer:/mine/c1\n0::/mine/c1\n", "8/cgroup": "6:freezer:/x\n0::/x\n"},
+    )
+    freeze("c1", 7, root=root, proc=proc)
+    assert (base / "mine" / "c1" / switch).read_text() == on
+    assert members("c1", 7, root=root, proc=proc) == (7, 9)
+    (base / "mine" / "c1" / switch).write_text("")
+    thaw("c1", 7, root=root, proc=proc)
+    assert (base / "mine" / "c1" / switch).read_text() == off
+    with pytest.raises(FileNotFoundError):
+        freeze("c1", 8, root=root, proc=proc)

@@ -244,6 +244,7 @@ class SessionAnswer(AnswerBody):
     hooks: list[str]
     labels: dict[str, str]
     pool: dict[str, Any] | None
+    cluster: dict[str, Any] | None
     lifetime: LifetimeAnswer | None
 
 

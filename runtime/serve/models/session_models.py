@@ -42,6 +42,7 @@ class PolicyFields(RequestBody):
     hourly: int | None = None
     daily: int | None = None
     quota: int | str | None = None
+    durable: float | str | None = None
 
 
 class LifetimeFields(RequestBody):

@@ -9,8 +9,8 @@ from fastapi import Path, Request, WebSocket, WebSocketDisconnect
 from starlette.responses import Response
 
 from holdfast.base.version import VERSION
-from holdfast.runtime.serve import request_gate
-from holdfast.runtime.serve.answer_forms import ERRORS
+from holdfast.runtime.serve import request_gate, route_target
+from holdfast.runtime.serve.answer_forms import ERRORS, NODE_HEADER
 from holdfast.runtime.serve.callers import ACTOR, ApiCaller, From, chosen_actor
 from holdfast.runtime.serve.channels.channel_connection import ChannelConnection
 from holdfast.runtime.serve.models.base_models import AnswerBody
@@ -55,6 +55,50 @@ async def end_wait(who: From, request: RequestId) -> Response:
     """
     who.all.end_wait(request)
     return Response(status_code=204)
+
+
+cluster = api_router(prefix="/v1/route", tags=["cluster"], responses=ERRORS)
+
+
+class RouteAnswer(AnswerBody):
+    """The node that requests for a session go to, or any node without a session; `address` is null while
+    there is none, and `reason` says why.
+    """
+
+    session: str | None
+    name: str | None
+    state: str
+    node: str | None
+    address: str | None
+    epoch: int
+    reason: str
+
+
+@cluster.get("")
+async def route(who: From, response: Response, session: str | None = None) -> RouteAnswer:
+    """Return the node of a session, also as the header `Holdfast-Node`, for a reverse proxy.
+
+    `session` names it; without that, `X-Original-URI` and `X-Original-Host`, or `E2b-Sandbox-Id`, say what
+    the proxy was asked for.
+    """
+    ref = session or route_target.session_of(who.request.headers)
+    own, find = who.all.address, who.all.route
+    here = RouteAnswer(session=None, name=None, state="any", node=None, address=own, epoch=0, reason="")
+    if find is None or not ref:
+        response.headers[NODE_HEADER] = own
+        return here
+    found = await who.waits(lambda: find(ref))
+    if found.address:
+        response.headers[NODE_HEADER] = found.address
+    return RouteAnswer(
+        session=found.session,
+        name=found.name,
+        state=found.state,
+        node=found.node,
+        address=found.address,
+        epoch=found.epoch,
+        reason=found.reason,
+    )
 
 
 sockets = api_router()

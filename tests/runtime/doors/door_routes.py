@@ -9,6 +9,7 @@ ROUTES = {
         GET /health
         GET /metrics
         DELETE /v1/waits/{request}
+        GET /v1/route
         GET /v1/sessions
         POST /v1/sessions
         GET /v1/sessions/{session}

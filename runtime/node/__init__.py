@@ -1,0 +1,1 @@
+"""One node of a cluster: its lease, its keeper, what it replicates, what it brings back."""
