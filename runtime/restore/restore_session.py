@@ -28,8 +28,7 @@ from holdfast.runtime.operations import step
 from holdfast.runtime.restore.compat import command_history, snapshot_ladder
 from holdfast.runtime.sessions import identity_messages, init_program
 from holdfast.runtime.sessions.session_options import SessionOptions
-from holdfast.runtime.storage import verify_storage
-from holdfast.runtime.storage.snapshot_storage import image_ref
+from holdfast.runtime.storage import snapshot_image, verify_storage
 from holdfast.runtime.verification import kernel_check, verification_result
 from holdfast.runtime.verification.gate import Gate
 from holdfast.snapshots import explain, raw, raw_cache, service
@@ -233,18 +232,18 @@ class Restoring:
             verified.result()
             self._make_apart(container)
         options = SessionOptions.parse(**row.options)
-        network = self._network.close(options, container)
+        closed = self._network.close(options, container)
         verified.result()
         found = None
         if processes is not None:
             memory = size(processes.memory_bytes)
             self.context.doing(f"restoring the processes of {row.name}, {memory} of memory")
-            found = self._restore_tree(container, processes)
+            found = self._restore_tree(closed.state, processes)
             if roomy != most:
                 engine.limit_processes(container, most)
         with ThreadPoolExecutor(1, thread_name_prefix="rules") as beside:
             # The restored tree already runs: its rules can be checked once more while it wakes up.
-            looked = beside.submit(self._network.check, container, network if processes is not None else None)
+            looked = beside.submit(self._network.check, closed) if processes is not None else None
             greeting = provision.await_guest(engine, container, folder)
             if processes is not None and greeting.get("root_pid", greeting.get("pid")) != processes.root_pid:
                 raise RestoreFailed(
@@ -254,7 +253,8 @@ class Restoring:
             if found is not None:
                 since = self.snapshot.details.moment.journal_seq
                 found = kernel_check.compare(folder, self._gate.record, since, found)
-            looked.result()
+            if looked is not None:
+                looked.result()
         return ArrivedSession(row, container, hooks, found)
 
     def _roomy(self, most: int) -> int:
@@ -286,9 +286,8 @@ class Restoring:
             f"cannot restore {self.snapshot.name}: the checkpointer ended meanwhile", hint="try again"
         )
 
-    def _restore_tree(self, container: str, processes: Processes) -> Verification:
+    def _restore_tree(self, state: ContainerState, processes: Processes) -> Verification:
         engine = self.context.engine
-        state = self._running(container)
         target = Target(state.id, state.pid, processes.root_pid)
         try:
             with service.ask(
@@ -307,6 +306,7 @@ class Restoring:
             ) as link:
                 return self._gate.follow(link)
         except CheckpointerFailed as refusal:
+            self._running(state.id)  # if it has ended, that is why
             raise self._failed(refusal) from refusal
         except LinkLost as error:
             raise self._lost() from error
@@ -326,9 +326,10 @@ class Restoring:
         )
 
     def _check_image(self) -> None:
+        ref = snapshot_image.obtain(self.context, self.snapshot)
         if self.context.engine.images.id(self.manifest.image) is None:
             raise SnapshotDamaged(
-                f"cannot use snapshot {self.snapshot.name}: its image {image_ref(self.snapshot.id)} is gone",
+                f"cannot use snapshot {self.snapshot.name}: its image {ref} is gone",
                 hint=f"it was removed from the engine; `holdfast rmi {self.snapshot.name}` removes the rest",
             )
 

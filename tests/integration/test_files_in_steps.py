@@ -137,6 +137,7 @@ def test_each_change_of_files_is_stored_once_and_each_moment_comes_back(
     assert stored(back.snapshot("again")) < 500_000
 
     file = tmp_path / "third.hf"
+    hf.verify(third.id)  # the engine has its image now
     own = list(third.row.details["storage"]["layers"])
     kept: list[bool] = []
     image_layers.each(hf.engine, image_ref(third.id), own, lambda each: kept.append(has(each, secret)))

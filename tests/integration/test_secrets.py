@@ -176,6 +176,7 @@ def test_the_value_is_nowhere_but_at_the_gateway(
         assert any(place.startswith("memory") for place in known)
     assert [f"Authorization: Bearer {VALUE}" in asked for asked in world.api.asked] == [True, True]
     api: Any = hf.engine.client.api
+    hf.verify(taken.id)  # makes the image
     layer = api.inspect_image(f"holdfast/snapshot:{taken.id}")["GraphDriver"]["Data"]["UpperDir"]
     bundle = exported(hf, taken.row, tmp_path)
     assert searching.in_folder(bundle, VALUE.encode()) == []
