@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property
@@ -113,6 +114,11 @@ class Filing:
         self._unmade: UnmadeImage | None = None
         self._is_later = False
         self._later: LayersLater | None = None
+        self._looking: Future[tuple[image.ParentImage, int, EarlierImage | None] | None] | None = None
+
+    def look_ahead(self, pool: ThreadPoolExecutor) -> None:
+        """Have a thread ask the engine what `begin` has to know, while something else is asked."""
+        self._looking = pool.submit(self._look)
 
     def begin(self) -> None:
         """Copy everything that can be copied while the session runs.
@@ -123,22 +129,35 @@ class Filing:
         """
         if self._parent is not None:
             return  # the copy made for an earlier attempt is as good
-        below = image.below(self._engine, self._container.image_id, self._known)
-        if below is None:
+        looking, self._looking = self._looking, None
+        found = looking.result() if looking is not None else self._look()
+        if found is None:
             return
-        self._is_later = below.blobs is None
-        above = len(below.layers) - below.base
-        flatten = above if above >= MOST_LAYERS else 0
+        below, flatten, earlier = found
         # What leaves the machine has the layers of this container as one.
         self._labels = {**self._labels, **below.labels(len(below.layers) - flatten)}
-        if (earlier := self._offered(below.base + MOST_LAYERS)) is not None:
+        if earlier is not None:
             if self._asked():
                 self._earlier, self._layers_below = earlier, self._chain.layers()
                 self._parent = replace(below, layers=earlier.layers, blobs=earlier.blobs)
             return
-        self._hold_own()
         if self._asked(flatten=flatten):
             self._parent = below.without(flatten)
+
+    def _look(self) -> tuple[image.ParentImage, int, EarlierImage | None] | None:
+        """Return the image to build on, the layers of it to copy, and an earlier image that has more.
+
+        The engine holds what is built on. None if the engine has to make the image.
+        """
+        below = image.below(self._engine, self._container.image_id, self._known)
+        if below is None:
+            return None
+        self._is_later = below.blobs is None
+        above = len(below.layers) - below.base
+        earlier = self._offered(below.base + MOST_LAYERS)
+        if earlier is None:
+            self._hold_own()
+        return below, above if above >= MOST_LAYERS else 0, earlier
 
     def _hold_own(self) -> None:
         """Have the engine keep the container's image under the name of the new one, until that is made."""

@@ -163,7 +163,8 @@ class Taking:
 
     def live(self) -> SnapshotRow:
         """Keep files, memory and processes; the session continues."""
-        with _beside() as beside:
+        with _asking() as asking, _beside() as beside:
+            self._files.look_ahead(asking)
             self._clear(beside)
             captured, frozen = capture_failures.until_settled(partial(self._attempt, beside), self._refuse)
             self._thawed()
@@ -173,7 +174,8 @@ class Taking:
     def suspend(self) -> SnapshotRow:
         """Like `live`, but the processes end once everything is kept. The caller completes the operation."""
         self._ends_session = True
-        with _beside() as beside:
+        with _asking() as asking, _beside() as beside:
+            self._files.look_ahead(asking)
             self._clear(beside)
         finished: list[SnapshotRow] = []
 
@@ -445,6 +447,11 @@ class Taking:
     def _refuse(self, refusal: CheckpointerFailed) -> NoReturn:
         names = preflight.names(self.context, self.session, self._container)
         raise capture_failures.of_capture(self.session, self.context.home.root, refusal, names) from refusal
+
+
+def _asking() -> ThreadPoolExecutor:
+    """Return a thread for the engine, whose end is waited for: an undo must come after what it has asked."""
+    return ThreadPoolExecutor(1, thread_name_prefix="asking")
 
 
 @contextmanager

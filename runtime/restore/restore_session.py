@@ -20,6 +20,7 @@ from holdfast.base.interrupts import held
 from holdfast.base.quantities import size_text
 from holdfast.base.text import size
 from holdfast.base.value_classes import dataclass
+from holdfast.engine import networks
 from holdfast.errors import InvalidArgument, RestoreFailed, SnapshotDamaged, StoreError
 from holdfast.runtime.egress import network_changes
 from holdfast.runtime.egress.close_network import Closing
@@ -119,6 +120,7 @@ class Restoring:
             raise
         self._network = Closing(context.engine, context.home, context.progress)
         self._gate = Gate(snapshot.name, self._folder)
+        self._bridge: str | None = None
 
     @property
     def rung(self) -> Name:
@@ -181,9 +183,12 @@ class Restoring:
 
     def containers(self, rows: Sequence[SessionRow], operation: OperationRow) -> list[ArrivedSession]:
         """Bring up a container that answers for each of these rows; raises as `bring_up` does."""
+        options = SessionOptions.parse(**rows[0].options)
+        if len(rows) > 1 and options.network != "none":
+            self._bridge = networks.ensure(self.context.engine)
         with (
             raw_cache.held(self._folder),
-            self._network.ahead(SessionOptions.parse(**rows[0].options)),
+            self._network.ahead(options),
             ThreadPoolExecutor(AT_ONCE + 1, thread_name_prefix="restore") as pool,
         ):
             verified = pool.submit(
@@ -218,7 +223,7 @@ class Restoring:
         init = init_program.obtain(engine, home, self.context.progress)
         self.context.doing(f"creating the container of {row.name}")
         container = provision.create_container(
-            engine, home, started, operation, init, command, self.manifest, self._place
+            engine, home, started, operation, init, command, self.manifest, self._place, bridge=self._bridge
         )
         if processes is not None:
             became = replace(row, container_id=container)
