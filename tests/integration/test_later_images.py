@@ -189,6 +189,20 @@ def test_a_copy_that_cannot_be_kept_leaves_no_snapshot(hf: Holdfast, monkeypatch
 
 
 @pytest.mark.usefixtures("idle")
+def test_what_a_lost_snapshot_held_in_the_engine_is_garbage(hf: Holdfast, cli: Any) -> None:
+    """Its row is gone, its folder and the name in the engine are not; the session's own image stays."""
+    work = hf.new("work")
+    snapshot = work.snapshot()
+    ref = f"holdfast/snapshot:{snapshot.id}"
+    assert hf.engine.images.id(ref) == hf.engine.images.id(work.row.image)
+    hf.store.forget_snapshot(snapshot.id)
+    assert cli("gc").code == 0
+    assert hf.engine.images.id(ref) is None
+    assert hf.engine.images.id(work.row.image) is not None
+    assert not list(hf.home.snapshots.iterdir())
+
+
+@pytest.mark.usefixtures("idle")
 def test_a_copy_that_was_changed_is_refused(hf: Holdfast) -> None:
     """Each image is made of what was captured, or not at all."""
     work = hf.new("work")
