@@ -43,7 +43,7 @@ class Ask(Protocol):
 
 
 class LayersLater:
-    """The layers of an image that is to be made later, the topmost first; those in the engine as folders.
+    """The layers of an image that is to be made later, the topmost first; layers in the engine are folders.
 
     The engine is asked, and lower copies are read, only as far down as is needed.
     """
@@ -78,7 +78,7 @@ class Filing:
         ask: sends a request to the checkpointer.
         container: must be running; for `pausing` it may have ended.
         staging: the folder of the capture; the checkpointer knows it by its name.
-        place: the folder that it becomes, called like the snapshot, beside those of earlier ones.
+        place: the folder that it becomes, called like the snapshot, beside earlier snapshots.
         ref: the name of the image to be made.
         labels: the labels of the image.
         known: what is known of images' layers.

@@ -234,7 +234,7 @@ def _removal(path: Path) -> Callable[[], object]:
 
 
 def _unmade_removal(context: Context, path: Path) -> Callable[[], object]:
-    """Remove the folder of a snapshot whose name in the engine is still that of the image below."""
+    """Remove the folder of a snapshot whose name in the engine still belongs to the image below."""
 
     def remove() -> None:
         unmade_image.release(path)

@@ -127,7 +127,7 @@ class _Round:
             return False
 
     def _unmade(self) -> set[Path]:
-        """Return the snapshots whose image is to be made, apart from those that this round has tried."""
+        """Return the snapshots whose image is to be made, without snapshots that this round has tried."""
         return set(unmade_image.folders(self._home.snapshots)) - self._seen
 
     def _make_images(self) -> None:

@@ -39,7 +39,7 @@ def obtain(context: Context, snapshot: SnapshotRow) -> str:
 
 
 def settle(context: Context, only: Collection[str] | None = None) -> None:
-    """Make all images that are still to be made, or those of some snapshots; report what fails.
+    """Make all images that are still to be made, or only of some snapshots; report what fails.
 
     What they were made of is removed.
     """

@@ -70,9 +70,9 @@ class NewLayer(ABC):
 
 
 class CopiedFiles:
-    """The files in the copy of a layer. `entries` are those that an archive has, `apart` what it cannot say.
+    """The files in the copy of a layer. `entries` are in an archive, `apart` is what that cannot say.
 
-    `described` are all that the layer has, also those that only the image below has the contents of.
+    `described` are all that the layer has, also files whose contents only the image below has.
     """
 
     def __init__(self, folder: Path) -> None:

@@ -211,7 +211,7 @@ def config_of(below: ParentImage, labels: Mapping[str, str], layer: str) -> byte
 
     Args:
         below: the parent.
-        labels: added to those of the parent.
+        labels: added to the labels of the parent.
         layer: the digest of the layer.
     """
     layers = [*below.layers, layer]

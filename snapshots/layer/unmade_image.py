@@ -5,7 +5,7 @@
     unmade/begun        the boot of the machine in which the engine began to make it, if it has
 
 An image's id is a digest of its config, which names digests of its layers: the id is known before the engine
-makes it, and the result is checked by it. Until then the name of the snapshot's image is that of the image
+makes it, and the result is checked by it. Until then the name of the snapshot's image is on the image
 below, whose layers the engine keeps by this. Copies of layers are shared with earlier snapshots as hard
 links, so each snapshot is whole alone. Only for the engine's own store of images; rows are not known here.
 """

@@ -147,7 +147,7 @@ def test_an_image_that_others_removed_is_made_again_while_its_copy_is_there(
 def test_an_image_from_before_a_power_failure_is_made_again(
     engine: Any, snapshots: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """The engine can have it with empty files; one that was written to the disk does not have a copy any more.
+    """The engine can have it with empty files; once it is on the disk, there is not a copy any more.
 
     A snapshot that shares the image knows that too.
     """
