@@ -78,7 +78,7 @@ class Filing:
         ask: sends a request to the checkpointer.
         container: must be running; for `pausing` it may have ended.
         staging: the folder of the capture; the checkpointer knows it by its name.
-        place: the folder that it becomes, called like the snapshot, beside earlier snapshots.
+        place: the folder that it becomes, called like the snapshot, next to earlier snapshots.
         ref: the name of the image to be made.
         labels: the labels of the image.
         known: what is known of images' layers.
