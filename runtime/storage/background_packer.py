@@ -3,7 +3,7 @@
     python -m holdfast.runtime.storage.background_packer HOME
 
 It pauses while a caller waits for a start, a capture or a restore. It reads and writes files of the home, and
-nothing a session can reach. It needs the engine only for images of snapshots that have not been made yet
+nothing a session can reach. It needs the engine only for images of snapshots that are still to be made
 (`snapshots/layer/unmade_image.py`), and packs without it. It may be killed at any moment: a snapshot has its
 plain images until its recipe is complete, and keeps them after that. It ends when there is nothing left to
 do, and does not import pydantic, which would take longer than packing an ordinary session.

@@ -110,7 +110,7 @@ def test_snapshots_are_whole_before_their_images_are_made(hf: Holdfast, tmp_path
 
 @pytest.mark.usefixtures("idle")
 def test_copies_at_once_make_the_image_once(hf: Holdfast, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Five restores and a fork of three, by threads that know nothing of each other."""
+    """Five restores and a fork of three, by threads that are independent of each other."""
     snapshot = hf.new("work").snapshot()
     assert is_unmade(hf, snapshot)
     loads: list[Any] = []
