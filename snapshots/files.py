@@ -78,16 +78,18 @@ class Ahead:
         return [str(path.relative_to(self._folder)) for path in self._paths]
 
 
-def describe(folder: Path, known: Mapping[str, str] | None = None) -> list[StoredFile]:
+def describe(folder: Path, known: Mapping[str, str] | None = None, *, besides: str = "") -> list[StoredFile]:
     """Describe every file below a folder, by name. Files that only explain a dump are removed first.
 
-    `known` are digests that were made before, by name.
+    `known` are digests that were made before, by name. A folder called `besides` is passed over.
     """
     known = known or {}
     found: list[StoredFile] = []
     for path in _kept(folder):
         if path.is_file():
             name = str(path.relative_to(folder))
+            if besides and name.startswith(f"{besides}/"):
+                continue
             size = path.stat().st_size
             found.append(StoredFile(name=name, bytes=size, blake3=known.get(name) or digest(path)))
     return found

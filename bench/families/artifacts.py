@@ -20,7 +20,7 @@ from bench.stats import Series, Target
 from bench.world import World
 from holdfast import Holdfast, Snapshot
 from holdfast.images import build
-from holdfast.runtime.storage.snapshot_storage import image_ref
+from holdfast.runtime.storage import snapshot_image
 from holdfast.snapshots import service
 from holdfast.snapshots.bundle.keys import Keys
 
@@ -38,7 +38,10 @@ def rows(world: World, plan: Plan) -> Iterator[Row]:
     session.cell("kept = list(range(100_000))")
     snapshot = session.snapshot().pack()
     stored = int(snapshot.row.details["storage"]["raw"])
-    content = world.holdfast.engine.images.size(image_ref(snapshot.id)) + stored
+    content = (
+        world.holdfast.engine.images.size(snapshot_image.obtain(world.holdfast.context, snapshot.row))
+        + stored
+    )
     enough = Series("at 200 MB/s", "s", (content / SPEED,))
     folder = Path(tempfile.mkdtemp(dir=world.home))
     sent = {

@@ -54,6 +54,7 @@ from holdfast.snapshots.earlier_memory import EarlierMemory
 from holdfast.snapshots.failure import Failure, of_row
 from holdfast.snapshots.filing import Filing
 from holdfast.snapshots.freeze_protocol import CaptureResult
+from holdfast.snapshots.layer import unmade_image
 from holdfast.snapshots.layer.layer_chain import LayerChain
 from holdfast.snapshots.layer.oci import KnownBlobs
 from holdfast.snapshots.link import CheckpointerFailed, LinkLost, Target
@@ -127,7 +128,10 @@ class Taking:
         ref = snapshot_storage.image_ref(row.id)
         known = KnownBlobs(context.home.root / "cache" / "blobs.json")
         chain = LayerChain(context.home.run / session.id / "written", self._container.id)
-        self._files = Filing(context.engine, ask, self._container, self._staging, ref, labels, known, chain)
+        place = context.home.snapshots / row.id
+        self._files = Filing(
+            context.engine, ask, self._container, self._staging, place, ref, labels, known, chain
+        )
         self._ask = ask
         self._twins = True
         self._linked: dict[str, str] = {}
@@ -159,7 +163,8 @@ class Taking:
 
     def live(self) -> SnapshotRow:
         """Keep files, memory and processes; the session continues."""
-        with _beside() as beside:
+        with _asking() as asking, _beside() as beside:
+            self._files.look_ahead(asking)
             self._clear(beside)
             captured, frozen = capture_failures.until_settled(partial(self._attempt, beside), self._refuse)
             self._thawed()
@@ -169,7 +174,8 @@ class Taking:
     def suspend(self) -> SnapshotRow:
         """Like `live`, but the processes end once everything is kept. The caller completes the operation."""
         self._ends_session = True
-        with _beside() as beside:
+        with _asking() as asking, _beside() as beside:
+            self._files.look_ahead(asking)
             self._clear(beside)
         finished: list[SnapshotRow] = []
 
@@ -368,15 +374,18 @@ class Taking:
                 baseline.write(self._staging, self._baseline)
                 timing = timing.plus(base=self._baseline.base or "")
             tree, image = self._described(make, processes)
-            if ahead is not None:  # it is ready, and the rest of the snapshot takes about as long
-                ahead.add(self.context.engine.layers.make_durable)
-            engine_images = self.context.engine.images
-            kept_image = engine_images.described(image)
+            later, engine = self._files.later, self.context.engine
+            if ahead is not None and later is None:  # the rest of the snapshot takes about as long
+                ahead.add(engine.layers.make_durable)
+            elif ahead is not None:
+                ahead.add(partial(files.make_durable, self._staging / unmade_image.FOLDER))
+            kept_image = engine.images.described(image) if later is None else None
             if tree is not None:
                 held = self._baseline.held if self._baseline is not None else None
-                layers = self.context.engine.layers.of_image(kept_image)
+                layers = later or engine.layers.of_image(kept_image or {})
                 taken.remember(session, self._staging, tree, layers, held)
-            entries = files.describe(self._staging, ahead.digests() if ahead is not None else None)
+            digests = ahead.digests() if ahead is not None else None
+            entries = files.describe(self._staging, digests, besides=unmade_image.FOLDER)
             kept = Manifest(
                 id=self.row.id,
                 kind=self.row.kind,
@@ -398,8 +407,8 @@ class Taking:
             kept_as = storage.keep(self._staging, entries, ahead)
         except OSError as error:
             raise capture_failures.unwritable(session, home.root, error) from error
-        size = int(kept_image.get("Size") or 0)
-        grown, layers_of_files = self._files.counted(size, lambda: engine_images.size(session.image))
+        size = None if kept_image is None else int(kept_image.get("Size") or 0)
+        grown, layers_of_files = self._files.counted(size, lambda: engine.images.size(session.image))
         details = SnapshotDetails({**self.row.details, **timing}).plus(task=self._task)
         details = details.plus(storage=snapshot_storage.details(kept_as, grown, layers_of_files))
         self._is_stored = True
@@ -412,7 +421,7 @@ class Taking:
             "details": details,
         }
         try:
-            storage.publish(None if ahead else self.context.engine, home, self._staging, self.row.id)
+            storage.publish(None if ahead or later else engine, home, self._staging, self.row.id)
         except OSError as error:
             raise capture_failures.unwritable(session, home.root, error) from error
         if self._ends_session:
@@ -438,6 +447,11 @@ class Taking:
     def _refuse(self, refusal: CheckpointerFailed) -> NoReturn:
         names = preflight.names(self.context, self.session, self._container)
         raise capture_failures.of_capture(self.session, self.context.home.root, refusal, names) from refusal
+
+
+def _asking() -> ThreadPoolExecutor:
+    """Return a thread for the engine, whose end is waited for: an undo must come after what it has asked."""
+    return ThreadPoolExecutor(1, thread_name_prefix="asking")
 
 
 @contextmanager

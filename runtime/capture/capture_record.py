@@ -4,7 +4,8 @@ It has the processes, verified by the rules of a restore, the contents of their 
 names of kernels, the requirements of the snapshot, and the supervisor's counters. A session that continues
 already runs when this is written; one that is suspended ends only afterwards.
 
-The contents are read from the layers of the snapshot's image, as root on this host (overlay2). The layers
+The contents are read from the layers of the snapshot's image, as root on this host (overlay2), or from the
+copies that an image is still to be made of. The layers
 were under the session's control: no link in them is followed. Reading is bounded, and skipped files are
 reported.
 """
@@ -12,7 +13,7 @@ reported.
 from __future__ import annotations
 
 import platform
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -35,6 +36,7 @@ from holdfast.snapshots import record, service, snapshot_policy
 from holdfast.snapshots.checkpointer.ground import beneath
 from holdfast.snapshots.checkpointer.record.judged_limits import MAX_FILES
 from holdfast.snapshots.fitness import Needs
+from holdfast.snapshots.layer.archive import CopiedFiles
 from holdfast.snapshots.link import CheckpointerFailed, LinkLost, Target
 from holdfast.snapshots.machine import MachineFeatures
 from holdfast.snapshots.record import RecordedFile, RecordedTree, StateRecord
@@ -85,7 +87,11 @@ def tree(context: Context, session: SessionRow, staging: Path, still: Target | N
 
 
 def remember(
-    session: SessionRow, staging: Path, tree: RecordedTree, layers: Sequence[Path], held: Holdings | None
+    session: SessionRow,
+    staging: Path,
+    tree: RecordedTree,
+    layers: Iterable[Path | CopiedFiles],
+    held: Holdings | None,
 ) -> None:
     """Write `record.json.gz` into the folder of a capture.
 
@@ -93,7 +99,7 @@ def remember(
         session: the session that was captured.
         staging: the folder.
         tree: its processes.
-        layers: the folders of its image's layers, the topmost first; none if unknown.
+        layers: its image's layers, the topmost first, as folders or copies; none if unknown.
         held: what the session reported before.
 
     Raises:
@@ -135,12 +141,15 @@ def _why(error: Exception) -> str:
     return str(error)
 
 
-def digests(paths: Iterable[str], layers: Sequence[Path], elsewhere: Iterable[str]) -> list[RecordedFile]:
+def digests(
+    paths: Iterable[str], layers: Iterable[Path | CopiedFiles], elsewhere: Iterable[str]
+) -> list[RecordedFile]:
     """Return the digest of each path, or why it has none.
 
     Args:
         paths: absolute paths in the session, without links.
-        layers: the folders of the image's layers, the topmost first; none if unknown.
+        layers: the image's layers, the topmost first, as folders or copies; none if unknown. Iterated for
+            each path.
         elsewhere: folders of the session that are not in the image.
     """
     places = tuple(place.rstrip("/") for place in elsewhere)
@@ -157,10 +166,13 @@ def digests(paths: Iterable[str], layers: Sequence[Path], elsewhere: Iterable[st
     return found
 
 
-def _digest(path: str, layers: Sequence[Path], room: int) -> RecordedFile:
+def _digest(path: str, layers: Iterable[Path | CopiedFiles], room: int) -> RecordedFile:
     for layer in layers:
         try:
-            size, data = beneath.digest(layer, path, room)
+            if isinstance(layer, CopiedFiles):
+                size, data = layer.digest(path, room)
+            else:
+                size, data = beneath.digest(layer, path, room)
         except (FileNotFoundError, NotADirectoryError):
             continue
         except beneath.FileTooLarge as error:

@@ -23,6 +23,7 @@ from holdfast.snapshots.chunks import recipe
 from holdfast.snapshots.chunks.chunks import Chunks, PacksBusy
 from holdfast.snapshots.chunks.recipe import RecipeDamaged
 from holdfast.snapshots.failure import of_row
+from holdfast.snapshots.layer import unmade_image
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -67,7 +68,10 @@ def share(
                 }
             )
             # If this fails, the capture that follows gives the name to its own image, or is undone.
-            tagged = meanwhile.submit(context.engine.images.tag, kept.image, image_ref(row.id))
+            staging.mkdir(mode=0o700)
+            unmade = unmade_image.share(source, staging)
+            there = unmade.below if unmade is not None else kept.image
+            tagged = meanwhile.submit(context.engine.images.tag, there, image_ref(row.id))
             linked = _link(source, staging, last.id, kept)
             tagged.result()
             own = linked
@@ -112,5 +116,5 @@ def _link(source: Path, folder: Path, last: str, kept: Manifest) -> int | None:
     manifest.write(folder, kept)
     # The rest is hard links.
     new = [folder / manifest.FILE, *([] if packed is None else [folder / recipe.FILE])]
-    files.sync((*new, folder / raw_cache.IMAGES, folder))
+    files.sync((*new, folder / raw_cache.IMAGES, *unmade_image.folders_of(folder), folder))
     return sum(path.stat().st_size for path in new)

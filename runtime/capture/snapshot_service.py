@@ -108,7 +108,7 @@ def capture(
             snapshot = taking.live() if kind == "live" else taking.filesystem()
         else:
             thawed()
-    if settle and snapshot_storage.unpacked(snapshot):
+    if settle and (snapshot_storage.unpacked(snapshot) or kind == "filesystem"):
         snapshot_storage.leave_to_worker(context)
     prune.make_room(context, session, snapshot)
     return snapshot

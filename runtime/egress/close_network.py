@@ -51,6 +51,14 @@ _POLL_SECONDS = 0.001
 
 
 @dataclass(frozen=True, slots=True)
+class ClosedNetwork:
+    """The rules of a container, None without a network, and the container as it was when they were set."""
+
+    state: ContainerState
+    rules: NetworkRules | None
+
+
+@dataclass(frozen=True, slots=True)
 class Closing:
     """The closing of networks for the sessions of one home, on one engine."""
 
@@ -71,8 +79,8 @@ class Closing:
             pool.submit(self._ready, options.by_gateway)
             yield
 
-    def close(self, options: SessionOptions, container_id: str) -> NetworkRules | None:
-        """Close the network of a started container, and release its first process. Return the rules.
+    def close(self, options: SessionOptions, container_id: str) -> ClosedNetwork:
+        """Close the network of a started container, and release its first process.
 
         If its options say so, its root becomes read-only before.
 
@@ -92,10 +100,10 @@ class Closing:
                 self._ask(state, NetworkRules(), load=True, release=True, root=root, places=places)
             else:
                 self._let_go(state, places)
-            return None
+            return ClosedNetwork(state, None)
         rules = self._rules(options, state)
         self._ask(state, rules, load=True, release=True, root=root, places=places)
-        return rules
+        return ClosedNetwork(state, rules)
 
     def hold(self, options: SessionOptions, container_id: str, what: str) -> None:
         """Close the network of a started container whose first process waits on, for others in it.
@@ -123,10 +131,10 @@ class Closing:
         """
         self._add_addresses(self._running(container_id), but)
 
-    def check(self, container_id: str, rules: NetworkRules | None) -> None:
+    def check(self, closed: ClosedNetwork) -> None:
         """Check that the rules are in force. Raises the same errors as `close`."""
-        if rules is not None:
-            self._ask(self._running(container_id), rules, load=False, release=False)
+        if closed.rules is not None:
+            self._ask(closed.state, closed.rules, load=False, release=False)
 
     def change(self, options: SessionOptions, state: ContainerState) -> list[dict[str, object]]:
         """Replace the rules of a running container; return what the old ones had refused (`attempts`).

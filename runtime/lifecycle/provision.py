@@ -117,6 +117,8 @@ def create_container(
     kept: Manifest | None = None,
     place: TemporaryPlace = HERE,
     waits: str = "",
+    *,
+    bridge: str | None = None,
 ) -> str:
     """Create, but do not start, the container of a session, leave its identity for it, and return its id.
 
@@ -124,6 +126,7 @@ def create_container(
         init: the program of its first process (`init_program`).
         kept: the snapshot that it is made from, if any.
         waits: the parts that are to be ready if it is to wait in a pool (`identity.WAITS`).
+        bridge: the sessions' network, if it has been made sure of.
 
     Raises:
         InvalidArgument: something that the options name does not exist on the host.
@@ -138,7 +141,7 @@ def create_container(
             raise InvalidArgument(
                 f"cannot mount {plain(mount.source, 200)}: the file or folder does not exist"
             )
-    network = "none" if options.network == "none" else networks.ensure(engine)
+    network = "none" if options.network == "none" else bridge or networks.ensure(engine)
     if options.disk is not None and engine.disk_fault:
         raise InvalidArgument(
             f"cannot limit the session's files to {options.disk} bytes: {engine.disk_fault}",

@@ -20,6 +20,7 @@ from holdfast.base.interrupts import held
 from holdfast.base.quantities import size_text
 from holdfast.base.text import size
 from holdfast.base.value_classes import dataclass
+from holdfast.engine import networks
 from holdfast.errors import InvalidArgument, RestoreFailed, SnapshotDamaged, StoreError
 from holdfast.runtime.egress import network_changes
 from holdfast.runtime.egress.close_network import Closing
@@ -28,8 +29,7 @@ from holdfast.runtime.operations import step
 from holdfast.runtime.restore.compat import command_history, snapshot_ladder
 from holdfast.runtime.sessions import identity_messages, init_program
 from holdfast.runtime.sessions.session_options import SessionOptions
-from holdfast.runtime.storage import verify_storage
-from holdfast.runtime.storage.snapshot_storage import image_ref
+from holdfast.runtime.storage import snapshot_image, verify_storage
 from holdfast.runtime.verification import kernel_check, verification_result
 from holdfast.runtime.verification.gate import Gate
 from holdfast.snapshots import explain, raw, raw_cache, service
@@ -120,6 +120,7 @@ class Restoring:
             raise
         self._network = Closing(context.engine, context.home, context.progress)
         self._gate = Gate(snapshot.name, self._folder)
+        self._bridge: str | None = None
 
     @property
     def rung(self) -> Name:
@@ -182,9 +183,12 @@ class Restoring:
 
     def containers(self, rows: Sequence[SessionRow], operation: OperationRow) -> list[ArrivedSession]:
         """Bring up a container that answers for each of these rows; raises as `bring_up` does."""
+        options = SessionOptions.parse(**rows[0].options)
+        if len(rows) > 1 and options.network != "none":
+            self._bridge = networks.ensure(self.context.engine)
         with (
             raw_cache.held(self._folder),
-            self._network.ahead(SessionOptions.parse(**rows[0].options)),
+            self._network.ahead(options),
             ThreadPoolExecutor(AT_ONCE + 1, thread_name_prefix="restore") as pool,
         ):
             verified = pool.submit(
@@ -219,7 +223,7 @@ class Restoring:
         init = init_program.obtain(engine, home, self.context.progress)
         self.context.doing(f"creating the container of {row.name}")
         container = provision.create_container(
-            engine, home, started, operation, init, command, self.manifest, self._place
+            engine, home, started, operation, init, command, self.manifest, self._place, bridge=self._bridge
         )
         if processes is not None:
             became = replace(row, container_id=container)
@@ -233,18 +237,18 @@ class Restoring:
             verified.result()
             self._make_apart(container)
         options = SessionOptions.parse(**row.options)
-        network = self._network.close(options, container)
+        closed = self._network.close(options, container)
         verified.result()
         found = None
         if processes is not None:
             memory = size(processes.memory_bytes)
             self.context.doing(f"restoring the processes of {row.name}, {memory} of memory")
-            found = self._restore_tree(container, processes)
+            found = self._restore_tree(closed.state, processes)
             if roomy != most:
                 engine.limit_processes(container, most)
         with ThreadPoolExecutor(1, thread_name_prefix="rules") as beside:
             # The restored tree already runs: its rules can be checked once more while it wakes up.
-            looked = beside.submit(self._network.check, container, network if processes is not None else None)
+            looked = beside.submit(self._network.check, closed) if processes is not None else None
             greeting = provision.await_guest(engine, container, folder)
             if processes is not None and greeting.get("root_pid", greeting.get("pid")) != processes.root_pid:
                 raise RestoreFailed(
@@ -254,7 +258,8 @@ class Restoring:
             if found is not None:
                 since = self.snapshot.details.moment.journal_seq
                 found = kernel_check.compare(folder, self._gate.record, since, found)
-            looked.result()
+            if looked is not None:
+                looked.result()
         return ArrivedSession(row, container, hooks, found)
 
     def _roomy(self, most: int) -> int:
@@ -286,9 +291,8 @@ class Restoring:
             f"cannot restore {self.snapshot.name}: the checkpointer ended meanwhile", hint="try again"
         )
 
-    def _restore_tree(self, container: str, processes: Processes) -> Verification:
+    def _restore_tree(self, state: ContainerState, processes: Processes) -> Verification:
         engine = self.context.engine
-        state = self._running(container)
         target = Target(state.id, state.pid, processes.root_pid)
         try:
             with service.ask(
@@ -307,6 +311,7 @@ class Restoring:
             ) as link:
                 return self._gate.follow(link)
         except CheckpointerFailed as refusal:
+            self._running(state.id)  # if it has ended, that is why
             raise self._failed(refusal) from refusal
         except LinkLost as error:
             raise self._lost() from error
@@ -326,9 +331,10 @@ class Restoring:
         )
 
     def _check_image(self) -> None:
+        ref = snapshot_image.obtain(self.context, self.snapshot)
         if self.context.engine.images.id(self.manifest.image) is None:
             raise SnapshotDamaged(
-                f"cannot use snapshot {self.snapshot.name}: its image {image_ref(self.snapshot.id)} is gone",
+                f"cannot use snapshot {self.snapshot.name}: its image {ref} is gone",
                 hint=f"it was removed from the engine; `holdfast rmi {self.snapshot.name}` removes the rest",
             )
 

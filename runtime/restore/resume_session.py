@@ -139,10 +139,10 @@ def _start_again(context: Context, session: SessionRow) -> SessionRow:
             mounted = state.sources[str(layout.RUN_DIR)]
             with network.ahead(options), shared_folder.also_known(context.home, session.id, mounted):
                 _start_container(context, state.id)
-            rules = network.close(options, state.id)
+            closed = network.close(options, state.id)
             _name_again(context, session, state)
             provision.await_guest(engine, state.id, folder, _Nudge(context, state.id))
-            network.check(state.id, rules)
+            network.check(closed)
         except BaseException:
             with suppress(EngineError):
                 engine.signal(state.id, signal.SIGKILL)

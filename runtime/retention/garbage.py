@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from holdfast.base import ballast, ids, locks
-from holdfast.errors import EngineError, SessionBusy
+from holdfast.errors import EngineError, ImageError, SessionBusy
 from holdfast.images import build
 from holdfast.runtime.artifacts.artifact_store import ArtifactStore
 from holdfast.runtime.egress import vault
@@ -31,6 +31,7 @@ from holdfast.runtime.retention import prune
 from holdfast.runtime.sessions import shared_folder
 from holdfast.runtime.storage import snapshot_storage
 from holdfast.runtime.store.rows import FITTED, PROVIDED
+from holdfast.snapshots.layer import unmade_image
 
 if TYPE_CHECKING:
     from holdfast.base.home import Home
@@ -156,6 +157,8 @@ def _folders(context: Context) -> Iterator[Garbage]:
         for path in seen:
             if path.name.split(".")[0] not in known:
                 removal = _removal(path) if folder != home.run else _run_removal(context, path)
+                if (path / unmade_image.FOLDER).is_dir():
+                    removal = _unmade_removal(context, path)
                 yield Garbage("folder", f"{folder.name}/{path.name}", why, _size(path), removal)
     locked = sorted(path.stem for path in home.locks.glob("*.lock"))
     known = {row.id for row in store.sessions()}
@@ -226,6 +229,18 @@ def _removal(path: Path) -> Callable[[], object]:
             shutil.rmtree(path, ignore_errors=True)
         else:
             path.unlink(missing_ok=True)
+
+    return remove
+
+
+def _unmade_removal(context: Context, path: Path) -> Callable[[], object]:
+    """Remove the folder of a snapshot whose name in the engine still belongs to the image below."""
+
+    def remove() -> None:
+        unmade_image.release(path)
+        with suppress(EngineError, ImageError):
+            context.engine.images.remove(snapshot_storage.image_ref(path.name))
+        shutil.rmtree(path, ignore_errors=True)
 
     return remove
 

@@ -3,9 +3,10 @@
     python -m holdfast.runtime.storage.background_packer HOME
 
 It pauses while a caller waits for a start, a capture or a restore. It reads and writes files of the home, and
-nothing a session can reach; it needs no engine. It may be killed at any moment: a snapshot has its plain
-images until its recipe is complete, and keeps them after that. It ends when there is nothing left to do, and
-does not import pydantic, which would take longer than packing an ordinary session.
+nothing a session can reach. It needs the engine only for images of snapshots that are still to be made
+(`snapshots/layer/unmade_image.py`), and packs without it. It may be killed at any moment: a snapshot has its
+plain images until its recipe is complete, and keeps them after that. It ends when there is nothing left to
+do, and does not import pydantic, which would take longer than packing an ordinary session.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from pathlib import Path
 
 from holdfast.base import locks
 from holdfast.base.home import Home
-from holdfast.errors import SnapshotDamaged, StoreError
+from holdfast.errors import EngineError, SnapshotDamaged, StoreError
 from holdfast.runtime.storage import packing_request, snapshot_lock
 from holdfast.runtime.store import packed_sizes, peek
 from holdfast.runtime.store.packed_sizes import Unpacked
@@ -32,6 +33,7 @@ from holdfast.snapshots import raw_cache
 from holdfast.snapshots.chunks import pack_upkeep, packing, recipe
 from holdfast.snapshots.chunks.chunks import Chunks, PacksBusy
 from holdfast.snapshots.chunks.recipe import RecipeDamaged
+from holdfast.snapshots.layer import unmade_image
 
 TRIES = 3
 """Attempts to pack a snapshot whose pages others remove meanwhile."""
@@ -95,6 +97,7 @@ class _Round:
         self._home = home
         self._sweeps = packing_request.wants_sweep(home)
         self._pauses = Pauses(self._awaited)
+        self._seen: set[Path] = set()
         self.why = ""
 
     def run(self) -> bool:
@@ -104,6 +107,7 @@ class _Round:
         """
         home, seen, tried = self._home, packing_request.mark_of(self._home), set[str]()
         try:
+            self._make_images()
             while waiting := [one for one in packed_sizes.unpacked(home.database) if one.id not in tried]:
                 tried.add(waiting[0].id)
                 self._pack(waiting[0])
@@ -112,13 +116,35 @@ class _Round:
                 self._sweep()
             if self.why:
                 packing_request.postpone(home, self.why)
-            elif packing_request.clear(home, seen) and packed_sizes.unpacked(home.database):
+            elif packing_request.clear(home, seen) and (
+                packed_sizes.unpacked(home.database) or self._unmade()
+            ):
                 packing_request.mark(home)  # it became ready just before the mark was removed
             return not self.why
         except (StoreError, OSError, sqlite3.Error) as error:
             with suppress(OSError):  # the home may be gone
                 packing_request.postpone(home, str(error))
             return False
+
+    def _unmade(self) -> set[Path]:
+        """Return the snapshots whose image is to be made, without snapshots that this round has tried."""
+        return set(unmade_image.folders(self._home.snapshots)) - self._seen
+
+    def _make_images(self) -> None:
+        """Make images before anything is packed: restores wait for them."""
+        if not (found := self._unmade()):
+            return
+        while self._pauses():
+            time.sleep(LOOK_SECONDS)
+        from holdfast.engine.engine import Engine  # its SDK takes as long to load as packing a little
+
+        self._seen |= found
+        try:
+            engine = Engine.connect()
+            self.why = next(iter(unmade_image.settle(engine, self._home.snapshots)), "")
+            engine.close()
+        except EngineError as error:
+            self.why = str(error)
 
     def _pack(self, one: Unpacked) -> None:
         home, folder = self._home, self._home.snapshots / one.id

@@ -16,13 +16,14 @@ from holdfast.base import ballast
 from holdfast.base.interrupts import held
 from holdfast.errors import EngineError, HoldfastError, SnapshotError, SnapshotInUse, StoreError
 from holdfast.runtime.operations.context import Context
-from holdfast.runtime.storage import packing_request, snapshot_lock
+from holdfast.runtime.storage import packing_request, snapshot_image, snapshot_lock
 from holdfast.runtime.store import layer_sizes, packed_sizes
 from holdfast.runtime.store.packed_sizes import Unpacked
 from holdfast.runtime.store.rows import SnapshotRow
 from holdfast.snapshots import manifest, raw_cache, storage
 from holdfast.snapshots.chunks.pack_upkeep import THIN, Marks, Swept
 from holdfast.snapshots.chunks.recipe import RecipeDamaged
+from holdfast.snapshots.layer import image, unmade_image
 from holdfast.snapshots.storage import Stored
 
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ MOMENT = 0.2
 
 def image_ref(snapshot_id: str) -> str:
     """Return the name of a snapshot's image."""
-    return f"holdfast/snapshot:{snapshot_id}"
+    return image.ref_of(snapshot_id)
 
 
 def details(stored: Stored, grown: int, layers: Mapping[str, int] | None = None) -> Mapping[str, Any]:
@@ -165,6 +166,7 @@ def sweep(context: Context, *, deep: bool = False) -> Swept:
 def _settle_all(context: Context) -> None:
     """Pack what the background packer has left, and report what cannot be packed."""
     home, failed = context.home, ""
+    snapshot_image.settle(context)
     for row in context.store.snapshots():
         try:
             settle(context, row)
@@ -228,9 +230,9 @@ def _resized(context: Context, row: SnapshotRow, own: int, shared: int) -> Snaps
 
 def sweep_images(context: Context) -> None:
     """Remove images of snapshots that are gone and that no container needs any more."""
-    for image in unneeded_images(context):
+    for each in unneeded_images(context):
         with suppress(EngineError):  # a container still uses it
-            context.engine.images.remove(image.id)
+            context.engine.images.remove(each.id)
 
 
 def unneeded_images(context: Context) -> list[ListedImage]:
@@ -285,10 +287,11 @@ def remove_snapshot(context: Context, snapshot: SnapshotRow, *, alone: bool = Tr
                 hint=f"`holdfast resume {session.name}` or `holdfast rm {session.name}` first",
             )
     with ballast.given_up(context.home.root), held(), snapshot_lock.removing(context, snapshot):
+        folder = context.home.snapshots / snapshot.id
+        unmade_image.release(folder)  # from now on it cannot be made
         context.engine.images.remove(image_ref(snapshot.id))
         if alone:
             sweep_images(context)
-        folder = context.home.snapshots / snapshot.id
         shutil.rmtree(folder, ignore_errors=True)
         context.store.forget_snapshot(snapshot.id)
         shutil.rmtree(folder, ignore_errors=True)  # the packer may have written a recipe meanwhile

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from holdfast.errors import SnapshotDamaged, SnapshotNewer, SnapshotNotFound
-from holdfast.runtime.storage import snapshot_storage
+from holdfast.runtime.storage import snapshot_image, snapshot_storage
 from holdfast.snapshots import files, manifest, raw, raw_cache, storage
 from holdfast.snapshots.chunks import pack_upkeep, recipe
 from holdfast.snapshots.chunks.chunks import Chunks
@@ -84,6 +84,7 @@ def verify(context: Context, chosen: Sequence[SnapshotRow]) -> Verified:
         else:
             found = Findings()
         result.bytes += found.checked
+        snapshot_image.settle(context, {row.id for row in chosen})
         for number, row in enumerate(chosen):
             context.doing("checking snapshots", number, len(chosen))
             _Look(context, chunks, found, row, result).run()
@@ -136,6 +137,7 @@ class _Look:
 
     def _check_image(self, kept: Manifest) -> None:
         engine = self._context.engine
+        snapshot_image.obtain(self._context, self._row)
         if engine.images.id(kept.image) is None:
             raise SnapshotDamaged("cannot use snapshot: its image was removed from the engine")
         layers = engine.images.layers(kept.image)

@@ -21,8 +21,7 @@ from holdfast.runtime.lifecycle.take_back import take_back
 from holdfast.runtime.operations.operation import carry_out, undoes
 from holdfast.runtime.scrubbing.secret_search import SecretFinding
 from holdfast.runtime.sessions import session_identity
-from holdfast.runtime.storage import snapshot_lock, verify_storage
-from holdfast.runtime.storage.snapshot_storage import image_ref
+from holdfast.runtime.storage import snapshot_image, snapshot_lock, verify_storage
 from holdfast.runtime.store.rows import OperationKind
 from holdfast.runtime.transfer import bundle_description, journal_export
 from holdfast.runtime.transfer import bundle_description as carried
@@ -105,9 +104,8 @@ def send(
             known_processes = record.read(folder)
             changes = series.changes(folder, manifest) if series is not None else {}
             inspection.files(folder, known_processes, before.searched if before else None, changes)
-            image = LeavingImage(
-                context.engine, image_ref(snapshot.id), scratch, home.root / "cache" / "squashed.json"
-            )
+            ref = snapshot_image.obtain(context, snapshot)
+            image = LeavingImage(context.engine, ref, scratch, home.root / "cache" / "squashed.json")
             stored = inspection.rewritten(folder)
             if inspection.refuses:
                 inspection.layers(image)

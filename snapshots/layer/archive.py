@@ -6,14 +6,18 @@ below, `.wh..wh..opq` everything that a directory has there.
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 import tarfile
 import tempfile
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
+from functools import cached_property
 from pathlib import Path
+from typing import BinaryIO
 
+from holdfast.snapshots.checkpointer.ground import beneath
 from holdfast.snapshots.checkpointer.layers import apart, file_entry
 from holdfast.snapshots.checkpointer.layers.file_entry import FileEntry
 
@@ -65,11 +69,67 @@ class NewLayer(ABC):
         yield bytes(_padded(self.size) - self.size)
 
 
+class CopiedFiles:
+    """The files in the copy of a layer. `entries` are in an archive, `apart` is what that cannot say.
+
+    `described` are all that the layer has, also files whose contents only the image below has.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        """List them.
+
+        Raises:
+            OSError: the list cannot be read.
+        """
+        self.folder = folder
+        all_of_it, facts = file_entry.read(folder / file_entry.ENTRIES)
+        left = {all_of_it[position].path for position in facts.get(file_entry.LEFT, ())}
+        self.described, self.apart = apart.divided(all_of_it)
+        self.entries = [item for item in self.described if item.path not in left]
+
+    def move(self, folder: Path) -> None:
+        """Move them to a folder.
+
+        Raises:
+            OSError: they cannot be moved.
+        """
+        for name in (file_entry.ENTRIES, file_entry.DATA):
+            (self.folder / name).rename(folder / name)
+        self.folder = folder
+
+    def opened(self) -> BinaryIO:
+        """Open the contents of all files."""
+        return (self.folder / file_entry.DATA).open("rb")
+
+    def digest(self, path: str, limit: int) -> tuple[int, str]:
+        """Return size and digest of the regular file at an absolute path, like `beneath.digest`.
+
+        Raises:
+            FileNotFoundError: it is not in this layer; the layers below can have it.
+            FileTooLarge: it has more than `limit` bytes.
+            OSError: it is not a file, is hidden or kept apart, or cannot be read.
+        """
+        item = self._names.get(path.strip("/"))
+        if item is None:
+            raise FileNotFoundError(path)
+        if item.kind != file_entry.FILE:
+            raise OSError(errno.EINVAL, os.strerror(errno.EINVAL), path)
+        if item.size > limit:
+            raise beneath.FileTooLarge(item.size)
+        with self.opened() as data:
+            content = b"".join(_content(item, data.fileno()))[: item.size]
+        return item.size, hashlib.blake2b(content, digest_size=beneath.DIGEST_SIZE).hexdigest()
+
+    @cached_property
+    def _names(self) -> dict[str, FileEntry]:
+        return {item.path: item for item in self.entries}
+
+
 class LayerArchive(NewLayer):
     """The copy of a layer, of which the archive is generated while it is read.
 
-    `apart` is what it cannot say. `whole` is about its size together with the files that only the image below
-    has.
+    `whole` is about its size together with the files that only the image below has. `unpacked` are the bytes
+    of its files as an engine counts them.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -79,22 +139,22 @@ class LayerArchive(NewLayer):
             OSError: it cannot be read.
         """
         super().__init__()
-        self._data = folder / file_entry.DATA
+        self.files = CopiedFiles(folder)
+        self.apart = self.files.apart
         self._headers = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115 - lives as long as this
         self._members: list[tuple[int, FileEntry | None]] = []
         self.size = len(END)
-        all_of_it, facts = file_entry.read(folder / file_entry.ENTRIES)
-        left = {all_of_it[position].path for position in facts.get(file_entry.LEFT, ())}
-        entries, self.apart = apart.divided(all_of_it)
-        self.whole = sum(_HEADERS + _padded(item.size) for item in entries)
-        for header, content in _members([item for item in entries if item.path not in left]):
+        self.whole = sum(_HEADERS + _padded(item.size) for item in self.files.described)
+        self.unpacked = 0
+        for header, content in _members(self.files.entries):
             self._headers.write(header)
             self._members.append((len(header), content))
             self.size += len(header) + _padded(content.size if content else 0)
+            self.unpacked += content.size + len(content.target) if content else 0
 
     def _pieces(self) -> Iterator[bytes]:
         self._headers.seek(0)
-        with self._headers as headers, self._data.open("rb") as data:
+        with self._headers as headers, self.files.opened() as data:
             for length, content in self._members:
                 yield headers.read(length)
                 if content is not None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
@@ -26,6 +26,11 @@ BASE_LABEL = "holdfast.base-layers"
 WRITTEN_LABEL = "holdfast.written-from"
 """The position of the first layer of each container, with commas in between."""
 _POSITIONS = re.compile(r"[0-9]{1,5}(,[0-9]{1,5}){0,199}")
+
+
+def ref_of(snapshot_id: str) -> str:
+    """Return the name of a snapshot's image."""
+    return f"holdfast/snapshot:{snapshot_id}"
 
 
 def base_layers(config: Mapping[str, Any], layers: int) -> int:
@@ -145,11 +150,16 @@ def add(
         OSError: the layer cannot be read.
     """
     what = "keep the files of the session"
-    making = _Making(below, ref, {BASE_LABEL: str(below.base), **labels})
     if below.blobs is None:
-        engine.images.load(making.read(archive), what)
-        return ExtendedImage(making.id, (*below.layers, archive.digest))
-    layout = OciLayout(below.blobs, making.config, ref)
+        made = bytearray()
+
+        def config() -> bytes:
+            made[:] = config_of(below, labels, archive.digest)
+            return bytes(made)
+
+        engine.images.load(_read(len(below.layers), [archive], config, ref), what)
+        return ExtendedImage(id_of(made), (*below.layers, archive.digest))
+    layout = OciLayout(below.blobs, lambda digest: config_of(below, labels, digest), ref)
     engine.images.load(layout.read(archive), what)
     # containerd takes descriptors for granted: what was collected meanwhile would be missed much later.
     if not engine.layers.has_blobs(each.digest for each in layout.layers):
@@ -157,40 +167,64 @@ def add(
     return ExtendedImage(layout.id, (*below.layers, archive.digest), tuple(layout.layers))
 
 
-class _Making:
-    def __init__(self, below: ParentImage, ref: str, labels: Mapping[str, str]) -> None:
-        self._below = below
-        self._ref = ref
-        self._labels = labels
-        self.id = ""
+def id_of(config: bytes | bytearray) -> str:
+    """Return the id that the engine's own store gives an image with this config."""
+    return f"sha256:{hashlib.sha256(config).hexdigest()}"
 
-    def read(self, layer: NewLayer) -> Iterator[bytes]:
-        """Yield the image as a tar archive: the new layer first, because its name depends on its digest."""
-        yield from layer.read_as("new/layer.tar")
-        config = self.config(layer.digest)
-        digest = hashlib.sha256(config).hexdigest()
-        self.id = f"sha256:{digest}"
-        there = [f"{number}/layer.tar" for number in range(len(self._below.layers))]
-        manifest = [
-            {"Config": f"{digest}.json", "RepoTags": [self._ref], "Layers": [*there, "new/layer.tar"]}
-        ]
-        yield document(f"{digest}.json", config)
-        yield document("manifest.json", json.dumps(manifest).encode())
-        yield END
 
-    def config(self, layer: str) -> bytes:
-        """Return the config of the image, given the digest of the new layer."""
-        below = self._below
-        layers = [*below.layers, layer]
-        created = datetime.now(UTC).isoformat()
-        config = {**below.config, "Labels": {**(below.config.get("Labels") or {}), **self._labels}}
-        return json.dumps(
-            {
-                "architecture": below.architecture,
-                "os": below.system,
-                "created": created,
-                "config": config,
-                "rootfs": {"type": "layers", "diff_ids": layers},
-                "history": [{"created": created, "created_by": "holdfast"} for _ in layers],
-            }
-        ).encode()
+def as_archive(
+    present: int, layers: Sequence[NewLayer], config: bytes, ref: str, check: Callable[[], None]
+) -> Iterator[bytes]:
+    """Yield an image of a known config as a tar archive for the engine's own store.
+
+    Args:
+        present: how many of its layers the engine has.
+        layers: the others, the lowest first.
+        config: the config.
+        ref: the name of the image.
+        check: called when all layers have been read; the archive remains incomplete if it raises an error.
+    """
+
+    def checked() -> bytes:
+        check()
+        return config
+
+    return _read(present, layers, checked, ref)
+
+
+def _read(present: int, layers: Sequence[NewLayer], config: Callable[[], bytes], ref: str) -> Iterator[bytes]:
+    """Yield the archive: the layers first, because the name of the config can depend on their digests."""
+    names = ["new/layer.tar", *(f"new/{number}/layer.tar" for number in range(1, len(layers)))]
+    for name, layer in zip(names, layers, strict=True):
+        yield from layer.read_as(name)
+    text = config()
+    described = f"{hashlib.sha256(text).hexdigest()}.json"
+    there = [f"{number}/layer.tar" for number in range(present)]
+    manifest = [{"Config": described, "RepoTags": [ref], "Layers": [*there, *names]}]
+    yield document(described, text)
+    yield document("manifest.json", json.dumps(manifest).encode())
+    yield END
+
+
+def config_of(below: ParentImage, labels: Mapping[str, str], layer: str) -> bytes:
+    """Return the config of an image of a parent and one more layer, which is made now.
+
+    Args:
+        below: the parent.
+        labels: added to the labels of the parent.
+        layer: the digest of the layer.
+    """
+    layers = [*below.layers, layer]
+    created = datetime.now(UTC).isoformat()
+    added = {BASE_LABEL: str(below.base), **labels}
+    config = {**below.config, "Labels": {**(below.config.get("Labels") or {}), **added}}
+    return json.dumps(
+        {
+            "architecture": below.architecture,
+            "os": below.system,
+            "created": created,
+            "config": config,
+            "rootfs": {"type": "layers", "diff_ids": layers},
+            "history": [{"created": created, "created_by": "holdfast"} for _ in layers],
+        }
+    ).encode()

@@ -41,7 +41,7 @@ class EarlierImage:
 
     In bytes, `written` is its own topmost layer as an archive, `whole` about an archive of the container's
     whole layer, `grown` its own layer as the engine counts, and `size` the image. `index` is the digest of
-    its index.
+    its index, `snapshot` the id of the snapshot it was made for.
     """
 
     number: int
@@ -53,6 +53,7 @@ class EarlierImage:
     grown: int
     size: int
     index: str
+    snapshot: str = ""
 
 
 class LayerChain:
@@ -65,15 +66,15 @@ class LayerChain:
         self._links = self._read()
         self._number = self._links[-1].number + 1 if self._links else 0
 
-    def choose(self, exists: Callable[[str], bool], most: int) -> EarlierImage | None:
+    def choose(self, exists: Callable[[EarlierImage], bool], most: int) -> EarlierImage | None:
         """Choose the image on which the next one is to be made; None if it needs the whole layer.
 
         Args:
-            exists: tells whether the engine has an image of that id, and holds it.
+            exists: tells whether there is such an image, and holds it.
             most: the number of layers that an image has at most.
         """
         whole = self._links[-1].whole if self._links else 0
-        while self._links and not exists(self._links[-1].image):
+        while self._links and not exists(self._links[-1]):
             self._links.pop()
         # An image that exists has the layers of every image below it.
         while self._links and not self._fits(self._links[-1], most):
@@ -110,13 +111,24 @@ class LayerChain:
         index.chmod(private_files.MODE)
         index.replace(self._index(self._number))
 
-    def add(self, made: ExtendedImage, *, written: int, whole: int, grown: int, size: int) -> None:
+    def add(
+        self, made: ExtendedImage, *, written: int, whole: int, grown: int, size: int, snapshot: str = ""
+    ) -> None:
         """Add the new image, whose index was taken; if that fails, the next one has the whole layer."""
         try:
             index = _digest(self._index(self._number))
             self._links.append(
                 EarlierImage(
-                    self._number, made.id, made.layers, made.blobs, written, whole, grown, size, index
+                    self._number,
+                    made.id,
+                    made.layers,
+                    made.blobs,
+                    written,
+                    whole,
+                    grown,
+                    size,
+                    index,
+                    snapshot,
                 )
             )
             links = [asdict(each) for each in self._links]

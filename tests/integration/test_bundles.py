@@ -25,6 +25,7 @@ from holdfast.errors import BundleRefused, BundleUntrusted, HoldfastError, Inval
 from holdfast.runtime.api.controller import Holdfast
 from holdfast.runtime.api.session import Session
 from holdfast.runtime.api.snapshot import Snapshot
+from holdfast.runtime.storage import snapshot_image
 from holdfast.runtime.transfer import send
 from holdfast.runtime.transfer.outgoing_parts import KINDS, Remembered
 from holdfast.runtime.transfer.transfer_options import SendOptions
@@ -43,7 +44,7 @@ TOKEN = "ghp_" + "0123456789abcdefghijABCDEFGHIJ012345"
 def remember_layers(hf: Holdfast, taken: Snapshot) -> None:
     """Treat layers known to be there as read: compressing them takes longer than all the rest."""
     known = Remembered(hf.home.root / "cache" / "layers.json")
-    for layer in image_layers.look(hf.engine, str(taken.row.image_id)).layers:
+    for layer in image_layers.look(hf.engine, snapshot_image.obtain(hf.context, taken.row)).layers:
         packed = BlobDescriptor(media.LAYER_ZSTD, layer, 1000, {media.RAW_BYTES: "5000"})
         known.add(f"{KINDS['zstd'][2]} {layer}", packed)
 

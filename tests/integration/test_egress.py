@@ -282,9 +282,11 @@ def test_a_session_that_is_reconnected_has_its_rules(
 def test_rules_that_are_not_in_force_are_noticed(shared_hf: Holdfast, shared: Session) -> None:
     """The check after a restore is real: it fails with other rules than those that were set."""
     network = close_network.Closing(shared_hf.engine, shared_hf.home, print)
+    state = shared_hf.engine.inspect(str(shared.row.container_id))
+    assert state is not None
 
     with pytest.raises(NetworkNotClosed, match="not in force: set refused4"):
-        network.check(str(shared.row.container_id), NetworkRules())
+        network.check(close_network.ClosedNetwork(state, NetworkRules()))
 
 
 def test_a_container_that_is_started_by_hand_runs_nothing(hf: Holdfast) -> None:

@@ -20,7 +20,7 @@ from tests.machines.registry import SHARED, Registry
 from holdfast.runtime.api.controller import Holdfast
 from holdfast.runtime.api.session import Session
 from holdfast.runtime.api.snapshot import Snapshot
-from holdfast.runtime.storage.snapshot_storage import image_ref
+from holdfast.runtime.storage import snapshot_image
 from holdfast.snapshots.bundle import image_layers
 from holdfast.snapshots.layer import layer_chain
 
@@ -139,7 +139,12 @@ def test_each_change_of_files_is_stored_once_and_each_moment_comes_back(
     file = tmp_path / "third.hf"
     own = list(third.row.details["storage"]["layers"])
     kept: list[bool] = []
-    image_layers.each(hf.engine, image_ref(third.id), own, lambda each: kept.append(has(each, secret)))
+    image_layers.each(
+        hf.engine,
+        snapshot_image.obtain(hf.context, third.row),
+        own,
+        lambda each: kept.append(has(each, secret)),
+    )
     assert any(kept)
     warm.into(hf.home)
     third.export(file)

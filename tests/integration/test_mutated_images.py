@@ -26,6 +26,7 @@ from holdfast.errors import BundleRefused, HoldfastError
 from holdfast.runtime.api.controller import Holdfast
 from holdfast.runtime.api.session import Session
 from holdfast.runtime.api.snapshot import Snapshot
+from holdfast.runtime.storage import snapshot_image
 from holdfast.runtime.transfer import send
 from holdfast.runtime.transfer.outgoing_parts import KINDS, Remembered
 from holdfast.runtime.transfer.transfer_options import SendOptions
@@ -232,7 +233,9 @@ def corpus(
     assert key is not None
     # Layers known to be there are not read: compressing the image takes longer than all the rest.
     known = Remembered(shared_hf.home.root / "cache" / "layers.json")
-    for layer in image_layers.look(shared_hf.engine, str(taken.row.image_id)).layers:
+    for layer in image_layers.look(
+        shared_hf.engine, snapshot_image.obtain(shared_hf.context, taken.row)
+    ).layers:
         known.add(
             f"{KINDS['zstd'][2]} {layer}",
             BlobDescriptor(media.LAYER_ZSTD, layer, 1000, {media.RAW_BYTES: "5000"}),

@@ -22,6 +22,7 @@ from holdfast.errors import SecretsFound
 from holdfast.runtime.api.controller import Holdfast
 from holdfast.runtime.api.session import Session
 from holdfast.runtime.api.snapshot import Snapshot
+from holdfast.runtime.storage import snapshot_image
 from holdfast.runtime.transfer import send
 from holdfast.runtime.transfer.outgoing_parts import KINDS, Remembered
 from holdfast.runtime.transfer.send import Sent
@@ -66,7 +67,9 @@ def moment(shared_hf: Holdfast, tmp_path_factory: pytest.TempPathFactory) -> Mom
     keys = Keys(shared_hf.home)
     keys.new()
     known = Remembered(shared_hf.home.root / "cache" / "layers.json")
-    for layer in image_layers.look(shared_hf.engine, str(taken.row.image_id)).layers:
+    for layer in image_layers.look(
+        shared_hf.engine, snapshot_image.obtain(shared_hf.context, taken.row)
+    ).layers:
         packed = BlobDescriptor(media.LAYER_ZSTD, layer, 1000, {media.RAW_BYTES: "5000"})
         known.add(f"{KINDS['zstd'][2]} {layer}", packed)
     file = tmp_path_factory.mktemp("scrubbed") / "one.tar"

@@ -23,6 +23,7 @@ from tests.machines.hosts import Hosts, hosts
 
 from holdfast.runtime.api.controller import Holdfast
 from holdfast.runtime.api.session import Session
+from holdfast.runtime.storage import snapshot_image
 from holdfast.runtime.store.rows import SnapshotRow
 from holdfast.runtime.transfer import send
 from holdfast.runtime.transfer.outgoing_parts import KINDS, Remembered
@@ -171,7 +172,7 @@ def exported(hf: Holdfast, row: SnapshotRow, folder: Path) -> Path:
     keys = Keys(hf.home)
     keys.new()
     known = Remembered(hf.home.root / "cache" / "layers.json")
-    for layer in image_layers.look(hf.engine, str(row.image_id)).layers:
+    for layer in image_layers.look(hf.engine, snapshot_image.obtain(hf.context, row)).layers:
         packed = BlobDescriptor(media.LAYER_ZSTD, layer, 1000, {media.RAW_BYTES: "5000"})
         known.add(f"{KINDS['zstd'][2]} {layer}", packed)
     with Thin(folder / "bundle.tar") as destination:
@@ -210,7 +211,7 @@ def test_the_value_is_nowhere_but_at_the_gateway(
         assert any(place.startswith("memory") for place in known)
     assert [f"Authorization: Bearer {VALUE}" in asked for asked in world.api.asked] == [True, True]
     api: Any = hf.engine.client.api
-    layer = api.inspect_image(f"holdfast/snapshot:{taken.id}")["GraphDriver"]["Data"]["UpperDir"]
+    layer = api.inspect_image(snapshot_image.obtain(hf.context, taken.row))["GraphDriver"]["Data"]["UpperDir"]
     bundle = exported(hf, taken.row, tmp_path)
     assert searching.in_folder(bundle, VALUE.encode()) == []
     assert len(searching.in_folder(bundle, placeholder)) > 1

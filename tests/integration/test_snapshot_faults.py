@@ -129,6 +129,7 @@ def test_damage_is_found_before_anything_runs(
 def test_a_missing_image_is_named(hf: Holdfast) -> None:
     """The image was removed from the engine by another program."""
     snapshot = hf.new("parent").snapshot("orphan")
+    assert packing.settled(hf.home)
     hf.engine.images.remove(f"holdfast/snapshot:{snapshot.id}")
 
     with pytest.raises(SnapshotDamaged, match=r"its image .* is gone"):

@@ -19,6 +19,7 @@ from holdfast.engine.image_store import ImageStore
 from holdfast.errors import CaptureFailed, EngineError, ImageError
 from holdfast.snapshots.checkpointer.layers import file_entry
 from holdfast.snapshots.filing import Filing
+from holdfast.snapshots.layer import unmade_image
 from holdfast.snapshots.layer.layer_chain import LayerChain
 from holdfast.snapshots.layer.oci import MOST_IMAGES, Blob, KnownBlobs
 
@@ -45,6 +46,14 @@ class Asked:
         return {"kept": True}
 
 
+def filing_of(
+    folder: Path, engine: Any, container: Any, asked: Asked, known: KnownBlobs | None = None
+) -> Filing:
+    known = known or KnownBlobs(folder / "blobs.json")
+    staging, place = folder / "0123456789ab", folder / "snapshot"
+    return Filing(engine, asked, container, staging, place, "ref", {}, known, NO_CHAIN)
+
+
 def test_files_are_copied_once_however_often_a_capture_is_tried(tmp_path: Path) -> None:
     """The copy of the first attempt is as good for the second, which copies what has changed."""
     asked = Asked()
@@ -55,11 +64,10 @@ def test_files_are_copied_once_however_often_a_capture_is_tried(tmp_path: Path) 
         "Config": config,
         "RootFS": {"Layers": ["a", "b", "c"]},
     }
-    images = SimpleNamespace(described=lambda _id: attributes)
+    images = SimpleNamespace(described=lambda _id: attributes, tag=lambda *_: None)
     engine: Any = SimpleNamespace(layers=SimpleNamespace(store=lambda: ImageStore.OVERLAY2), images=images)
     container: Any = SimpleNamespace(id="c" * 64, pid=7, image_id="sha256:1")
-    known = KnownBlobs(tmp_path / "blobs.json")
-    filing = Filing(engine, asked, container, tmp_path / "0123456789ab", "ref", {}, known, NO_CHAIN)
+    filing = filing_of(tmp_path, engine, container, asked)
 
     filing.begin()
     filing.begin()
@@ -104,8 +112,7 @@ def test_the_engine_makes_no_image_that_lacks_a_file(tmp_path: Path, running: bo
         commit=commit,
     )
     container: Any = SimpleNamespace(id="c" * 64, pid=7, image_id="sha256:1", running=running)
-    known = KnownBlobs(tmp_path / "blobs.json")
-    filing = Filing(engine, Asked(), container, tmp_path / "0123456789ab", "ref", {}, known, NO_CHAIN)
+    filing = filing_of(tmp_path, engine, container, Asked())
     around = (["pause"], ["unpause"]) if running else ([], [])
     assert filing.pausing() == "sha256:2"  # it was deleted, and is only hidden
     assert steps == [*around[0], "look", "commit", *around[1]]
@@ -126,38 +133,45 @@ KILLED = "cannot keep the files: Error processing tar file(signal: killed): "
     [([KILLED], ""), ([KILLED, KILLED], "signal: killed"), (["cannot keep the files: no space"], "no space")],
 )
 def test_an_unpacking_that_was_killed_is_done_once_more(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, faults: list[str], fault: str
+    tmp_path: Path, faults: list[str], fault: str
 ) -> None:
     """The engine unpacks a layer in a process of its own; each attempt reads the layer from its beginning."""
     attributes = {"Architecture": "amd64", "Os": "linux", "Config": {}, "RootFS": {"Layers": ["a"]}}
     read: list[bytes] = []
+    there = {"sha256:1"}
 
     def load(archive: Iterator[bytes], _what: str) -> None:
         read.append(b"".join(archive))
         if faults:
             raise EngineError(faults.pop(0))
+        there.add(made)
 
-    images = SimpleNamespace(described=lambda _id: attributes, load=load)
+    def inspect(ref: str) -> dict[str, str] | None:
+        return {"Id": ref} if ref in there else None
+
+    images = SimpleNamespace(
+        described=lambda _id: attributes, load=load, inspect=inspect, tag=lambda *_: None
+    )
     engine: Any = SimpleNamespace(layers=SimpleNamespace(store=lambda: ImageStore.OVERLAY2), images=images)
     container: Any = SimpleNamespace(id="c" * 64, pid=7, image_id="sha256:1")
     staging = tmp_path / "0123456789ab"
-    filing = Filing(
-        engine, Asked(), container, staging, "ref", {}, KnownBlobs(tmp_path / "blobs.json"), NO_CHAIN
-    )
+    filing = filing_of(tmp_path, engine, container, Asked())
     filing.begin()
     layer = staging / file_entry.FOLDER
     layer.mkdir(parents=True)
     (layer / file_entry.DATA).write_bytes(b"")
-    monkeypatch.setattr(file_entry, "read", lambda _: ([], {}))
+    file_entry.write(layer / file_entry.ENTRIES, [])
+    made = filing.keep()
+    assert not layer.exists()
+    assert not read
 
     if fault:
         with pytest.raises(EngineError, match=fault):
-            filing.keep()
-        assert layer.is_dir()
+            unmade_image.obtain(engine, staging, "ref")
+        assert made not in there
     else:
-        assert filing.keep()
+        unmade_image.obtain(engine, staging, "ref")
         assert len(read) == 2
-        assert not layer.exists()
     assert all(each.startswith(b"new/layer.tar") for each in read)
 
 
@@ -186,7 +200,7 @@ def test_an_image_is_read_whole_once_where_the_store_of_containerd_is_closed(tmp
     container: Any = SimpleNamespace(id="c" * 64, pid=7, image_id=image_id)
     for _ in range(3):
         known = KnownBlobs(tmp_path / "cache" / "blobs.json")
-        filing = Filing(engine, Asked(), container, tmp_path / "0123456789ab", "ref", {}, known, NO_CHAIN)
+        filing = filing_of(tmp_path, engine, container, Asked(), known)
         filing.begin()
         assert not filing.by_engine
 

@@ -21,7 +21,7 @@ from holdfast.runtime.history.drift.changed_paths import Change, FileChange, Key
 from holdfast.runtime.history.drift.drift_result import Drift
 from holdfast.runtime.history.drift.holdings import HeldProcess, Holdings
 from holdfast.runtime.history.drift.starting_point import StartingPoint
-from holdfast.runtime.storage.snapshot_storage import image_ref
+from holdfast.runtime.storage import snapshot_image
 from holdfast.snapshots import record
 
 if TYPE_CHECKING:
@@ -146,7 +146,7 @@ class SnapshotComparison:
         return self._read[row.id]
 
     def _contents(self, row: SnapshotRow) -> ImageContents:
-        return ImageContents(self._context.engine.images.layers(image_ref(row.id)))
+        return ImageContents(self._context.engine.images.layers(snapshot_image.obtain(self._context, row)))
 
     # Memory.
 

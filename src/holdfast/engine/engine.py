@@ -120,10 +120,17 @@ class Engine:
     def create_session_container(self, **options: Any) -> str:
         """Create a container from options of the SDK's `containers.create` and return its id.
 
-        A container of the same name is an error, never replaced.
+        A container of the same name is an error, never replaced. The SDK would ask for the new container's
+        description as well, which nothing needs.
         """
+        from docker.models.containers import ContainerCollection
+
+        class Unseen(ContainerCollection):  # type: ignore[misc, unused-ignore]
+            def get(self, container_id: str) -> Any:
+                return self.prepare_model({"Id": container_id})
+
         with translated("create container"):
-            return str(self.client.containers.create(**options).id)
+            return str(Unseen(client=self.client).create(**options).id)
 
     def reserve(self, name: str, image: str, labels: Mapping[str, str]) -> str | None:
         """Reserve a container's name by a container that is never started, and return its id.

@@ -17,6 +17,7 @@ from holdfast.runtime.api.controller import Holdfast
 from holdfast.runtime.api.session import Session
 from holdfast.runtime.capture import autosnapshot
 from holdfast.runtime.retention import garbage
+from holdfast.runtime.storage import snapshot_image
 from holdfast.runtime.store.policy import Policy
 
 INSIDE = Path(__file__).parents[2] / "inside"
@@ -44,7 +45,7 @@ def test_a_hundred_generations(hf: Holdfast, capsys: pytest.CaptureFixture[str])
         work.exec("generation=lost; rm -r /srv/generations")
         work.rewind("@-1", discard=True)
         seconds.append(time.monotonic() - begin)
-        image = hf.engine.client.images.get(taken.row.image_id or "")
+        image = hf.engine.client.images.get(snapshot_image.obtain(hf.context, taken.row))
         layers = max(layers, len(image.attrs["RootFS"]["Layers"]))
         assert work.exec("echo $generation; wc -l < /srv/generations").text == f"{number}\n{number + 1}\n"
     assert work.refresh().row.generation == GENERATIONS

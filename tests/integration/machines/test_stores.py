@@ -18,6 +18,7 @@ from holdfast.engine import image_store
 from holdfast.engine.image_store import ImageStore
 from holdfast.runtime.api.controller import Holdfast
 from holdfast.runtime.api.session import Session
+from holdfast.runtime.storage import snapshot_image
 from holdfast.snapshots import record, service
 from holdfast.snapshots.bundle.keys import Keys
 from holdfast.snapshots.layer import oci
@@ -103,7 +104,7 @@ def test_large_files_are_not_held_in_memory(there: Holdfast, session: Session) -
 
     assert taken.row.details["files_by"] == "copy"
     assert after - before < 100 << 10
-    assert there.engine.images.size(str(taken.row.image_id)) > 400 << 20
+    assert there.engine.images.size(snapshot_image.obtain(there.context, taken.row)) > 400 << 20
 
 
 def test_many_generations_become_one_layer(
@@ -116,7 +117,7 @@ def test_many_generations_become_one_layer(
         session.exec(f"echo {number} > /srv/{number}; rm -f /srv/{number - 2}")
         taken = session.snapshot(f"s{number}")
         assert taken.row.details["files_by"] == "copy"
-        image = there.engine.images.described(str(taken.row.image_id))
+        image = there.engine.images.described(snapshot_image.obtain(there.context, taken.row))
         counts.append(len(image["RootFS"]["Layers"]))
         session = taken.restore(f"r{number}")
 
@@ -224,6 +225,7 @@ def test_blobs_survive_the_removal_of_others_that_share_them(there: Holdfast, se
     there.snapshot("below").remove()
     for one in kept:
         image = str(one.row.image_id)
+        snapshot_image.obtain(there.context, one.row)
         layers = there.engine.images.described(image)["RootFS"]["Layers"]
         if there.engine.layers.store() is ImageStore.CONTAINERD:
             blobs = oci.blobs(there.engine, image, layers)
@@ -256,7 +258,9 @@ def test_descriptors_are_the_same_where_only_root_can_read_them(
     there: Holdfast, session: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Another user has the engine save the image."""
-    image = str(session.snapshot("one").row.image_id)
+    taken = session.snapshot("one")
+    snapshot_image.obtain(there.context, taken.row)
+    image = str(taken.row.image_id)
     layers = there.engine.images.described(image)["RootFS"]["Layers"]
     if there.engine.layers.store() is not ImageStore.CONTAINERD:
         return

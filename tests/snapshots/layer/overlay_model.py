@@ -186,7 +186,7 @@ class Model:
     def keep(self, number: int) -> None:
         chain = LayerChain(self.folder / "chain", "container")
         copy = self.folder / "copy"
-        base = chain.choose(self.there.__contains__, MOST)
+        base = chain.choose(lambda each: each.image in self.there, MOST)
         index = None
         if base is not None:
             index = self.folder / "below.json"

@@ -30,7 +30,7 @@ class Engine:
     ) -> str:
         """Return the name of the image that this one is on top of; empty if it has the whole layer."""
         chain = LayerChain(self.folder, container)
-        base = chain.choose(self.there.__contains__, most)
+        base = chain.choose(lambda each: each.image in self.there, most)
         layers = (*(base.layers if base else ("base",)), name)
         index = self.folder.parent / "index.json"
         index.write_text(name)
