@@ -5,8 +5,16 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterator
+from contextlib import suppress
 
-from holdfast.errors import CommandNotFound, GuestDisconnected, InvalidArgument, KernelDied, SessionBusy
+from holdfast.errors import (
+    CommandNotFound,
+    GuestDisconnected,
+    GuestError,
+    InvalidArgument,
+    KernelDied,
+    SessionBusy,
+)
 from holdfast.runtime.guest.wire import protocol
 from holdfast.runtime.guest.wire.protocol import Frame
 from holdfast.runtime.guest_rpc import call_arguments, call_deadline, wire_fields
@@ -32,6 +40,8 @@ OnInput = Callable[[str, bool], str | Awaitable[str]]
 KEEP_TEXT = 16 << 20
 KEEP_DISPLAYS = 32 << 20
 KEEP_OUTPUTS = 1000
+CAUSE_SECONDS = 5.0
+"""For the session to say how a kernel ended."""
 DISPLAYS: tuple[CellEventKind, ...] = (
     "display_data",
     "execute_result",
@@ -239,10 +249,7 @@ class KernelCall:
         self._recorded = wire_fields.flag(frame, "recorded")
         status = wire_fields.choice(frame, "status", ENDS)
         if status == "died":
-            raise KernelDied(
-                "cannot finish the cell: its kernel died",
-                hint="`holdfast kernel restart` starts a new one",
-            )
+            raise self._death()
         if self._unanswered and status != "ok":
             raise InvalidArgument(
                 "cannot answer the cell: it asked for input and there is none left",
@@ -252,6 +259,25 @@ class KernelCall:
             status,
             execution_count=wire_fields.optional_integer(frame, "execution_count"),
         )
+
+    def _death(self) -> KernelDied:
+        """Return the error of a kernel that ended; the session has noted the cause before it says so."""
+        from holdfast.runtime.guest_rpc import event
+
+        last = None
+        args = {"after_seq": 0, "follow": False, "kinds": ["kernel_died"]}
+        # Without an answer the error says less.
+        with suppress(GuestError), self._client.open("journal", **args) as connection:
+            connection.socket.settimeout(CAUSE_SECONDS)
+            for frame in connection.events(bounded=True):
+                if wire_fields.event(frame) == "entry":
+                    found = event.parse(wire_fields.body(frame))
+                    last = found if found.data.get("kernel") == self._kernel else last
+        why = "its kernel died" if last is None else last.text
+        hint = "the next cell starts a new one"
+        if last is not None and last.data.get("cause") == "oom":
+            hint += "; `--memory` of `holdfast new` gives a session more memory"
+        return KernelDied(f"cannot finish the cell: {why}", hint=hint)
 
     def _waits(self, event: CellEvent) -> CellResult:
         """Return a result that says what the cell asks; the cell continues when it is answered."""

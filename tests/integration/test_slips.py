@@ -17,7 +17,7 @@ from tests.integration.conftest import Cli
 
 from holdfast import Holdfast, OutcomeUnknown, Session, SessionDead
 from holdfast.engine import networks
-from holdfast.errors import CaptureFailed, HoldfastError
+from holdfast.errors import CaptureFailed, HoldfastError, KernelDied
 from holdfast.runtime.sessions import shared_folder
 
 PATIENCE = 60.0
@@ -175,6 +175,9 @@ def test_beside_programs_that_use_up_the_memory_the_session_answers(hf: Holdfast
     """They are started again and again; the kernel ends them, and neither the supervisor nor the shell."""
     session = hf.new("hungry", memory="256m")
     session.exec("KEEP=1; echo work > result")
+    with pytest.raises(KernelDied, match=r"was killed: out of memory.*its variables are gone") as died:
+        session.cell("x = [b'x' * (1 << 20) * n for n in range(99)]")
+    assert "--memory" in str(died.value.hint)
     session.exec(
         "hog() { while :; do python3 -c 'x = [b\"x\" * (1 << 20) * n for n in range(99)]'; done; }; "
         "for each in 1 2 3 4; do hog & done 2>/dev/null"

@@ -88,6 +88,34 @@ def test_an_answer_may_bring_the_next_question(work: Session) -> None:
     assert not third.running
 
 
+# As gpg and its agent: what asks has a session of its own, and knows the terminal by its name.
+ASKED_BY_ANOTHER = r"""
+import os, socket, sys, tty
+ours, its = socket.socketpair()
+if os.fork() == 0:
+    os.setsid()
+    terminal = os.open(sys.argv[1], os.O_RDWR | os.O_NOCTTY)
+    tty.setraw(terminal)
+    os.write(terminal, b"Passphrase: ")
+    typed = b""
+    while not typed.endswith(b"\r"):
+        typed += os.read(terminal, 1)
+    its.send(typed)
+    os._exit(0)
+print("\ngot", ours.recv(100))
+"""
+
+
+def test_a_program_that_asks_from_elsewhere_is_known(work: Session) -> None:
+    """The command waits for a process that was not started from the terminal, and that reads it."""
+    work.exec(f"cat > /tmp/by_another.py <<'END'\n{ASKED_BY_ANOTHER}\nEND")
+
+    asked = work.exec("python3 /tmp/by_another.py $(tty); stty sane")
+
+    assert _state(asked) == ("password", "Passphrase: ")
+    assert work.answer("secret\r").text.split("\n")[-2] == r"got b'secret\r'"
+
+
 def test_a_call_for_another_command_is_refused(work: Session) -> None:
     """The refusal says what has to be answered first; a caller that keeps waiting is not disturbed by it."""
     asked = work.exec("read -p 'Name: ' name")

@@ -39,6 +39,8 @@ of both.
 HOT = 0.4
 """Share of a processor from which on a process counts as computing."""
 MAX_THREADS = 400
+VISITS = 0.5
+"""Minimum seconds between two searches for programs elsewhere that read the terminal."""
 _MAX_GUESSED = 16
 _SLAVES = 136
 """Major number of the devices in /dev/pts, see pts(4)."""
@@ -82,6 +84,8 @@ class ForegroundGroup:
         self.spare = 0.0
         """Seconds of the last scan already paid for by a longer wait until the next."""
         self._inner: ForegroundGroup | None = None
+        self._visitors: dict[int, tuple[Stat, ForegroundThread, bytes]] = {}
+        self._visits_after = 0.0
 
     def forget(self) -> None:
         """Scan the processes again at the next sample."""
@@ -122,13 +126,19 @@ class ForegroundGroup:
             inner = self._within(relay, index, prompt)
             if inner is not None:
                 return inner
+        if not (modes.canonical and modes.echo) and not any(thread.on_terminal for thread in threads):
+            self._search(index)
+            threads += [thread for _, thread, _ in self._visitors.values()]
+        else:
+            self._visitors.clear()
         asked = prompt() if any(thread.on_terminal for thread in threads) else Prompt()
+        visitors = {pid: stat.name for pid, (stat, _, _) in self._visitors.items()}
         verdict = decide(
             ForegroundSample(
                 threads,
                 modes,
                 asked,
-                {pid: process.stat.name for pid, process in self._members.items()},
+                {pid: process.stat.name for pid, process in self._members.items()} | visitors,
                 {pid: stat.parent for pid, stat in self._table.items()},
                 frozenset(pid for pid, process in self._members.items() if (process.share or 0) >= HOT),
                 frozenset(
@@ -140,7 +150,25 @@ class ForegroundGroup:
         )
         process = self._members.get(verdict.pid or 0)
         line = process.lines.get(verdict.tid or 0, b"") if process else b""
+        if verdict.pid in self._visitors:
+            line = self._visitors[verdict.pid][2]
         return Sight(verdict, line, asked)
+
+    def _search(self, index: int) -> None:
+        """Look for programs that read this terminal and were not started from it.
+
+        A pinentry is one: gpg in the foreground waits for its agent, and that has the terminal's name.
+        """
+        now = self._clock()
+        if now < self._visits_after:
+            return
+        began = time.perf_counter()
+        self._visitors.clear()
+        for pid in access.numbers("/proc"):
+            stat = None if pid in self._table or pid == os.getpid() else access.stat(pid)
+            if stat is not None and stat.state == "S" and (found := _visitor(stat, f"/dev/pts/{index}")):
+                self._visitors[pid] = (stat, *found)
+        self._visits_after = now + max(VISITS, THRIFT * (time.perf_counter() - began))
 
     def _refresh(self, table: dict[int, Stat], group: int, now: float) -> None:
         old = self._members
@@ -228,6 +256,18 @@ class ForegroundGroup:
         if inside._table is not self._table or inside._group != last.foreground:
             inside._refresh(self._table, last.foreground, self._refreshed)
         return inside._judge(modes, number, prompt)
+
+
+def _visitor(stat: Stat, terminal: str) -> tuple[ForegroundThread, bytes] | None:
+    """Return the main thread of a process, and the line of its call, if that reads a terminal."""
+    owner = access.owner(stat.pid)
+    if owner is None:
+        return None
+    with access.reading_as(*owner):
+        line = access.read(f"/proc/{stat.pid}/task/{stat.pid}/syscall", 256) or b""
+        call = terminal_state.parse(line)
+        found = ForegroundThread(stat.pid, stat.pid, call, _things(stat.pid, call, (terminal, terminal)))
+    return (found, line) if found.on_terminal else None
 
 
 def thread_of(pid: int) -> ForegroundThread | None:

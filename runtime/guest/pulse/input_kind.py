@@ -256,7 +256,7 @@ def kind(modes: InputModes, prompt: Prompt, name: str) -> Detail:
         return "repl" if _repl(name, prompt) else "line"
     if prompt.alternate and PAGER.match(text) and not name.startswith(("vi", "nvim", "nano", "emacs")):
         return "pager"
-    if not modes.echo and PASSWORD.search(text) and not prompt.above:
+    if not modes.echo and (name.startswith("pinentry") or (PASSWORD.search(text) and not prompt.above)):
         return "password"
     if prompt.alternate:
         return "key"

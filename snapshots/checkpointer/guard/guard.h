@@ -15,6 +15,12 @@ typedef long ptrace_call(enum __ptrace_request, ...);
 /* PTRACE_GETREGSET and PTRACE_SETREGSET, by the C library's ptrace(2): interrupted calls continue. */
 long ptrace_registers(ptrace_call *libc, enum __ptrace_request request, pid_t task, void *kind, void *data);
 
+/* Where to read or write what CRIU reads or writes at `address` of a task: see guard_code.c. */
+void *place_of_calls(ptrace_call *libc, enum __ptrace_request request, pid_t task, void *address, const void *data);
+
+/* Correct the registers with which CRIU lets a task continue, if they are those of a call of its own. */
+void move_to_calls(pid_t task, void *state);
+
 /* With what CRIU ends when the guard ends it. */
 enum {
 	EXIT_NOT_BEGUN = 96,	/* the checkpointer does not let it begin */

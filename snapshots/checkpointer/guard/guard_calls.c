@@ -181,6 +181,7 @@ long ptrace_registers(ptrace_call *libc, enum __ptrace_request request, pid_t ta
 	if (request == PTRACE_SETREGSET) {
 		changed = *(registers *)area->iov_base;
 		on_write(task, &changed);
+		move_to_calls(task, &changed);
 		return libc(request, task, kind, &instead);
 	}
 	result = libc(request, task, kind, data);

@@ -33,6 +33,7 @@ long ptrace(enum __ptrace_request request, ...)
 		return ptrace_registers(libc_ptrace, request, pid, address, data);
 	if (was_seized(libc_ptrace, request, pid))
 		return 0;
+	address = place_of_calls(libc_ptrace, request, pid, address, data);
 	result = libc_ptrace(request, pid, address, with_mark(libc_ptrace, request, pid, data));
 	if (result < 0 && was_killed_early(request, errno))
 		return 0;

@@ -176,11 +176,12 @@ def test_without_anyone_to_ask_the_question_is_the_result(guest: Any) -> None:
 
 
 def test_a_dead_kernel_is_an_error(guest: Any) -> None:
-    """The end of the kernel's process is reported at once."""
-    guest(lambda peer, _: _finished(peer, "died"))
+    """The end of the kernel's process is reported at once, also where the session cannot say its cause."""
+    guest(lambda peer, _: _finished(peer, "died"), lambda peer, _: peer.send(event="entry", end=True))
 
-    with pytest.raises(KernelDied):
+    with pytest.raises(KernelDied, match="its kernel died"):
         _call(guest)
+    assert guest.requests[1].head["kinds"] == ["kernel_died"]
 
 
 @pytest.mark.parametrize("payload", [b"[]", b"{", b'{"data": 3}', b"\xff"])
