@@ -1,4 +1,4 @@
-"""Readers of what an image build says: progress for people, and the output to show when it fails.
+"""Readers of the output of an image build: progress for people, and the end of it after a failure.
 
 The engine's own builder has a stream of events, BuildKit the plain progress of its command. Pure: events or
 lines in, lines out.
@@ -124,7 +124,7 @@ class BuildKitLog:
 
     @property
     def error(self) -> str:
-        """Why the build failed, in the builder's words; empty if it gave no reason so far."""
+        """Why the build failed, in the builder's words; empty if it has not given a reason."""
         return _ABOUT_ITSELF.sub("", self._named or self._last).strip()
 
     def tail(self) -> str:

@@ -32,7 +32,7 @@ class Ahead:
     """
 
     def __init__(self, folder: Path, part: str, known: Mapping[str, str]) -> None:
-        """Begin. No file of the part changes any more; those that only explain a dump are removed.
+        """Begin. The files of the part no longer change; those that only explain a dump are removed.
 
         `known` are digests of files that are not read, by their names below the folder.
         """
@@ -49,7 +49,7 @@ class Ahead:
         self._added: list[Future[None]] = []
 
     def add(self, work: Callable[[], None]) -> None:
-        """Begin to write something else to the disk, for which `finish` waits as well."""
+        """Begin a further write to the disk, for which `finish` also waits."""
         self._added.append(self._pool.submit(work))
 
     def digests(self) -> dict[str, str]:
@@ -71,7 +71,7 @@ class Ahead:
         return set(self._names())
 
     def close(self) -> None:
-        """Wait until nothing is under way any more; must be called, whatever has failed."""
+        """Wait until all work has ended; must be called, even after failures."""
         self._pool.shutdown(cancel_futures=True)
 
     def _names(self) -> list[str]:
@@ -159,7 +159,7 @@ def verify(folder: Path, manifest: Manifest) -> None:
 
 
 def damaged(manifest: Manifest, entry: StoredFile, why: str) -> SnapshotDamaged:
-    """Return the error that says which file of a snapshot is wrong, and how."""
+    """Return the error that names the wrong file of a snapshot, and its fault."""
     return SnapshotDamaged(
         f"cannot use snapshot {manifest.label or manifest.id}: {entry.name} {why}",
         hint="restore another snapshot; this one can only be removed: "
@@ -168,7 +168,7 @@ def damaged(manifest: Manifest, entry: StoredFile, why: str) -> SnapshotDamaged:
 
 
 def fault(path: Path, entry: StoredFile, *, compare: bool = True, threads: int = ALL) -> str | None:
-    """Return what is wrong with a file, as the end of a sentence; None if it is unchanged.
+    """Return the fault of a file, as the end of a sentence; None if it is unchanged.
 
     Unless it is to be compared with its digest, only its size counts. `threads` is how many read it.
     """

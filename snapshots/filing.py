@@ -77,7 +77,7 @@ class Filing:
         self._made: tuple[image.ExtendedImage, LayerArchive] | None = None
 
     def begin(self) -> None:
-        """Copy everything that can be copied while the session runs.
+        """Copy the files that can be copied while the session runs.
 
         Raises:
             CaptureFailed: something cannot be read or written.
@@ -101,7 +101,7 @@ class Filing:
             self._parent = below.without(flatten)
 
     def _offered(self, most: int) -> EarlierImage | None:
-        """Offer the index of an earlier image to the checkpointer; None if the copy has to have everything.
+        """Offer the index of an earlier image to the checkpointer; None if the copy must be complete.
 
         `most` is the number of layers that the earlier image has at most.
         """
@@ -117,7 +117,7 @@ class Filing:
         return found
 
     def _held(self, image_id: str) -> bool:
-        """Give an image the name of the new one, which takes it over later; False if there is no such image.
+        """Give an image the name of the new one, which replaces it later; False if there is no such image.
 
         Until then the engine keeps its layers, whatever is removed meanwhile.
         """
@@ -153,7 +153,7 @@ class Filing:
         return self.keep()
 
     def commit(self) -> str:
-        """Let the engine make the image of the container, in which nothing runs now, and return its id.
+        """Let the engine make the image of the idle container, and return its id.
 
         Raises:
             EngineError: it refuses.
@@ -170,14 +170,15 @@ class Filing:
         names = (path.strip("/") for path, kind in found if kind != overlay.DELETED)
         if lost := next(filter(apart.is_unnameable, names), ""):
             raise CaptureFailed(
-                f"cannot keep the files of the session: the engine makes the image here, and would leave "
-                f"{apart.shown(lost)} out, whose name no image can have",
-                hint="rename or remove it"
+                "cannot keep the files of the session: the engine makes the image here, and "
+                f"would leave out {apart.shown(lost)}, whose name images cannot hold",
+                hint="rename or remove the file"
                 + ("" if self._container.running else ", or start the session again: `holdfast resume`"),
             )
 
     def keep(self) -> str:
-        """Make the image from the copy, and return its id; once more if the engine lost what unpacks it.
+        """Make the image from the copy, and return its id; once more if the engine lost the unpacking
+        process.
 
         Raises:
             EngineError: the engine refuses.
@@ -198,7 +199,7 @@ class Filing:
         return made.id
 
     def counted(self, size: int, own: Callable[[], int]) -> tuple[int, dict[str, int]]:
-        """Note the new image for the next one; return the bytes that it adds to the images below it.
+        """Record the new image for the next one; return its bytes beyond the images below it.
 
         Also the bytes of each layer with files of the container, by digest; none if the engine made it.
 

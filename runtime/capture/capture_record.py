@@ -1,4 +1,4 @@
-"""The record of a capture: what its folder says of the session besides its memory and files.
+"""The record of a capture: the contents of its folder besides the session's memory and files.
 
 It has the processes, verified by the rules of a restore, the contents of their open files at the freeze, the
 names of kernels, the requirements of the snapshot, and the supervisor's counters. A session that continues
@@ -136,7 +136,7 @@ def _why(error: Exception) -> str:
 
 
 def digests(paths: Iterable[str], layers: Sequence[Path], elsewhere: Iterable[str]) -> list[RecordedFile]:
-    """Return the digest of each path, or why it has none.
+    """Return the digest of each path, or the reason why it has none.
 
     Args:
         paths: absolute paths in the session, without links.
@@ -189,7 +189,7 @@ def requirements_of(engine: Engine, about: Mapping[str, Any] | None, staged: Pat
 
 
 def machine_features(about: Mapping[str, Any]) -> MachineFeatures:
-    """Return the machine of this process, with what the checkpointer reported of it as far as it is valid."""
+    """Return the machine of this process, with the valid part of the checkpointer's report."""
     known = {"arch": platform.machine(), "kernel": platform.release()}
     try:
         return MachineFeatures.model_validate({**known, **about})
@@ -210,7 +210,7 @@ class Records(GuestValue):
 
 
 class SupervisorCounters(Records):
-    """The same, and what was requested of the supervisor since it began."""
+    """The same, with the number of requests to the supervisor since it began."""
 
     requests: Count
     supervisor_pid: Annotated[int, Field(ge=2, le=GREATEST)]

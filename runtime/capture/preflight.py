@@ -60,7 +60,7 @@ class Clearance:
 
 
 def report(context: Context, session: SessionRow) -> Survivability:
-    """Return what a capture of a running session would keep and lose now.
+    """Return the resources that a capture of a running session would keep and lose now.
 
     Raises:
         SessionDead, GuestError: the session does not run or answer.
@@ -76,7 +76,7 @@ def report(context: Context, session: SessionRow) -> Survivability:
 def clear(
     context: Context, session: SessionRow, container: ContainerState, force_drop: Sequence[str]
 ) -> Clearance:
-    """Refuse a capture that would fail, and end what was named.
+    """Refuse a capture that would fail, and end the named obstacles.
 
     Raises:
         LiveUnsupported: something that was not named blocks the capture.

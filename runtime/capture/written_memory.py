@@ -1,4 +1,4 @@
-"""The amount of memory that a capture has written so far, for callers that watch its steps.
+"""The amount of memory that a capture has written so far, for observers of its steps.
 
 It is the length of the files with pages, which CRIU writes into the staging folder: nothing is counted while
 the session is frozen. Knows no checkpointer.

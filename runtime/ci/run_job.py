@@ -1,4 +1,4 @@
-"""Runs a job from a fresh session to its exit code: files in, command, and if it fails everything kept.
+"""Runs a job from a fresh session to its exit code: files in, command, and after a failure a capture.
 
 The session belongs to the job. While it exists, an operation records it: if this process dies, the next one
 of the home removes it.
@@ -56,7 +56,7 @@ TAIL_BYTES = 64 << 10
 
 @dataclass(frozen=True, slots=True)
 class CIJob:
-    """The command to run, its kind of session, and what happens if it fails.
+    """The command to run, its kind of session, and the treatment of a failure.
 
     Attributes:
         command: as bash reads it.
@@ -138,7 +138,7 @@ class JobRun:
         )
 
     def _written(self) -> list[Path]:
-        """Return where this job writes, and others before it have."""
+        """Return the folders to which this job and earlier ones write."""
         folder = self._job.destination.folder
         return [*self._job.written, *([] if folder is None else [folder])]
 
@@ -261,7 +261,7 @@ class JobRun:
         return JobOutcome(1, seconds, found, (), self.redaction.text(str(error)), tuple(self._notes))
 
     def _completed(self, found: Failure) -> Failure:
-        """Return a record completed with what is known of the job, and without secrets."""
+        """Return a record completed with the facts about the job, and without secrets."""
         known = {"job": self._job.job, "revision": self._revision}
         return self.redaction.failure(found.model_copy(update=known))
 
@@ -273,8 +273,9 @@ class JobRun:
         return replace(outcome, kept=(*outcome.kept, *asked), notes=tuple(self._notes))
 
     def _keep(self, session: Session, found: Failure) -> tuple[tuple[KeptCapture, ...], str]:
-        """Capture the session and deliver it; return the results, and why less was kept than wanted."""
-        self._note("capturing the session as it is")
+        """Capture the session and deliver it; return the results, and the reason if less was kept than
+        wanted."""
+        self._note("capturing the session in its present state")
         captured = job_captures.capture_failure(session, found, self._job.limits)
         why = self.redaction.text(captured.why)
         if why:

@@ -15,7 +15,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from holdfast.runtime.access.audit_trail import AuditTrail
 
-SINCE = option("--since", metavar="DURATION", help="Only of this time until now, such as 1h or 7d.")
+SINCE = option("--since", metavar="DURATION", help="Only rows of the last 1h, 7d or the like.")
 
 
 @examples(
@@ -24,17 +24,19 @@ SINCE = option("--since", metavar="DURATION", help="Only of this time until now,
     "access new deploy --scope files:write --scope sessions:read",
 )
 def new(
-    name: str = argument("NAME", help="The name of its user, for the journal: `ci`, `ada`."),
+    name: str = argument("NAME", help="Name of the key's user, for the journal: `ci`, `ada`."),
     role: str | None = option("--role", help="viewer, member, maintainer or admin; member by default."),
     scope: list[str] | None = option(
         "--scope", help="A scope, such as files:read or snapshots:*. Repeatable."
     ),
     session: str | None = option("--session", metavar="SESSION", help="Only for this session."),
-    lasting: str | None = option("--for", metavar="DURATION", help="How long, such as 8h or 30d."),
-    person: bool = option("--person", help="A person uses it, not an agent."),
+    lasting: str | None = option(
+        "--for", metavar="DURATION", help=("How long the key is valid, such as 8h or 30d.")
+    ),
+    person: bool = option("--person", help="A person uses the key, not an agent."),
     json: bool = JSON,
 ) -> None:
-    """Make a key that lets one agent or person use `holdfast serve`. It is shown once."""
+    """Make a key that lets one agent or person use `holdfast serve`. The key is shown once."""
     from holdfast.base.quantities import parse_duration
     from holdfast.runtime.access import permissions
     from holdfast.runtime.access.access_keys import AccessKeys
@@ -55,13 +57,13 @@ def new(
     where = f" in session {session}" if session else ""
     printing.note(
         f"the key lets {made.actor} use `holdfast serve`{where}, given as HOLDFAST_TOKEN: "
-        f"{permissions.shown(made.scopes)}; it is not shown a second time"
+        f"{permissions.shown(made.scopes)}; it is not shown again"
     )
 
 
 @examples("access ls")
 def list_(json: bool = JSON) -> None:
-    """List keys: what each allows, until when, and when it was used."""
+    """List keys: their rights, their validity, and their last use."""
     from datetime import UTC, datetime
 
     from holdfast.runtime.access import permissions
@@ -98,7 +100,7 @@ def list_(json: bool = JSON) -> None:
 
 @examples("access rm ci")
 def remove(name: str = argument("NAME", help="Name or id of a key."), json: bool = JSON) -> None:
-    """Revoke a key: it opens nothing any more, and its open connections are cut within a second."""
+    """Revoke a key: it grants nothing any more, and its open connections are cut within a second."""
     from holdfast.runtime.access.access_keys import AccessKeys
 
     revoked = AccessKeys(Home.default().root).revoke(name)
@@ -111,14 +113,14 @@ def remove(name: str = argument("NAME", help="Name or id of a key."), json: bool
 @examples("audit show --since 1h", "audit show --actor agent:ci --session work")
 def show(
     since: str | None = SINCE,
-    actor: str | None = option("--actor", help="Only of this actor, such as agent:ci."),
+    actor: str | None = option("--actor", help="Only requests of this actor, such as agent:ci."),
     session: str | None = option(
         "--session", metavar="SESSION", help="Only for this session, as requests name it."
     ),
     last: int = option("--last", default=100, least=1, metavar="N", help="The last N requests."),
     json: bool = JSON,
 ) -> None:
-    """Show requests to `holdfast serve --audit`: by whom, for what, with which status."""
+    """Show requests to `holdfast serve --audit`: their callers, subjects and statuses."""
     from holdfast.base.quantities import parse_duration
 
     age = None if since is None else parse_duration(since)
@@ -149,11 +151,11 @@ def show(
 @examples("audit verify", "audit verify --head 1204:9f86d0…")
 def verify(
     head: str = option(
-        "--head", default="", metavar="N:HASH", help="A head that was printed and noted earlier."
+        "--head", default="", metavar="N:HASH", help="A head that was printed earlier, to compare with."
     ),
     json: bool = JSON,
 ) -> None:
-    """Check that no request in the trail was changed, removed or put in; print its head."""
+    """Check that no request in the trail was changed, removed or inserted; print its head."""
     found = _trail().verify(head)
     if wants_json(json):
         printing.emit({"rows": found.rows, "head": found.head, "faults": list(found.faults)})

@@ -31,9 +31,9 @@ def early(
         "--as", metavar="ACTOR", help="The actor for the journal: agent:NAME or person:NAME."
     ),
     reason: str | None = option("--reason", metavar="TEXT", help="Why, for the journal."),
-    quiet: bool = option("--quiet", "-q", help="Do not show on the terminal what is under way."),
+    quiet: bool = option("--quiet", "-q", help="Do not show progress on the terminal."),
     verbose: bool = option(
-        "--verbose", "-v", help="Show each request to the engine and to sessions, and its seconds."
+        "--verbose", "-v", help="Show each request to the engine and to sessions, with its duration."
     ),
     version: bool = option("--version", help="Show the version."),
     help_all: bool = option("--help-all"),
@@ -110,7 +110,7 @@ def _understood(given: Sequence[str], *, as_json: bool) -> Call:
 
 
 def _next(known: Collection[str], words: Sequence[str], path: str) -> tuple[str, list[str]]:
-    """Return the verb that comes first, one of those known, and the words after it."""
+    """Return the first known verb, and the words after it."""
     first, *rest = words or [""]
     if first in known:
         return first, rest
@@ -132,7 +132,7 @@ def _verb(path: str, given: Sequence[str]) -> Call:
 
 
 def _help(path: str, *, is_asked: bool = True) -> int:
-    """Show the help of all verbs, of a group or of a verb; as an error if it was not asked for."""
+    """Show the help of all verbs, of a group or of a verb; as an error if it was not requested."""
     from holdfast.runtime.cli import help_pages
 
     to = sys.stdout if is_asked else sys.stderr

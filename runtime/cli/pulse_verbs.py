@@ -42,8 +42,8 @@ def pulse(
     pid: int | None = option(help="Show everything about this process."),
     file: str | None = option(metavar="PATH", help="Show who has this file open."),
     files: bool = option("--files", help="List every open file of every process."),
-    disk: bool = option("--disk", help="Include what was written since the image."),
-    since: str | None = option(metavar="MOMENT", help="Like --disk, since this moment (see `drift`)."),
+    disk: bool = option("--disk", help="Include files written since the image."),
+    since: str | None = option(metavar="MOMENT", help="Like --disk, but since this moment (see `drift`)."),
     screen: bool = option("--screen/--no-screen", default=True, help="Include the terminals' screens."),
     watch: bool = option("--watch", "-w", help="Refresh until C-c."),
     interval: float = option(default=1.0, metavar="S", help="Seconds between checks."),
@@ -162,7 +162,7 @@ def _watch(session: Session, interval: float, *, as_json: bool, screens: bool) -
 
 
 def _not_running(session: Session, error: SessionError, *, as_json: bool) -> None:
-    """Show what the store knows of a session that does not run."""
+    """Show the store's knowledge of a session that does not run."""
     from holdfast.runtime.pulse.limits import Lineage
 
     told = session.as_dict()
@@ -226,7 +226,7 @@ def process_lines(pulse: Pulse, pid: int) -> Iterator[str]:
 
     found, detail = pulse.process(pid), pulse.detail
     if found is None:
-        yield f"process {pid}: there is none"
+        yield f"process {pid}: there is no such process"
         return
     yield pulse_text.process_line(found)
     yield f"  state {found.state} · parent {found.ppid} · group {found.group} · terminal {found.terminal}"

@@ -105,7 +105,7 @@ def _disk(context: Context) -> Check:
 
 
 def engine_room(context: Context) -> int:
-    """Return the bytes that are free where the engine keeps its data, as far as that is seen from here."""
+    """Return the free bytes where the engine keeps its data, as far as that is visible from here."""
     place = Path(str(context.engine.info().get("DockerRootDir") or "/"))
     for folder in (place, *place.parents):
         with suppress(OSError):  # not seen from here, or closed to this user
@@ -148,7 +148,7 @@ def selinux_check(options: frozenset[str]) -> list[Check]:
     if "selinux" not in options:
         return []
     detail = (
-        "the engine labels containers, which was never tried with Holdfast: sessions may be denied the home, "
+        "the engine labels containers, which is untested with Holdfast: sessions may be denied the home, "
         "and restores are refused, as CRIU cannot give labels back; what follows tries both"
     )
     hint = 'set `"selinux-enabled": false` in daemon.json: SELinux stays in force for all but containers'
@@ -198,7 +198,8 @@ def _shared_folder(context: Context) -> Check:
         "shared folder",
         False,
         f"sessions can fill {context.home.root} through it: {trouble}",
-        "run where the engine runs, in its mount namespace, or put the state directory on a disk of its own",
+        "run it where the engine runs, in its mount namespace, or put the state "
+        "directory on a disk of its own",
     )
 
 
@@ -217,7 +218,7 @@ def _proxies(context: Context) -> Check:
     found = ", ".join(str(one) for one in home_network.ways_out(context.home))
     if not found:
         return Check("proxies", True, "none is open for sessions")
-    summary = f"sessions reach everything that can be reached through {plain(found, 200)}"
+    summary = f"sessions reach everything behind {plain(found, 200)}"
     return Check(
         "proxies", True, f"{summary}; `close` in {home_network.NAME} of the state directory shuts it"
     )
@@ -245,7 +246,7 @@ def _gateway(context: Context) -> Check:
 
 
 def _pool(context: Context) -> Check:
-    """Report what waits in the pool, and why not more."""
+    """Report the waiting sessions of the pool, and why there are not more."""
     settings, rows = pool_plan.read(context.home), context.store.waiting.all()
     running = context.running_containers()
     alive = sum(row.container_id in running for row in rows)
@@ -261,7 +262,7 @@ def _leftovers(context: Context) -> Check:
 
     found = orphan_containers.unowned(context)
     if not found:
-        return Check("leftovers", True, "nothing is left of operations that failed")
+        return Check("leftovers", True, "failed operations left nothing behind")
     some = " ".join(container[:12] for container in found[:5])
     return Check(
         "leftovers", False, f"{len(found)} containers belong to no session", f"`docker rm -f {some}`"

@@ -19,7 +19,7 @@ DEEPEST = 200
 
 
 class LocalFolder:
-    """A folder that is open for the block; one in another folder is reached without following a link."""
+    """A folder that is open for the block; a subfolder is reached without following a link."""
 
     def __init__(self, path: str | Path, above: LocalFolder | None = None) -> None:
         flags, inside = (_FOLDER & ~os.O_NOFOLLOW, None) if above is None else (_FOLDER, above._descriptor)
@@ -64,7 +64,7 @@ class LocalFolder:
             raise
 
     def make_link(self, name: str, target: str) -> None:
-        """Make a link, or replace what has its name. The caller has checked where it leads."""
+        """Make a link, or replace the entry of its name. The caller has checked its target."""
         part = f".{secrets.token_hex(8)}.part"
         os.symlink(target, part, dir_fd=self._descriptor)
         try:
@@ -104,7 +104,7 @@ def stays_below(target: str, above: tuple[str, ...]) -> bool:
 
 
 def _allowed_mode() -> int:
-    """Return the permissions that this process's umask leaves.
+    """Return the permissions that this process's umask allows.
 
     umask(2) could only be asked by changing it for all threads.
     """

@@ -124,7 +124,7 @@ class _Unpacking(UnpackTree):
             self._made.leave_out(member.name, "neither file, folder nor link")
 
     def _again(self, member: tarfile.TarInfo, root: LocalFolder) -> None:
-        """Copy a file once more that came under another name: engines send its content only once."""
+        """Copy a file once more under a second name: engines send its content only once."""
         *above, name = member.name.split("/")
         *where, known = member.linkname.strip("/").split("/")[1:] or [""]
         try:
@@ -139,14 +139,14 @@ class _Unpacking(UnpackTree):
                     while (at := os.lseek(descriptor, 0, os.SEEK_CUR)) < size:
                         os.sendfile(descriptor, source, at, size - at)
         except OSError:
-            self._made.leave_out(member.name, "another name of a file that was not copied")
+            self._made.leave_out(member.name, "a second name of a file that was not copied")
             return
         self._made.files += 1
         self._made.bytes += size
 
 
 def _inside(member: tarfile.TarInfo) -> tuple[str, ...]:
-    """Return the names below the folder, or the file, that was asked for."""
+    """Return the names below the requested folder, or the file."""
     return tuple(member.name.strip("/").split("/")[1:])
 
 

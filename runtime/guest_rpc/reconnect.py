@@ -155,7 +155,7 @@ class Silence:
         return None if self._judge is None else max(0.0, self._next - time.monotonic())
 
     def look(self) -> None:
-        """Ask the judge if it is time to."""
+        """Ask the judge when a look is due."""
         now = time.monotonic()
         if self._judge is None or now < self._next:
             return

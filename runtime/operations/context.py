@@ -100,7 +100,7 @@ class Context:
         return self._watching() is not None
 
     def idle(self) -> None:
-        """Report that nothing is under way any more."""
+        """Report that no operation is under way any more."""
         if (watcher := self._watching()) is not None:
             watcher(None)
 

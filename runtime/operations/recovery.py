@@ -1,4 +1,4 @@
-"""Recovery: undoes the operations of processes that are gone, and removes what they left. At each start."""
+"""Recovery, at each start: undoes the operations of dead processes, and removes their leftovers."""
 
 from __future__ import annotations
 

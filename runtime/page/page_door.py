@@ -86,7 +86,7 @@ class PageDoor(ServedDoor):
         return self._app
 
     async def refuse(self, scope: Scope, send: Send, refusal: Refusal) -> None:
-        """Answer a request that is not let in."""
+        """Answer a request that is not admitted."""
         await admission.refuse(scope, send, refusal)
 
 

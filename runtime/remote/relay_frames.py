@@ -43,5 +43,5 @@ def frame(kind: bytes, body: bytes = b"") -> bytes:
 
 
 def frames() -> LengthPrefixed:
-    """Return what takes the frames out of pieces of a stream."""
+    """Return a decoder that takes the frames out of pieces of a stream."""
     return LengthPrefixed(_HEAD, LARGEST)

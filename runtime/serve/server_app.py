@@ -64,7 +64,7 @@ PageActor = Callable[[bytes], str | None]
 
 
 class ApiDoor(BearerDoor):
-    """The door of our own API, which takes whatever no other door does.
+    """The door of our own API, which accepts the requests that no other door does.
 
     Args:
         keys: the access keys that open it, besides the token.
@@ -88,7 +88,7 @@ class ApiDoor(BearerDoor):
         return scope["path"] not in ("/health", "/metrics") and super().audited(scope)
 
     async def opens(self, scope: Scope) -> App | Refusal:
-        """Return the application, or the refusal. A page acts for the actor of its key alone."""
+        """Return the application, or the refusal. A page acts only for the actor of its key."""
         given = self.given(scope)
         key = self._keys.opened_by(given[0]) if len(given) == 1 else None
         if key is not None:
@@ -127,7 +127,7 @@ def api_door(callers: Callers, rules: Admission, page_actor: PageActor = lambda 
 
 
 def application(callers: Callers, rules: Admission, rate: RequestRate) -> App:
-    """Return what answers the requests of a server that has no other door."""
+    """Return the handler for a server that has no other door."""
     return RequestGate([api_door(callers, rules)], rate, callers.metrics, callers.trail)
 
 
@@ -229,7 +229,7 @@ def _document(app: FastAPI) -> dict[str, Any]:
 
 
 def _present(schema: dict[str, Any]) -> dict[str, Any]:
-    """Return the form of a parameter that is there: no client can send null, it leaves the parameter out."""
+    """Return the form of a present parameter: clients omit it in place of sending null."""
     forms = [each for each in schema.get("anyOf", ()) if each != {"type": "null"}]
     if not forms:
         return schema

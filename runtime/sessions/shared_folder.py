@@ -99,7 +99,7 @@ def trouble(engine: Engine, home: Home) -> str:
 
 
 def _mount(engine: Engine, home: Home, point: Path) -> str:
-    """Mount the room; return why it could not be mounted, empty if it is."""
+    """Mount the room; return the error if that failed, else empty."""
     try:
         if _direct(engine):
             rooms.mount(point, os.getuid(), os.getgid())
@@ -117,7 +117,7 @@ def _mount(engine: Engine, home: Home, point: Path) -> str:
 
 
 def _direct(engine: Engine) -> bool:
-    """Check whether this process may mount and the engine would see it: both share one mount namespace."""
+    """Check whether this process can mount visibly for the engine: both share one mount namespace."""
     if os.geteuid() != 0:
         return False
     with suppress(OSError):

@@ -119,7 +119,7 @@ class Entries:
         body: Mapping[str, Any],
         position: int | None = None,
     ) -> None:
-        """Record what this host did, after an entry of the session or its newest."""
+        """Record an action of this host, after an entry of the session or its newest."""
         with self._writing() as db:
             seq = self._place(db, session_id) if position is None else position
             values = {"session_id": session_id, "seq": seq, "host": True, "at": at, "kind": kind}
@@ -246,7 +246,7 @@ def _marks(values: list[str]) -> str:
 
 
 def _body(text: str) -> dict[str, Any]:
-    """Return what an entry says; one whose text is damaged says that."""
+    """Return the content of an entry; a damaged text is reported as such."""
     try:
         found = json.loads(text)
     except ValueError:

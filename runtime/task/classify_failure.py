@@ -1,4 +1,4 @@
-"""Classifies a failure by its evidence, with the decisive line and where to look next.  Pure.
+"""Classifies a failure by its evidence, with the decisive line and where to look next. Pure.
 
 The way it ended counts before its output: a killed process cannot lie about memory, and a question on the
 terminal is not a guess. Programs can print anything, so a kind is advice, never a permission. A command can
@@ -103,7 +103,7 @@ class TestReport:
 
 
 def read_report(data: bytes) -> TestReport | None:
-    """Return what a report in JUnit's form says; None if it is not one.
+    """Return the content of a JUnit report; None if it is not one.
 
     Entities are refused, because they can expand without bound.
     """
@@ -132,7 +132,7 @@ def read_report(data: bytes) -> TestReport | None:
 
 
 def quoted_line(text: str) -> str:
-    """Return the line of an output that says best what failed; empty if there is none.
+    """Return the line of an output that best explains the failure; empty if there is none.
 
     It is the first that calls itself an error, else one that speaks of one, else the last that is more than
     a hint.
@@ -166,7 +166,7 @@ def _expression(pattern: str) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class FailureClass:
-    """The kind of a failure, its detail, where to look next; and the line that was `seen`, by which rule."""
+    """The kind of a failure, its detail, where to look next; and the `seen` line, with its rule."""
 
     failure_type: str
     failure_detail: str
@@ -209,7 +209,7 @@ def _fatal(evidence: Evidence) -> bool:
 def _by_event(evidence: Evidence) -> FailureClass | None:
     last = last_line(evidence.tail)
     if "oom" in evidence.events:
-        focus = "use less memory at once, or raise the session's memory limit"
+        focus = "use less memory at a time, or raise the session's memory limit"
         return FailureClass("out_of_memory", last, focus, "event oom: the session's memory limit was reached")
     if "kernel_died" in evidence.events:
         focus = "find the cell that ended the kernel's process; its variables are gone"
@@ -229,7 +229,7 @@ def _by_report(evidence: Evidence) -> FailureClass | None:
 
 
 def by_report(found: TestReport) -> FailureClass:
-    """Return the kind of the failures that a test report has."""
+    """Return the kind of the failures in a test report."""
     detail = plain(f"{found.failed} of {found.tests} failed, first {found.first}: {found.message}", _DETAIL)
     focus = plain(f"run {found.first} alone and read its message", _DETAIL)
     return FailureClass("tests_failed", detail, focus, "test report in JUnit's form")
@@ -303,7 +303,7 @@ def _by_end(evidence: Evidence) -> FailureClass:
     named[127] = ("command_not_found", "install the program, or correct its name or PATH")
     if code in named:
         kind, focus = named[code]
-        return FailureClass(kind, quoted_line(evidence.tail), focus, f"exit code {code}, as shells give it")
+        return FailureClass(kind, quoted_line(evidence.tail), focus, f"exit code {code}, as shells report it")
     focus = "read its output around this line; no rule recognizes it"
     return FailureClass("unknown", quoted_line(evidence.tail), focus, f"exit code {code}")
 

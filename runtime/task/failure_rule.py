@@ -77,7 +77,7 @@ def _checked(number: int, given: Any) -> FailureRule:
     if not isinstance(codes, list) or not all(type(code) is int for code in codes):
         raise _refused(number, "its 'codes' are not a list of numbers")
     if not isinstance(command, str) or not isinstance(last, bool):
-        raise _refused(number, "its 'command' is not a text, or its 'last' not true or false")
+        raise _refused(number, "its 'command' is not a text, or its 'last' is neither true nor false")
     for key, pattern in (("pattern", texts["pattern"]), ("command", command)):
         _check_pattern(number, key, pattern)
     return FailureRule(**texts, command=command, codes=tuple(codes), last=last)

@@ -54,7 +54,7 @@ class SigningKey:
 
     @property
     def opens(self) -> X25519PrivateKey:
-        """The key that opens what was encrypted for this one."""
+        """The key that opens data encrypted for this one."""
         return sealing.derived(self.private.private_bytes_raw())
 
 

@@ -66,7 +66,7 @@ class NewLayer(ABC):
 
 
 class LayerArchive(NewLayer):
-    """The copy of a layer, of which the archive is generated while it is read.
+    """The copy of a layer, whose archive is generated while it is read.
 
     `apart` is what it cannot say. `whole` is about its size together with the files that only the image below
     has.
@@ -103,7 +103,7 @@ class LayerArchive(NewLayer):
 
 
 def _content(item: FileEntry, data: int) -> Iterator[bytes]:
-    """Yield what a file reads as: zeros where it has holes."""
+    """Yield the content of a file: zeros for its holes."""
     at, place = 0, item.offset
     for begin, length in item.pieces():
         yield from _zeros(begin - at)

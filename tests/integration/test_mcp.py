@@ -296,7 +296,7 @@ def test_the_next_conversation_finds_the_task(hf: Holdfast) -> None:
         assert kept[0].startswith("answer of work: 6 B, answer, by #")
         assert kept[1] == "nothing accounts for /workspace/left.over, 5 B"
         taken = await agent.refused("task", action="fetch", text="answer")
-        assert "there is something at answer" in taken
+        assert "something is already at answer" in taken
         assert "cannot find artifact 'none'" in await agent.refused("task", action="fetch", text="none")
         await agent("task", action="fetch", text="answer of work to /srv/an answer")
         assert "ready" in await agent("run", command="cat '/srv/an answer'")

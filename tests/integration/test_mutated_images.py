@@ -120,7 +120,7 @@ ATTACKS: dict[str, tuple[str, str, str]] = {
     "a host file emptied": (
         "files",
         "next(x.reg for x in found if x.HasField('reg') and x.reg.name == '/dev/null').flags |= 0o1000",
-        "with flags that no open file has",
+        "with impossible flags for an open file",
     ),
     "a host folder watched": (
         "files",

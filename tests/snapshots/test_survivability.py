@@ -52,7 +52,7 @@ def test_other_names_are_refused(name: str, why: str) -> None:
 
 
 def test_a_report_counts_by_verdict() -> None:
-    """Also for programs; the supervisor's own only when asked for."""
+    """Also for programs; the supervisor's own only on request."""
     own = Resource("terminal", 2, "supervisor", "/dev/ptmx", fd=8, own=True)
     report = Survivability((*REPORT.resources, own), 4, 3, 1, 2, 3, 0.01)
 

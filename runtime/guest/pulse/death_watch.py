@@ -1,4 +1,4 @@
-"""A watch on the processes that were left running, which reports how they ended.
+"""A watch on processes that were left running, which reports how they ended.
 
 Ends are detected in three ways: the reaper reports adopted processes; the kernel signals through a descriptor
 of the process; and a scan of all processes shows which are missing. Linux 6.15 and newer report an exit

@@ -26,7 +26,7 @@ _LEAVING = ("command", "cell", "job")
 
 
 class Notice(Protocol):
-    """The recorder of what became of processes that the supervisor started itself."""
+    """The recorder of the ends of processes that the supervisor started itself."""
 
     def __call__(self, kind: str, end: ProcessEnd | None = None, /, **fields: Any) -> None:
         """Record the kind of an entry, how the process ended if it did, and the entry's fields."""
@@ -116,7 +116,7 @@ class Roster:
         running: Callable[[Origin], bool],
         listening: Mapping[int, tuple[int, ...]],
     ) -> tuple[list[WatchedProcess], list[WatchedProcess]]:
-        """Apply a scan of all processes; return those watched from now on, and those that are gone.
+        """Apply a scan of all processes; return the newly watched ones, and those that are gone.
 
         The latter stay in the roster until they are removed: how they ended may not be known yet. What a
         capture holds may be its own; if it is not, a later scan finds it.

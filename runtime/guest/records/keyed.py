@@ -54,7 +54,7 @@ class Keyed:
             other = f"{known.began.get('op')} in {known.began.get('target')}"
             raise RequestRefused(
                 "key_conflict",
-                f"cannot {op} under this key: it stands for something else ({other}, or another text)",
+                f"cannot {op} under this key: it was used for something else ({other}, or another text)",
             )
         return known
 

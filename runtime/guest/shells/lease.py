@@ -140,7 +140,7 @@ class ShellLease:
         return [Change(LeaseChange.GIVE, to, before)]
 
     def give_back(self, actor: str) -> list[Change]:
-        """Return it.
+        """Return the lease.
 
         Raises:
             Held: another actor holds it.
@@ -157,7 +157,7 @@ class ShellLease:
         return [] if self._kept() else self._free(LeaseChange.LOST if lost else LeaseChange.RETURN)
 
     def cut(self) -> None:
-        """Cut every connection for a capture: a holder who has the lease by one may come back."""
+        """Cut every connection for a capture: a holder whose lease depends on one can come back."""
         if self._hold:
             self._hold.cut |= self._hold.tokens
             self._hold.tokens.clear()

@@ -52,7 +52,7 @@ def unpack(data: bytes) -> tuple[str, list[bytes]]:
     offsets = struct.unpack_from(f"<{count}Q", data, _NUMBER)
     rising = all(low <= high for low, high in itertools.pairwise(offsets))
     if offsets[0] != _NUMBER * (count + 1) or offsets[-1] != len(data) or not rising:
-        raise MessageMalformed("its offsets are not those of its parts")
+        raise MessageMalformed("its offsets do not match its parts")
     found = [data[low:high] for low, high in itertools.pairwise(offsets)]
     name = found[0][:_LONGEST_CHANNEL].decode("utf-8", "replace")
     if name not in CHANNELS:

@@ -273,7 +273,7 @@ def _shell(name: str, old: HeldShell, now: HeldShell) -> Iterator[NamedChange]:
 
 
 def value_in_words(value: Value | None) -> str | None:
-    """Format a value for people: itself if it is short, else what it is."""
+    """Format a value for people: the value itself if short, else its description."""
     if value is None:
         return None
     if value.shown is not None:

@@ -65,7 +65,7 @@ class LineageOverview:
         )
 
     def as_dict(self, row: SnapshotRow | SessionRow) -> dict[str, Any]:
-        """Return what is known of one beyond its row."""
+        """Return the known facts about one, beyond its row."""
         return {"parent_id": self.above.get(row.id), "ran": self.ran.get(row.id, Ran()).as_dict()}
 
 
@@ -114,13 +114,13 @@ def _ran(
 
 
 def marks(row: SnapshotRow) -> list[str]:
-    """Return what distinguishes a snapshot from most: that it is kept, and a state other than ready. Pure."""
+    """Return the unusual properties of a snapshot: that it is kept, and a state other than ready. Pure."""
     kept = ["template" if row.details.template else "pinned"] if row.pinned else []
     return kept + [row.state] * (row.state != "ready")
 
 
 def why(row: SnapshotRow) -> str:
-    """Say why a snapshot was taken: the caller's reason, or that of the policy that took it. Pure."""
+    """Return why a snapshot was taken: the caller's reason, or that of the policy that took it. Pure."""
     auto = row.details.auto
     if auto is None:
         return row.reason or ""
@@ -157,7 +157,7 @@ class Ran:
 
     @property
     def text(self) -> str:
-        """The summary as one line; empty if nothing was run."""
+        """The summary as one line; empty if no commands ran."""
         counts = zip((self.commands, self.cells, self.jobs, self.inputs), _WORDS.values(), strict=True)
         counted = ", ".join(
             f"{number} {word}{'s' if number > 1 else ''}" for number, word in counts if number
@@ -174,7 +174,7 @@ class OrderedEntries:
     """Journal entries, ordered for queries about stretches of them."""
 
     def __init__(self, entries: Iterable[EntryRow], branches: Mapping[str, Branch]) -> None:
-        """Take entries that are in order within each session."""
+        """Add entries that are in order within each session."""
         self._branches = branches
         self._of: dict[str, list[EntryRow]] = {}
         for entry in entries:

@@ -1,5 +1,5 @@
 """The features of this machine that the memory of processes depends on: reported with each capture and
-restore, and to the host that greets.
+restore, and in a greeting.
 
 They are read from the kernel and CRIU here, where sessions run and are restored, not on the host's side.
 """

@@ -34,7 +34,7 @@ def new_name() -> str:
 
 
 def check_name(name: str, what: str = "session") -> str:
-    """Return `name` if a session or the label of a snapshot may have it.
+    """Return `name` if it is valid for a session or the label of a snapshot.
 
     It becomes a host name, and arguments take names and ids alike, so it must not look like an id.
 

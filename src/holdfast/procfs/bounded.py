@@ -1,4 +1,4 @@
-"""Reads of files whose size is not the reader's to decide, never more of one than the reader expects.
+"""Bounded reads of files whose size is not the reader's choice.
 
 Owns nothing but the bound: the meaning of a file, and of more than the bound, is its reader's business.
 """
@@ -14,7 +14,7 @@ PIECE = 1 << 16
 
 
 class TooLong(OSError):
-    """A file is longer than is ever read of it."""
+    """A file is longer than the limit of a reader."""
 
     def __init__(self, name: str, limit: int) -> None:
         super().__init__(f"{name} is longer than {limit} bytes")

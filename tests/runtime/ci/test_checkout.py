@@ -314,7 +314,7 @@ def test_nothing_is_waited_for(repo: Path, git: Git) -> None:
     assert "untracked" in names(checkout.look(repo))
     (repo / ".git" / "index").unlink()
     os.mkfifo(repo / ".git" / "index")
-    assert "its index is not understood: files that are ignored are left out" in checkout.look(repo).notes
+    assert "its index cannot be read: ignored files are left out" in checkout.look(repo).notes
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")

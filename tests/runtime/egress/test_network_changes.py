@@ -51,8 +51,8 @@ def test_without_a_network_there_are_no_exceptions() -> None:
         ({"allow": ["nowhere"]}, "it is not HOST:PORT"),
         ({"network": "host"}, "network"),
         ({"deny": ["example.org"]}, "neither an address nor a network"),
-        ({"no_deny": ["1.1.1.1"]}, "it is not one of this session"),
-        ({"deny": ["1.1.1.1"], "no_deny": ["1.1.1.1"]}, "it is not one of this session"),
+        ({"no_deny": ["1.1.1.1"]}, "this session does not have it"),
+        ({"deny": ["1.1.1.1"], "no_deny": ["1.1.1.1"]}, "this session does not have it"),
         ({"deny": [f"1.1.1.{last}" for last in range(101)]}, "deny"),
         ({"allow": [f"10.0.0.1:{port}" for port in range(1, 102)]}, "allow"),
     ],
@@ -84,7 +84,7 @@ def test_the_display_has_a_line_for_each_entry() -> None:
     )
 
     assert network_lines(reached, now) == [
-        "reaches   the internet, and nothing of the host or around it",
+        "reaches   the internet, but not the host or its private networks",
         "denied    1.1.1.1, ::/0",
         "allowed   10.0.0.1:80",
         "names by  10.0.0.53",

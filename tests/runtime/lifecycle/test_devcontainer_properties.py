@@ -163,7 +163,7 @@ def test_a_flood_of_settings_is_counted(project: Path) -> None:
     """A person sees what follows."""
     found = read(project, image="a", **{f"k{number}": 1 for number in range(5000)})
     assert len(found.left_out) == devcontainer.MOST_NAMED + 1
-    assert found.left_out[-1] == f"{5000 - devcontainer.MOST_NAMED} more settings are not heeded"
+    assert found.left_out[-1] == f"{5000 - devcontainer.MOST_NAMED} more settings are ignored"
 
 
 HOSTILE = {

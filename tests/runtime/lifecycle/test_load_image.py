@@ -148,9 +148,9 @@ def test_an_image_for_others_is_named(layout: Layout) -> None:
 def test_one_of_several_cannot_be_guessed(layout: Layout) -> None:
     layout.add(config())
     layout.add(config(config={"Env": ["A=b"]}))
-    with pytest.raises(ImageError, match="2 images for linux/amd64, and one is needed"):
+    with pytest.raises(ImageError, match="2 images for linux/amd64, and exactly one is needed"):
         load_image.find_image(layout.write(), HERE)
-    with pytest.raises(ImageError, match="2 images, and one is needed"):
+    with pytest.raises(ImageError, match="2 images, and exactly one is needed"):
         load_image.find_image(saved({"manifest.json": b"[{}, {}]"}), HERE)
 
 

@@ -46,7 +46,7 @@ def reaching(monkeypatch: pytest.MonkeyPatch) -> Reaching:
     [
         ("silent", "it has not answered for 0.5 s"),
         ("drips", "it has not answered for 0.5 s"),
-        ("endless", "it sent a line without end"),
+        ("endless", "it sent an endless line"),
         ("half-closed", "the connection ended"),
         ("gone", "the connection ended"),
         ("[]", r"it sent '\[\]', which is not of this protocol"),

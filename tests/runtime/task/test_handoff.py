@@ -100,7 +100,7 @@ def test_suggestions_that_did_not_help_are_named() -> None:
             suggested_focus=focus,
         )
         record = changes.attempt(record, BY, "1.1", made).record
-    said = "  suggested before, and it failed again: read the log; run it alone\n"
+    said = "  suggested before, but it failed again: read the log; run it alone\n"
     assert said in handoff("work", record)
     passed = StepAttempt(entry="#9", outcome="passed", at=AT, by="agent")
     assert "suggested before" not in handoff("work", changes.attempt(record, BY, "1.1", passed).record)

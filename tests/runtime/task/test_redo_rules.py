@@ -29,9 +29,12 @@ PLAIN = RedoOptions()
             replace(MAKE, text="curl -H [scrubbed: github token]"),
             ("stop", "a secret was removed from its text"),
         ),
-        (replace(MAKE, cut=True), ("stop", "its text was not kept whole")),
+        (replace(MAKE, cut=True), ("stop", "its text was recorded only in part")),
         (replace(MAKE, typed=1), ("stop", "it was given input, which is not repeated")),
-        (replace(MAKE, kind="run"), ("stop", "of a program run without a shell only a short text is kept")),
+        (
+            replace(MAKE, kind="run"),
+            ("stop", ("only a short text is recorded of a program run without a shell")),
+        ),
         (replace(MAKE, place="second"), ("stop", "there is no shell second in a new session")),
     ],
 )

@@ -109,7 +109,7 @@ def test_a_step_is_done_only_with_evidence_if_something_verifies_it() -> None:
 
 def test_a_verification_that_was_changed_while_it_ran_proves_nothing() -> None:
     changed = changes.step(begun(), BY, "1.2", verify="make all").record
-    with pytest.raises(InvalidArgument, match="was changed meanwhile"):
+    with pytest.raises(InvalidArgument, match="was changed in the meantime"):
         changes.verified(changed, BY, "1.2", "make test", "#3")
     assert changes.verified(changed, BY, "1.2", "make all", "#3").record.finished == (1, 3)
 

@@ -174,7 +174,7 @@ def test_a_policy_for_checkpoints_that_says_nothing_is_refused(policy: str) -> N
 
 def test_no_step_gets_the_title_of_another_one_of_its_phase() -> None:
     """A later plan finds steps by phase and title."""
-    with pytest.raises(InvalidArgument, match="another one of its phase is called so"):
+    with pytest.raises(InvalidArgument, match="a step of its phase already has that title"):
         task_changes.step(begun(), ONE, "1.1", title=" Test ")
     assert task_changes.step(begun(), ONE, "1.1", title="Move").record, "of another phase it may"
 

@@ -88,7 +88,7 @@ def test_a_failure_lets_nothing_be_found(registry: FakeRegistry) -> None:
 
 def test_no_digest_is_pushed_to(registry: FakeRegistry) -> None:
     """Its digest results from what is pushed."""
-    with pytest.raises(InvalidArgument, match="its digest results from the content"):
+    with pytest.raises(InvalidArgument, match="its digest is computed from the content"):
         _push(registry, "registry.test/team/work@sha256:" + "0" * 64)
 
 

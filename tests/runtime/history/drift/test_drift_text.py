@@ -208,7 +208,7 @@ def test_a_snapshot_of_another_timeline(wanted: str, session: str, base: str | N
 
 
 def test_a_gap_in_the_lineage() -> None:
-    """A removed snapshot in between, and one of an older version, are named."""
+    """A removed snapshot in between, and one from an older version, are named."""
     without = {key: point for key, point in POINTS.items() if key != "b1"}
     with pytest.raises(InvalidArgument, match="b1, which lies in between, was removed"):
         starting_point.to_snapshot(POINTS["a1"], "c", "b1", without)

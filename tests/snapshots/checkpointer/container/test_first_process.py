@@ -173,7 +173,7 @@ def test_what_is_mounted_is_found_at_its_path(mounted: tuple[int, Path]) -> None
 def test_our_own_are_nowhere_else(mounted: tuple[int, Path], name: str) -> None:
     """A folder without a mount, and a link, even if it leads to the right one."""
     process, folder = mounted
-    with pytest.raises(first_process.Astray, match=f"{name} does not lead to what is mounted there"):
+    with pytest.raises(first_process.Astray, match=f"{name} does not lead to the folder mounted there"):
         first_process.require_mounted(process, MountedPlaces((f"{folder}/{name}",), ()))
 
 
@@ -181,5 +181,5 @@ def test_our_own_are_nowhere_else(mounted: tuple[int, Path], name: str) -> None:
 def test_chosen_ones_are_nowhere_else(mounted: tuple[int, Path], name: str) -> None:
     """A folder without a mount, and a link of /proc, which is another folder for each process."""
     process, folder = mounted
-    with pytest.raises(first_process.Astray, match=f"{name} does not lead to what is mounted there"):
+    with pytest.raises(first_process.Astray, match=f"{name} does not lead to the folder mounted there"):
         first_process.require_mounted(process, MountedPlaces((), (f"{folder}/{name}",)))
