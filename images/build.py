@@ -363,7 +363,7 @@ def _build(
     if log.error or not images.exists(tag):
         if is_full(f"{log.error} {log.tail()}"):  # otherwise the next attempt continues after these steps
             images.discard(reversed(log.made))
-        raise said(ImageError, f"build {tag}", log.error or "the engine made no image", log.tail())
+        raise said(ImageError, f"build {tag}", log.error or "the engine did not make an image", log.tail())
     say(f"{made_of.kind}: {tag} is ready")
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Collection, Iterable, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from pathlib import Path
 
 from blake3 import blake3
@@ -23,6 +23,9 @@ ALL = int(blake3.AUTO)
 """A thread for each processor."""
 AT_ONCE = 8
 """Files synced at the same time: a journal commits those that wait for it together."""
+
+LOOK = 0.25
+"""Seconds between two reports of how many bytes were read."""
 
 
 class Ahead:
@@ -43,14 +46,23 @@ class Ahead:
             for path in _kept(folder / part)
             if path.is_file() and str(path.relative_to(folder)) not in known
         ]
+        self._sizes = [path.stat().st_size for path in self._paths]
+        self._read = 0
         self._pool = ThreadPoolExecutor(3, thread_name_prefix="ahead")
         self._synced: Future[None] = self._pool.submit(sync, self._paths)
-        self._digests: Future[list[str]] = self._pool.submit(lambda: [digest(path) for path in self._paths])
+        self._digests: Future[list[str]] = self._pool.submit(self._digested)
         self._added: list[Future[None]] = []
 
     def add(self, work: Callable[[], None]) -> None:
         """Begin a further write to the disk, for which `finish` also waits."""
         self._added.append(self._pool.submit(work))
+
+    def watch(self, told: Callable[[int, int], None]) -> None:
+        """Call a function with the bytes read so far, and all of them, until every digest is known."""
+        while True:
+            told(self._read, sum(self._sizes))
+            if wait([self._digests], LOOK).done:
+                return
 
     def digests(self) -> dict[str, str]:
         """Return the digest of each file, by its name below the folder.
@@ -73,6 +85,13 @@ class Ahead:
     def close(self) -> None:
         """Wait until all work has ended; must be called, even after failures."""
         self._pool.shutdown(cancel_futures=True)
+
+    def _digested(self) -> list[str]:
+        found = []
+        for path, size in zip(self._paths, self._sizes, strict=True):
+            found.append(digest(path))
+            self._read += size
+        return found
 
     def _names(self) -> list[str]:
         return [str(path.relative_to(self._folder)) for path in self._paths]

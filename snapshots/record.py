@@ -155,7 +155,8 @@ class RecordedFile(_Part):
 
 
 class StateRecord(_Part):
-    """The whole record. `kernels`, as reported by the session: names with what they stand for, by kernel."""
+    """The whole record. `kernels`, as reported by the session: names with their values' descriptions, by
+    kernel."""
 
     format: Literal[1] = 1
     tree: RecordedTree

@@ -65,7 +65,7 @@ class ProcessPolicy:
         return cls(sum(1 << CAPABILITIES.index(name) for name in names))
 
     def narrowed(self, init: RecordedThread) -> ProcessPolicy:
-        """Return the policy limited to what the container's first process has."""
+        """Return the policy limited to the rights of the container's first process."""
         return ProcessPolicy(
             self.capabilities & init.bounding,
             max(self.filters, init.filters),

@@ -133,7 +133,7 @@ class Drops:
 
 
 def drops(names: Sequence[str], found: Iterable[Resource]) -> Drops:
-    """Return what `names` leave out of the blocking resources `found`.
+    """Return the drops of blocking resources in `found` that `names` request.
 
     Raises:
         InvalidArgument: a name is not valid, names something that does not block, or names a descriptor that

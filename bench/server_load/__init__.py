@@ -1,1 +1,1 @@
-"""The load of many clients on one server, which is killed during the operation."""
+"""The load of many clients on one server, which is killed in the middle of it."""

@@ -1,4 +1,4 @@
-"""Shows data frames and charts as data beside their pictures, under the MIME types that E2B's clients read.
+"""Shows data frames and charts as data in addition to pictures, under the MIME types that E2B's clients read.
 
 A picture of Pillow that is saved to a path is shown as well, as in E2B's template.
 

@@ -91,8 +91,8 @@ def wait_port(
     while not (found := port(line, row, number, speak=False)).answers:
         if waiting.over:
             raise PortClosed(
-                f"cannot use port {number}: nothing has accepted connections there "
-                f"for {time.monotonic() - began:.0f} s",
+                f"cannot use port {number}: no program has accepted connections there for "
+                f"{time.monotonic() - began:.0f} s",
                 hint=(
                     "`holdfast pulse` shows what listens; only servers on loopback or on all "
                     "addresses are seen"

@@ -57,7 +57,7 @@ def up_to(context: Context, snapshot: SnapshotRow, since: str | None = None) -> 
 
 
 def between(context: Context, first: SnapshotRow | None, snapshot: SnapshotRow) -> list[StatedAction]:
-    """Return the actions after a snapshot of its past, or from the session's begin on."""
+    """Return the actions after an ancestor snapshot, or from the session's beginning."""
     begin = None if first is None else first.details.moment
     after = 0 if begin is None else begin.journal_seq or 0
     return stated_actions(entries(context, snapshot), after, 0.0 if begin is None else begin.at or 0.0)

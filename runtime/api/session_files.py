@@ -113,7 +113,7 @@ class SessionFiles:
         return count
 
     def write_many(self, files: Mapping[str, bytes | str]) -> int:
-        """Write several files, each as `write` does, in their order, and return how many there are.
+        """Write several files in order, each as `write` does, and return their number.
 
         Those before one that cannot be written stay written.
         """
@@ -280,7 +280,7 @@ class SessionFiles:
             raise error
         if self._user is not None:
             raise InvalidArgument(
-                f"cannot read as {self._user} in session {row.name}: it has ended, and has no users",
+                f"cannot read as {self._user} in session {row.name}: it has ended, and its users are unknown",
                 hint="leave --user out",
             ) from error
         return StoppedFiles(self._line.context, row)

@@ -428,7 +428,7 @@ class SessionTask:
         if record is None:
             name = self._session.name
             raise InvalidArgument(
-                f"cannot find a task: session {name} has none",
+                f"cannot find a task: session {name} does not have one",
                 hint=f"`holdfast task set {name} --goal TEXT` begins one",
             )
         return record

@@ -34,7 +34,7 @@ FORKS = 256
 
 
 def check_forks(n: int) -> None:
-    """Check how many copies are to be made.
+    """Check the number of copies.
 
     Raises:
         InvalidArgument: there are none, or too many.

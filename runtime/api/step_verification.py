@@ -189,7 +189,7 @@ def _failure(
 
 @dataclass(frozen=True, slots=True)
 class JudgedCommand:
-    """An attempt, the kind of its failure if it failed, and what the command printed, without escapes."""
+    """An attempt, the kind of its failure if it failed, and the command's output, without escapes."""
 
     made: StepAttempt
     failure: FailureClass | None

@@ -97,7 +97,7 @@ class TerminalPipe:
             return self._passed - self.unread()
 
     def unread(self) -> int:
-        """Return how many bytes the pipe holds."""
+        """Return the capacity of the pipe in bytes."""
         return int(struct.unpack("i", fcntl.ioctl(self.descriptor, termios.FIONREAD, b"\0" * 4))[0])
 
     def end(self) -> None:

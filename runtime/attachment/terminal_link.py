@@ -34,7 +34,7 @@ SEND_SECONDS = 10.0
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """Whether input is passed on, who holds the shell, and the size of its terminal."""
+    """Whether input is passed on, the shell's holder, and the size of its terminal."""
 
     writes: bool
     holder: str

@@ -131,7 +131,7 @@ class Taking:
         self._ask = ask
         self._twins = True
         self._linked: dict[str, str] = {}
-        self._memory = 0
+        self._memory = self._changed = 0
         self._attempts = 0
 
     def suspend_files(self) -> SnapshotRow:
@@ -195,7 +195,7 @@ class Taking:
             self._remembered = beside.submit(self._remember)
         found = preflight.clear(self.context, self.session, self._container, self._force_drop)
         self._left_out, self._versions = found.left_out, found.versions
-        self._memory = found.memory_bytes
+        self._memory, self._changed = found.memory_bytes, found.changed_bytes
         if self._force_drop:  # what was named has ended now
             self._remembered = beside.submit(self._remember)
 
@@ -211,7 +211,7 @@ class Taking:
         return {}
 
     def _remember(self) -> None:
-        """Record what the session holds, for drift. A supervisor of an older version cannot report it."""
+        """Record the session's holdings, for drift. A supervisor of an older version cannot report them."""
         with suppress(GuestError):
             self._baseline = baseline.take_baseline(
                 self.context.engine,
@@ -232,7 +232,8 @@ class Taking:
         if versions is None:  # the check failed: perhaps a restore is still loading memory
             with self._ask("hello", container=self._container.id) as link:
                 self._versions = versions = link.until("done")
-        self._files.begin()
+        with written_memory.files_shown(self.context, self.session.name, self._staging, self._changed):
+            self._files.begin()
         if self._remembered is not None:
             self._remembered.result()
         if watching is not None:
@@ -377,6 +378,9 @@ class Taking:
                 held = self._baseline.held if self._baseline is not None else None
                 layers = self.context.engine.layers.of_image(kept_image)
                 taken.remember(session, self._staging, tree, layers, held)
+            if ahead is not None:
+                text = f"storing the snapshot of {session.name}, MiB"
+                ahead.watch(lambda done, total: self.context.doing(text, done >> 20, total >> 20))
             entries = files.describe(self._staging, ahead.digests() if ahead is not None else None)
             kept = Manifest(
                 id=self.row.id,

@@ -124,7 +124,7 @@ def _judge(session: SessionRow, violations: list[Violation]) -> None:
 def _unrestorable(session: SessionRow, why: str) -> LiveUnsupported:
     return LiveUnsupported(
         f"cannot take a live snapshot of session {session.name}: it could not be restored: {plain(why, 300)}",
-        hint="the session continues, nothing was kept; `--kind filesystem` keeps its files only",
+        hint="the session continues, no snapshot was kept; `--kind filesystem` keeps its files only",
     )
 
 

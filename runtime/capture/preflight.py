@@ -52,11 +52,13 @@ class Clearance:
         left_out: the descriptors to leave out.
         versions: the checkpointer's answer to "hello"; None if it could not check.
         memory_bytes: the memory of the session's processes; 0 if it could not check.
+        changed_bytes: the size of files changed since the session's image; 0 if it could not check.
     """
 
     left_out: list[dict[str, Any]]
     versions: Mapping[str, Any] | None
     memory_bytes: int = 0
+    changed_bytes: int = 0
 
 
 def report(context: Context, session: SessionRow) -> Survivability:
@@ -96,7 +98,7 @@ def clear(
         # A process that lost its parent or its peer may block the capture now.
         _refuse(session, [one for one in check.look().blocks if not chosen.cover(one)])
     left_out = [{"pid": pid, "fd": fd, "with": "null"} for pid, fd in chosen.descriptors]
-    return Clearance(left_out, check.versions, found.memory_bytes)
+    return Clearance(left_out, check.versions, found.memory_bytes, found.changed_bytes)
 
 
 def names(

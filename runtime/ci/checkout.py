@@ -15,7 +15,7 @@ import stat
 import tarfile
 import tempfile
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -30,7 +30,6 @@ from holdfast.runtime.history.repositories.git_place import GitPlace
 from holdfast.runtime.history.repositories.work_tree import MOST, WorkTree
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
     from tarfile import TarInfo
 
@@ -194,7 +193,17 @@ def identity(passwd: bytes, user: str | None) -> tuple[int, int]:
     raise InvalidArgument(f"cannot use user {plain(user, 40)}: the session's image has no such user")
 
 
-def pack(checkout: Checkout, file: IO[bytes], owner: tuple[int, int]) -> int:
+TOLD_EVERY = 100
+"""Entries between two reports of how many were packed."""
+
+
+def _quiet(_done: int, _total: int) -> None:
+    return None
+
+
+def pack(
+    checkout: Checkout, file: IO[bytes], owner: tuple[int, int], told: Callable[[int, int], None] = _quiet
+) -> int:
     """Write a checkout as an archive; return the number of entries.
 
     A file that vanishes meanwhile is left out, as if it had gone before.
@@ -215,7 +224,9 @@ def pack(checkout: Checkout, file: IO[bytes], owner: tuple[int, int]) -> int:
             member.type, member.mode, member.mtime = tarfile.DIRTYPE, 0o755, int(time.time())
             archive.addfile(owned(member) or member)
         with BeneathFolders(checkout.bases) as folders:
-            for name, path in checkout.entries:
+            for number, (name, path) in enumerate(checkout.entries):
+                if number % TOLD_EVERY == 0:
+                    told(number, len(checkout.entries))
                 try:
                     count += _add(archive, folders, name, path, owned)
                 except FileNotFoundError:
@@ -312,15 +323,24 @@ class BeneathFolders:
         self._last = (None, -1)
 
 
-def put(engine: Engine, container: str, checkout: Checkout, owner: tuple[int, int], staging: Path) -> int:
+def put(
+    engine: Engine,
+    container: str,
+    checkout: Checkout,
+    owner: tuple[int, int],
+    staging: Path,
+    told: Callable[[int, int], None] = _quiet,
+) -> int:
     """Copy a checkout into the workspace of a session's container; return the number of entries.
+
+    `told` is called with the number of entries packed so far, and of all of them.
 
     Raises:
         StoreError, EngineError: it cannot be read or copied.
     """
     with tempfile.TemporaryFile(dir=staging) as file:
         try:
-            count = pack(checkout, file, owner)
+            count = pack(checkout, file, owner, told)
         except OSError as error:
             raise StoreError(f"cannot check out: {error.strerror or error}") from error
         file.seek(0)

@@ -136,7 +136,7 @@ def _checkpointer(context: Context) -> Check:
 
 
 def _round_trip(context: Context) -> list[Check]:
-    """Check a session, what it reaches, its capture and a restore."""
+    """Check a session, its reach, its capture and a restore."""
     from holdfast.runtime.doctor import round_trip
 
     return summary(round_trip.checks(context))

@@ -103,7 +103,8 @@ def _within(session: Session, kind: SnapshotKind, record: Failure, limits: Captu
     if limits.size is not None and taken.size > limits.size and taken.pack().size > limits.size:
         taken.remove()
         raise CaptureFailed(
-            f"cannot keep the snapshot: it has {taken.size >> 20} MiB, {limits.size >> 20} MiB are allowed",
+            f"cannot keep the snapshot: it has {taken.size >> 20} MiB, and the limit is "
+            f"{limits.size >> 20} MiB",
             hint="--size-limit SIZE allows more",
         )
     return taken
@@ -116,8 +117,8 @@ def _check_memory(session: Session, limits: CaptureLimits) -> None:
     found = session.pulse(parts=("limits",)).memory
     if found is not None and (found.anonymous or 0) > limits.size:
         raise CaptureFailed(
-            f"cannot capture the session: its programs use {(found.anonymous or 0) >> 20} MiB of memory, "
-            f"{limits.size >> 20} MiB are allowed",
+            f"cannot capture the session: its programs use {(found.anonymous or 0) >> 20} MiB "
+            f"of memory, and the limit is {limits.size >> 20} MiB",
             hint="--size-limit SIZE allows more",
         )
 

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -162,10 +163,12 @@ class JobRun:
             began = time.monotonic()
             owner = self._owner(session)
             if taken is not None:
-                self._context.doing("copying the checkout into the session")
+                text = "copying the checkout into the session, files"
+                self._context.doing(text, 0, len(taken.entries))
                 container = str(session.row.container_id)
                 staging = self._context.home.staging
-                checkout.put(self._context.engine, container, taken, owner, staging)
+                told = partial(self._context.doing, text)
+                checkout.put(self._context.engine, container, taken, owner, staging, told)
                 self._notes += taken.notes
                 self._revision = taken.revision
                 self._context.idle()
@@ -196,7 +199,7 @@ class JobRun:
             if number < len(self._job.setup):
                 shown = self.redaction.text(text)
                 self._context.progress(f"setup: {shown}")
-                self._context.doing(f"setup: {plain(shown, 100)}")
+                self._context.doing(f"setup: {plain(shown, 100)}", number + 1, len(self._job.setup))
             whole = text
             if hidden:
                 job_environment.hand_over(self._context.engine, str(session.row.container_id), hidden, owner)

@@ -78,7 +78,7 @@ def cp(
 
 
 class _Progress:
-    """Notes of how much was copied, for slow copies."""
+    """Progress notes of slow copies."""
 
     def __init__(self) -> None:
         self._told = time.monotonic()

@@ -148,7 +148,7 @@ def diff(
     everything: bool = ALL,
     json: bool = JSON,
 ) -> None:
-    """Show what differs between two snapshots, on any branches."""
+    """Show the differences between two snapshots, on any branches."""
     result = controller().diff(before, after, everything=everything)
     if wants_json(json):
         printing.emit(result.as_dict())

@@ -133,7 +133,7 @@ def autosnap(
 
 @examples("gc --dry-run", "gc")
 def gc(
-    dry_run: bool = option("--dry-run", help="Only show what would be deleted."),
+    dry_run: bool = option("--dry-run", help="Only list the items to delete."),
     json: bool = JSON,
 ) -> None:
     """Delete unneeded things: expired snapshots, leftovers of failed operations, old images."""

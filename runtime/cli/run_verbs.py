@@ -153,7 +153,7 @@ def jobs(session: str = SESSION_REF, json: bool = JSON) -> None:
 
 @examples("job work train")
 def job(session: str = SESSION_REF, job: str = JOB_REF, json: bool = JSON) -> None:
-    """Show what a job is doing, or how it ended."""
+    """Show a job's activity, or its end."""
     info = controller().session(session).job(job).info()
     if wants_json(json):
         printing.emit(info.as_dict())

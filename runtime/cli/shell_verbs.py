@@ -249,7 +249,7 @@ def screen(session: str = SESSION_REF, shell: str = SHELL, json: bool = JSON) ->
 
 
 def report(found: Session, result: ExecResult, shell: str, *, as_json: bool = False) -> int:
-    """Report the outcome of a command, apart from its output, and return the exit code."""
+    """Report the outcome of a command, except its output, and return the exit code."""
     if as_json:
         from holdfast.runtime.api import plain_tables
 

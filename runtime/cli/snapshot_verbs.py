@@ -57,7 +57,9 @@ def snapshot(
     label: str | None = option("--label", "-l", help="A name for the snapshot."),
     kind: str = option("--kind", default="live", help="`live` or `filesystem`."),
     reason: str | None = REASON,
-    check: bool = option("--check", help="Only show what would survive; exit code 3 if something blocks."),
+    check: bool = option(
+        "--check", help="Only list what survives a capture; exit code 3 if something blocks it."
+    ),
     all_: bool = option("--all", help="With --check: also list the supervisor's own resources."),
     force_drop: list[str] | None = option(
         "--force-drop",
@@ -253,7 +255,7 @@ def _why(one: Resource) -> str:
 
 
 def _survivors(found: list[Resource]) -> Iterable[Sequence[str]]:
-    """Yield one row for each process: how many resources of each kind."""
+    """Yield one row for each process, with the number of resources of each kind."""
     kinds: dict[tuple[int, str], dict[str, int]] = {}
     for one in found:
         counted = kinds.setdefault((one.pid, one.command), {})

@@ -1,4 +1,4 @@
-"""Verbs: task and what is below it, checkpoint, handoff, board."""
+"""Verbs: task and its subverbs, checkpoint, handoff, board."""
 
 from __future__ import annotations
 
@@ -230,7 +230,7 @@ def artifact(
 @examples("task artifacts work")
 def artifacts(
     session: str = SESSION_REF,
-    orphans: bool = option("--orphans", help="Instead list generated files that nothing accounts for."),
+    orphans: bool = option("--orphans", help="Instead list generated files that are not accounted for."),
     json: bool = JSON,
 ) -> None:
     """Register the files that the patterns of `set --artifacts` match, and print their names."""
@@ -406,7 +406,7 @@ def _profile(text: str) -> tuple[str, str]:
     name, sign, command = text.partition("=")
     if not sign:
         raise InvalidArgument(
-            f"cannot use the profile '{plain(text, 60)}': it has no command",
+            f"cannot use the profile '{plain(text, 60)}': its command is missing",
             hint="such as `--profile quick='pytest -x -q'`; without a command after `=` it is removed",
         )
     return name, command

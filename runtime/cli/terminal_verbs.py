@@ -27,7 +27,7 @@ def attach(
     detach_key: str = option(
         "--detach-key", default="C-]", metavar="NAME", help="The key that detaches, such as C-] or C-q."
     ),
-    view: bool = option("--view", help="Watch only; nothing you type is passed on."),
+    view: bool = option("--view", help="Watch only; your typing is not passed on."),
     take: bool = option("--take", help="Take the shell even if someone holds it."),
     shell: str = SHELL,
     raw: bool = RAW,
@@ -65,7 +65,7 @@ def lease(
     shell: str = SHELL,
     json: bool = JSON,
 ) -> None:
-    """Show who holds the session's shell, take it, return it, or hand it over."""
+    """Show the holder of the session's shell, take it, return it, or hand it over."""
     if (to is None) == (action == "give") or action not in ("show", "take", "return", "give"):
         raise InvalidArgument(
             f"cannot do '{plain(action, 40)}' with the lease",

@@ -108,8 +108,8 @@ FAMILIES: Mapping[str, Mapping[str, tuple[str, _Place]]] = {
     "Snapshots": {
         "snapshots": ("List snapshots.", "history_verbs:snapshots"),
         "template": ("Keep a session as a template for new ones.", "snapshot_verbs:template"),
-        "diff": ("Show what differs between two snapshots.", "history_verbs:diff"),
-        "verify": ("Check every stored byte, and repair what can be.", "history_verbs:verify"),
+        "diff": ("Show the differences between two snapshots.", "history_verbs:diff"),
+        "verify": ("Check every stored byte, and repair damage where possible.", "history_verbs:verify"),
         "redo": ("Repeat in a new session what led to a snapshot.", "history_verbs:redo"),
         "rmi": ("Delete snapshots.", "snapshot_verbs:rmi"),
         "serve-captures": (

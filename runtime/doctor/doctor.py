@@ -11,6 +11,7 @@ import shutil
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import partial
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -32,6 +33,8 @@ ENGINE_LEAST = (20, 10)
 # A session image is about 1 GB, a snapshot as large as what it captures.
 DISK_LEAST = 5 << 30
 INOTIFY_LEAST = 16
+_FIXED = 13
+"""Checks that every machine gets, the trial of a snapshot among them."""
 """Instances that are free for captures, which take one each, and for programs that watch files."""
 _INOTIFY = Path("anon_inode:inotify")
 
@@ -44,8 +47,11 @@ def checks(context: Context) -> list[Check]:
 def each(context: Context) -> Iterator[Check]:
     """Run the same checks, and yield each as it ends."""
 
+    numbers = count(1)
+    total = _FIXED + bool(context.home.has_gateway) + bool(pool_plan.read(context.home).size)
+
     def tried(name: str, look: Callable[[], Check]) -> Check:
-        context.doing(f"checking: {name}")
+        context.doing(f"checking: {name}", next(numbers), total)
         try:
             return guarded(name, look)
         finally:
@@ -71,7 +77,7 @@ def each(context: Context) -> Iterator[Check]:
     if pool_plan.read(context.home).size:
         yield tried("pool", lambda: _pool(context))
     yield tried("leftovers", lambda: _leftovers(context))
-    context.doing("trying a session, a snapshot and a restore")
+    context.doing("checking: a session, a snapshot and a restore", total, total)
     found = _snapshots(context, all(check.ok for check in images))
     context.idle()
     yield from found
@@ -160,7 +166,7 @@ def _kernel() -> Check:
 
 
 def inotify_check(root: Path = Path("/proc")) -> Check:
-    """Check how many more inotify instances the user of sessions may have, which captures and watches take.
+    """Check how many inotify instances, which captures and watches need, are left to the user of sessions.
 
     The kernel counts them by user (inotify(7)); sessions run as root of the host's user namespace.
     """
@@ -217,7 +223,7 @@ def _proxies(context: Context) -> Check:
 
     found = ", ".join(str(one) for one in home_network.ways_out(context.home))
     if not found:
-        return Check("proxies", True, "none is open for sessions")
+        return Check("proxies", True, "sessions cannot use a proxy")
     summary = f"sessions reach everything behind {plain(found, 200)}"
     return Check(
         "proxies", True, f"{summary}; `close` in {home_network.NAME} of the state directory shuts it"

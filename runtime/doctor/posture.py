@@ -41,7 +41,7 @@ class PostureFinding:
 
 
 def judge(facts: MachineFacts) -> list[PostureFinding]:
-    """Return all findings, from what confines a session most directly to what surrounds it."""
+    """Return all findings, from the confinement of a session outwards."""
     return [found for rule in _RULES for found in rule(facts)]
 
 

@@ -233,7 +233,7 @@ TOO_DEEP = "[a value was left out: it is nested too deeply]"
 
 
 def result_fields(bundle: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the fields of a result, among them only what the bundle has."""
+    """Return the fields of a result that are in the bundle."""
     fields: dict[str, Any] = {}
     extra: dict[str, Any] = {}
     for mime, value in bundle.items():

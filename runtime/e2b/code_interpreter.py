@@ -99,7 +99,7 @@ def context_named(given: str) -> str:
 
 
 def unavailable(language: str) -> InvalidArgument:
-    """Return the error for a language that a session's image has no kernel for."""
+    """Return the error for a language without a kernel in the session's image."""
     wanted = " or ".join(specs_of(language))
     return InvalidArgument(
         f"cannot run code in {language}: the sandbox's image does not have a Jupyter kernel for it",
@@ -155,7 +155,7 @@ def context_opened(found: Session, language: str, cwd: str | None, name: str | N
 
 
 def remove_kernel(found: Session, context: str) -> None:
-    """End a context, and what runs in it.
+    """End a context, and its running code.
 
     Raises:
         KernelNotFound: there is none of that id.

@@ -73,7 +73,7 @@ def boundary_of(content_type: str) -> bytes | None:
     if kind != b"multipart/form-data":
         return None
     if not options.get(b"boundary"):
-        raise InvalidArgument("cannot read the files: the multipart body names no boundary")
+        raise InvalidArgument("cannot read the files: the multipart body lacks a boundary")
     return options[b"boundary"]
 
 
@@ -277,7 +277,7 @@ def _store(
     place, found = located(files, to, attributes=bool(metadata))
     if not attributes_of(metadata).items() <= found.attributes.items():
         raise InvalidArgument(
-            f"cannot keep metadata with {shown(to)}: the sandbox is of an older version, which keeps none",
+            f"cannot keep metadata with {shown(to)}: the sandbox has an older version without metadata",
             hint="the file was written",
         )
     return uploaded_entry(clean(place), metadata)
@@ -346,7 +346,7 @@ async def upload(
     if boundary is None and kind.partition(";")[0].strip().lower() != RAW:
         raise HTTPException(415, f"cannot write: the body must be multipart/form-data or {RAW}")
     if boundary is None and path is None:
-        raise InvalidArgument("cannot write: the request names no path")
+        raise InvalidArgument("cannot write: the request lacks a path")
     with BodyPipe(who.request.stream()) as body:
         content = content_of(body, packed=coding == "gzip")
         store = partial(store_files, path=path, content=content, boundary=boundary, metadata=metadata)

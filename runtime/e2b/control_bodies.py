@@ -301,7 +301,7 @@ NO_END = "9999-01-01T00:00:00Z"
 
 
 def sandbox_made(row: SessionRow, tokens: SandboxTokens, domain: str) -> dict[str, Any]:
-    """Return what a client needs to reach a sandbox."""
+    """Return the data that a client needs to reach a sandbox."""
     facts = SandboxFacts.of(row) or SandboxFacts()
     found = {
         "templateID": facts.template,
@@ -316,7 +316,7 @@ def sandbox_made(row: SessionRow, tokens: SandboxTokens, domain: str) -> dict[st
 
 
 def sandbox_listed(row: SessionRow, disk: int) -> dict[str, Any]:
-    """Return a sandbox as a list has it; `disk` is the size of the machine's, in bytes."""
+    """Return the list entry of a sandbox; `disk` is the size of the machine's, in bytes."""
     facts, ends_at = SandboxFacts.of(row) or SandboxFacts(), Lifetime.of(row.details).ends_at
     options = row.options
     found = {

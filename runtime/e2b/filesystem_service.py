@@ -1,4 +1,4 @@
-"""The service of files, `filesystem.Filesystem/*`, and what else clients ask of the daemon in a sandbox.
+"""The service of files, `filesystem.Filesystem/*`, and other requests of clients to the daemon in a sandbox.
 
 A path is relative to the session's directory, as everywhere in sessions; E2B's own servers take the home of
 the user instead, and an empty path for that folder. Names of owners come from the session's own tables:

@@ -1,4 +1,4 @@
-"""Watches of folders: one stream of events, or a watcher that is asked for them.
+"""Watches of folders: one stream of events, or a watcher that is polled.
 
 A file that is made with content is CREATE, CHMOD and WRITE: E2B's server gives each to its user. What moves
 is RENAME for its old name, if the watch saw that, and CREATE for the new one. The files in which uploads

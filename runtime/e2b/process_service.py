@@ -220,7 +220,7 @@ async def give_stream(who: SandboxCaller, turns: InputTurns, seconds: float | No
                     await give(who, turns, process, asked.data.input, patience.left(), left)
     reader.end()
     if process is None:
-        raise InvalidArgument("cannot give input: the stream names no process")
+        raise InvalidArgument("cannot give input: the stream does not name a process")
 
 
 async def leaving(who: SandboxCaller) -> None:

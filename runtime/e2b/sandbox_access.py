@@ -158,7 +158,7 @@ _PORT = re.compile(rb"\d{1,5}")
 
 @dataclass(frozen=True, slots=True)
 class PortName:
-    """A port of a sandbox. `domain` is what the name ends with; None if headers said it."""
+    """A port of a sandbox. `domain` is the end of the host name; None if headers named the port."""
 
     sandbox: str
     port: int
@@ -373,7 +373,7 @@ class PortDoor(ServedDoor):
         """Return the refusal of a request that used a name other than this server's."""
         name: PortName = scope[PORT]
         if not name.possible:
-            return 400, "bad_request", f"there is no port {name.port}"
+            return 400, "bad_request", f"port {name.port} does not exist"
         # What pages of other origins may do is for the server in the session to say.
         if name.domain is not None and self.rules.is_here(name.domain):
             return None

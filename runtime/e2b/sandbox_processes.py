@@ -181,7 +181,7 @@ _INT32 = 2**31 - 1
 
 @dataclass(frozen=True, slots=True)
 class EndOfProcess:
-    """How a process ended: its exit code, or the signal that ended it; and how much of its output is lost."""
+    """How a process ended: its exit code, or the signal that ended it; and the amount of lost output."""
 
     exit_code: int | None
     signal: int | None
@@ -287,7 +287,7 @@ class PipedProcess(SandboxProcess):
         self._program, self._info = program, info
 
     def described(self) -> dict[str, Any]:
-        """Return what a list says of it."""
+        """Return the list entry."""
         return process_described(self.pid, self.tag, self._info.argv, self._info.cwd)
 
     def follow(self, patience: Patience, on_data: OnData) -> EndOfProcess | None:
@@ -302,7 +302,7 @@ class PipedProcess(SandboxProcess):
         return EndOfProcess(result.exit_code, result.signal, result.lost)
 
     def signal(self, name: str) -> None:
-        """Send a signal to it and to what it started."""
+        """Send a signal to it and its children."""
         self._program.signal(name)
 
     def write(self, kind: str, data: bytes, patience: Patience) -> None:
@@ -316,7 +316,7 @@ class PipedProcess(SandboxProcess):
         if patience.over:
             raise InputNotTaken(
                 f"cannot give process {self.pid} all of the input: it does not read",
-                hint="allow more time, or connect to it and see what it does",
+                hint="allow more time, or connect to it and check its activity",
             )
         raise InvalidArgument(
             f"cannot give process {self.pid} input: its input is closed",
@@ -343,7 +343,7 @@ class PtyProcess(SandboxProcess):
         self._job, self._info = job, info
 
     def described(self) -> dict[str, Any]:
-        """Return what a list says of it."""
+        """Return the list entry."""
         words = words_of(self._info.command)
         return process_described(self.pid, self.tag, words, self._info.cwd)
 

@@ -170,7 +170,7 @@ def _written(home: Home) -> tuple[tuple[int, int, int], ...] | None:
 
 
 def sent(pid: int) -> tuple[int, int] | None:
-    """Return how many packets of IPv4 and IPv6 the network of a process was given to send.
+    """Return the numbers of IPv4 and IPv6 packets that a process's network was given to send.
 
     None if that is not known: there is no such process, or its kernel does not tell.
     """

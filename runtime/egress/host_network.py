@@ -239,7 +239,7 @@ def _translated(network: IPv4Network) -> IPv6Network:
 
 
 def look() -> HostNetwork:
-    """Return the host as it is now. What cannot be read is empty."""
+    """Return the host's present network. Unreadable parts are empty."""
     v6 = interfaces(_read(_IPV6))
     return HostNetwork(
         addresses=(*local_addresses(_read(_TRIE)), *(one.ip for one in v6)),

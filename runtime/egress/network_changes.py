@@ -204,7 +204,7 @@ def change(
     domains: Iterable[str] = (),
     no_domains: Iterable[str] = (),
 ) -> SessionRow:
-    """Change the reach of a session: at once if it runs, else when it resumes. Return its row.
+    """Change the reach of a session: immediately if it runs, otherwise when it resumes. Return its row.
 
     The rules are rebuilt in any case: names stand for their present addresses.
 

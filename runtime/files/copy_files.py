@@ -95,7 +95,7 @@ class CopyIn:
         return self._made
 
     def tree(self, path: Path, to: str, edit: Edit = lambda _: None) -> Copied:
-        """Copy a folder with all that is in it; the folder `to` is made if it is missing.
+        """Copy a folder with its contents; the folder `to` is made if it is missing.
 
         Args:
             path: the folder.
@@ -155,7 +155,7 @@ class CopyOut:
         return self._made
 
     def tree(self, path: str, to: Path) -> Copied:
-        """Copy what is in a folder into the folder `to`, which is made if it is missing.
+        """Copy a folder's contents into the folder `to`, which is made if it is missing.
 
         Raises:
             SessionFileError, ProtocolError: something cannot be read.

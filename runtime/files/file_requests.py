@@ -41,13 +41,13 @@ class FileRequests:
         self._user: dict[str, Any] = {key: name for key, name in named.items() if name is not None}
 
     def look(self, path: str, *, follow: bool = True, attributes: bool = False) -> tuple[str, SessionFile]:
-        """Return the absolute path, and what is there; a link is followed unless `follow` is false."""
+        """Return the absolute path, and its entry; a link is followed unless `follow` is false."""
         wanted = {"follow": follow, "attributes": attributes}
         told = wire_fields.body(self._ask("file_look", asked(path=path), **wanted))
         return place_in(told), SessionFile.of(told, attributes=attributes)
 
     def content(self, path: str, *, attributes: bool = False) -> list[SessionFile]:
-        """Return what is in a folder, by name."""
+        """Return the entries of a folder, by name."""
         return self._persistently(lambda: self._content(path, attributes))
 
     def _content(self, path: str, attributes: bool) -> list[SessionFile]:

@@ -1,4 +1,4 @@
-"""Makes files, folders and links in one folder of this machine, of what a session says.
+"""Makes files, folders and links in one folder of this machine, as a session describes them.
 
 What the session says is not trusted: folders are opened without following links, files are made new and
 renamed, and links are made only if they stay below the copy.
@@ -42,7 +42,7 @@ class LocalFolder:
         os.fchmod(self._descriptor, mode & self._allowed)
 
     def open_file(self, name: str) -> int:
-        """Return a descriptor to read a file of the folder, which is no link."""
+        """Return a descriptor to read a file of the folder; refuse a link."""
         return os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=self._descriptor)
 
     @contextmanager
@@ -75,7 +75,7 @@ class LocalFolder:
 
 
 def write_at(descriptor: int, data: bytes, offset: int) -> None:
-    """Write bytes at an offset; what is all zeros is left to be a hole."""
+    """Write bytes at an offset; zeros are left as holes."""
     if data.count(0) == len(data):
         return
     view = memoryview(data)

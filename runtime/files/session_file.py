@@ -1,4 +1,4 @@
-"""What a session says about one of its files, validated.  Pure."""
+"""A session's description of one of its files, validated. Pure."""
 
 from __future__ import annotations
 

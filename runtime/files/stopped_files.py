@@ -43,7 +43,7 @@ class StoppedFiles:
         self._workdir = str(session.options.get("workdir") or layout.WORKSPACE)
 
     def look(self, path: str, *, follow: bool = True) -> tuple[str, SessionFile]:
-        """Return the absolute path, and what is there; a link is followed unless `follow` is false.
+        """Return the absolute path, and its entry; a link is followed unless `follow` is false.
 
         Raises:
             SessionFileNotFound: nothing is there.
@@ -75,7 +75,7 @@ class StoppedFiles:
         return place, unpacking.tree(to) if found.kind == "folder" else unpacking.file(to)
 
     def write_tar(self, path: str, stream: IO[bytes]) -> tuple[str, Copied]:
-        """Write a file, or what is in a folder, to a stream as tar; return where it was, and the counts."""
+        """Write a file, or a folder's contents, to a stream as tar; return its place, and the counts."""
         import tarfile
 
         place, _ = self.look(path)
@@ -100,7 +100,7 @@ class StoppedFiles:
 
 
 class _Unpacking(UnpackTree):
-    """Unpacks what engines send: all names begin with the last one of the path, and no account follows."""
+    """Unpacks an engine's archive: all names begin with the last name of the path, and no account follows."""
 
     def _each(self, take: Callable[[BoundedTar, tarfile.TarInfo], None]) -> None:
         import tarfile

@@ -56,7 +56,7 @@ def modified_ns(member: tarfile.TarInfo) -> int:
 def write(
     requests: FileRequests, path: str, found: SessionFile, stream: IO[bytes], *, account: bool = False
 ) -> Copied:
-    """Write a file, or a folder with all that is in it, to a stream; with `account`, the counts at its end.
+    """Write a file, or a folder with its contents, to a stream; with `account`, the counts at its end.
 
     Raises:
         SessionFileError, ProtocolError: something cannot be read.

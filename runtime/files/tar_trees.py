@@ -45,7 +45,7 @@ class PackTree:
         yield END
 
     def tree(self, path: Path) -> Iterator[bytes]:
-        """Yield what is in a folder.
+        """Yield the contents of a folder.
 
         Raises:
             OSError: something cannot be read.
@@ -93,7 +93,7 @@ def _header(member: tarfile.TarInfo) -> bytes:
 
 
 class UnpackTree:
-    """One copy, from its first file to its last. Its stream ends with an account of what was left out."""
+    """One copy, from its first file to its last. Its stream ends with an account of the omissions."""
 
     def __init__(self, stream: IO[bytes], report: Callable[[Copied], None] = lambda _: None) -> None:
         self._stream = stream

@@ -98,20 +98,20 @@ class WatchBudget:
             return WatchShare(self, session, by_sandbox=by_sandbox)
 
     def hold(self, share: WatchShare, size: int) -> None:
-        """Note what a watch holds now; raises as its own `hold` does."""
+        """Record the present size of a watch; raises as its own `hold` does."""
         with self._lock:
             more = size - share.bytes
             if share.closed:
                 return
             if more > 0 and self._bytes[share.session] + more > self._most_of_session:
                 raise TooManyWatches(
-                    f"cannot watch these files: the watches of one session may hold "
+                    f"cannot watch these files: the watches of one session can hold at most "
                     f"{self._most_of_session >> 20} MiB",
                     hint="watch a part of them, or end other watches of the session",
                 )
             if more > 0 and self._bytes.total() + more > self._most:
                 raise TooManyWatches(
-                    f"cannot watch these files: all watches may hold {self._most >> 20} MiB",
+                    f"cannot watch these files: all watches can hold at most {self._most >> 20} MiB",
                     hint="watch a part of them, or end other watches",
                 )
             share.bytes = size

@@ -27,7 +27,7 @@ CALLS, ALL_CALLS = 128, 1024
 HOSTS = 2 * CALLS
 """Limit of a session's simultaneous connections to hosts: a call may have several, one after the other."""
 
-_SILENT, _NO_ADDRESS = "the resolver does not answer", "the name has no address"
+_SILENT, _NO_ADDRESS = "the resolver does not answer", "the name does not have an address"
 _PLAIN = 80
 
 pinned: ContextVar[tuple[str, list[Address]] | None] = ContextVar("pinned", default=None)

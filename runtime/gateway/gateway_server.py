@@ -44,7 +44,7 @@ class SessionWorker:
 
 
 class ConnectionDoor:
-    """Hands out connections. `serve` is what a new process does with its end of the channel."""
+    """Hands out connections. `serve` is a new process's function of its end of the channel."""
 
     def __init__(
         self,

@@ -92,7 +92,7 @@ def _shown(kind: str, name: str, one: HeldRecord) -> str:
 
 
 def _end_programs(programs: Iterable[HeldRecord]) -> None:
-    """End programs with all that is in their sessions."""
+    """End programs and all processes in their sessions."""
     leaders = {one.pid for one in programs if same(one.pid, one.fields.get("start"))}
     for each in processes() if leaders else ():
         if each.session in leaders:

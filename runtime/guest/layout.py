@@ -154,7 +154,7 @@ class IdentityPaths:
 
     @property
     def captures(self) -> Path:
-        """The FIFO into which programs that request a capture write the name of what they left there."""
+        """The FIFO into which programs that request a capture write the name of their request."""
         return self.folder / "captures"
 
     @property

@@ -69,7 +69,7 @@ def take_name() -> None:
 
 
 def close_to_tracers() -> None:
-    """Keep the session's programs from tracing this process, the root of what is captured (prctl(2)).
+    """Keep the session's programs from tracing this process, the root of the captured tree (prctl(2)).
 
     Root in a session has no CAP_SYS_PTRACE. Programs started from here can be traced again.
     """

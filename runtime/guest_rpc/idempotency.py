@@ -179,7 +179,7 @@ def _look_up(
         return recorded(starts[-1].details, ends[-1].details)
     if starts or (intent is not None and intent.get("state") != "refused"):
         raise OutcomeUnknown(
-            f"cannot know the outcome of key '{order.key}': session {session.name} ended meanwhile",
+            f"cannot know the outcome of key '{order.key}': session {session.name} ended in the meantime",
             hint="restore a snapshot from before the call, where the key is free, or check its effects",
         ) from dead
     raise dead

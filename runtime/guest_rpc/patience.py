@@ -58,7 +58,7 @@ class Patience:
             self.until = time.monotonic() + self._seconds
 
     def left(self) -> float | None:
-        """Return for how many seconds the caller still waits; None for as long as it takes."""
+        """Return the remaining seconds of the caller's wait; None without a limit."""
         if self.until is None:
             return self._seconds
         return max(0.0, self.until - time.monotonic())

@@ -151,7 +151,7 @@ class Silence:
         self._next = time.monotonic() + FIRST_LOOK
 
     def left(self) -> float | None:
-        """Return for how many seconds no look is due; None if there is no judge."""
+        """Return the seconds until a look is due; None if there is no judge."""
         return None if self._judge is None else max(0.0, self._next - time.monotonic())
 
     def look(self) -> None:

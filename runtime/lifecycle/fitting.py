@@ -89,7 +89,7 @@ def _check(engine: Engine, name: str, found: Mapping[str, Any]) -> None:
             hint=f"pull or build it for this machine (--platform {engine.platform})",
         )
     if not found["RootFS"].get("Layers"):
-        raise ImageError(f"cannot use image {name}: it has no files")
+        raise ImageError(f"cannot use image {name}: it does not contain files")
 
 
 def _add(context: Context, found: Mapping[str, Any], portable: str, fitted: str) -> None:

@@ -216,7 +216,7 @@ def _with_buildkit(context: Context, wanted: ImageBuild, source: BuildSource, co
     def feed(line: str) -> None:
         for shown in log.feed(line):
             context.progress(f"build: {plain(shown, 200)}")
-        context.doing(f"building: {plain(line, 100)}")
+        context.doing(f"building: {plain(line, 100)}", *log.steps)
 
     with tempfile.TemporaryDirectory() as place:
         identity = buildkit_command.build(
@@ -280,14 +280,14 @@ def _in_engine(context: Context, wanted: ImageBuild, source: BuildSource, networ
             for line in log.feed(event):
                 context.progress(f"build: {plain(line, 200)}")
             if written := str(event.get("stream", "")).strip():
-                context.doing(f"building: {plain(written.splitlines()[-1], 100)}")
+                context.doing(f"building: {plain(written.splitlines()[-1], 100)}", *log.steps)
     except EngineUnavailable:
         raise
     except EngineError as error:
         why = str(error).partition(": ")[2] or str(error)
         raise _failed(wanted, why, error.hint or log.tail()) from error
     if log.error or not log.image:
-        raise _failed(wanted, log.error or "the engine made no image", log.tail())
+        raise _failed(wanted, log.error or "the engine did not make an image", log.tail())
     return log.image
 
 

@@ -69,7 +69,7 @@ def load(context: Context, path: Path) -> str:
                     f"it is for {stored.platform}, and this engine's machine is {context.engine.platform}"
                 )
             if not stored.layers:
-                raise ImageError("it has no files")
+                raise ImageError("it does not contain files")
             name = provided_name(path.name.partition(".")[0] or path.name, stored.id)
             if not images.exists(name):
                 context.progress(f"loading {shown}")

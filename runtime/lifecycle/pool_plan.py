@@ -109,7 +109,7 @@ def digest(options: Mapping[str, Any], image: str, *grounds: object) -> str:
 
 
 def shares(used: Sequence[str], size: int) -> dict[str, int]:
-    """Return how many of `size` sessions are to wait for each set of options, in proportion to its uses.
+    """Return the number of waiting sessions for each set of options, in proportion to its uses.
 
     If there are two or more, one of them is for the last set: a client that has just begun asks again.
 

@@ -253,7 +253,7 @@ def _sleep(context: Context, watch: Watch, session_id: str) -> Done:
 
 
 def _unused_for(context: Context, row: SessionRow) -> float:
-    """Return for how many seconds a running session was not used; 0 if it is in use."""
+    """Return the seconds since a running session was last used; 0 if it is in use."""
     used = time_unused.last_use(SessionChannel(context, lambda: row))
     return 0.0 if used is None else max(0.0, time.time() - used)
 

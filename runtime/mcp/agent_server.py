@@ -207,7 +207,9 @@ def _check_names(tool: str, given: Iterable[str], known: Iterable[str]) -> None:
     unknown = [plain(name, 40) for name in given if name not in known]
     if unknown:
         has = ", ".join(known)
-        raise ToolError(f"cannot call {tool}: it has no argument {', '.join(unknown[:5])}; it has {has}")
+        raise ToolError(
+            f"cannot call {tool}: it does not have the argument {', '.join(unknown[:5])}; it has {has}"
+        )
 
 
 def _wrong(error: ValidationError) -> str:

@@ -118,7 +118,7 @@ def _cost(line: str) -> int:
 
 
 def _fitting(lines: Sequence[str], most: int, count: int) -> int:
-    """Return how many of the first lines fit."""
+    """Return the number of first lines that fit."""
     for at, line in enumerate(lines[:count]):
         most -= _cost(line)
         if most < 0:

@@ -1,4 +1,4 @@
-"""The receiver of a move: what `holdfast receive` does on the machine a session moves to.
+"""The receiver of a move: the work of `holdfast receive` on the destination machine.
 
 It obeys one source, which started it by logging in. What arrives is imported like any bundle: signed
 by a key this home trusts, compared, judged. A session that was started stays, however the connection ends;
@@ -234,7 +234,7 @@ class Receiver:
         context, attempt = self._context, _attempt(fields)
         identity = travelling_identity.parse(fields.get("identity"))
         if identity is not None and not re.fullmatch(ids.ID, attempt):
-            raise InvalidArgument("cannot receive: the attempt to move it has no valid id")
+            raise InvalidArgument("cannot receive: the attempt to move it lacks a valid id")
         details = SessionDetails().plus(
             arrival={"attempt": attempt},
             policy=_policy(fields.get("policy")),
@@ -386,7 +386,7 @@ class Arrivals:
 
     def _path(self, digest: str) -> Path:
         if not DIGEST.fullmatch(digest):
-            raise BundleRefused("cannot import: a part of it has no valid digest")
+            raise BundleRefused("cannot import: a part of it lacks a valid digest")
         return self._folder / digest.partition(":")[2]
 
 

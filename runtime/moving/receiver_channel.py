@@ -144,7 +144,7 @@ class PatientWriter:
         view = memoryview(data)
         while view:
             if not _ready(self._pipe.fileno(), select.POLLOUT, STUCK):
-                raise WireBroken(f"it has taken nothing for {STUCK:g} s")
+                raise WireBroken(f"it has not read anything for {STUCK:g} s")
             try:
                 view = view[os.write(self._pipe.fileno(), view) :]
             except BlockingIOError:

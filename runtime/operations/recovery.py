@@ -28,7 +28,7 @@ def recover(context: Context, fill_undo_table: Callable[[], None]) -> None:
 
 
 def _sweep(context: Context) -> None:
-    """Remove what ended operations left in `staging`.
+    """Remove the leftovers of ended operations in `staging`.
 
     A checkpointer whose caller was killed can write for a moment longer than recovery waits for it.
     """

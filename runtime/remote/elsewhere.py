@@ -171,7 +171,7 @@ _TRIES = 5
 
 
 def run(given: Sequence[str], place: EnginePlace, say: Callable[[str], None]) -> int:
-    """Run a command line beside the engine, and return its exit code.
+    """Run a command line next to the engine, and return its exit code.
 
     Raises:
         EngineError: no controller can be started there.

@@ -1,4 +1,4 @@
-"""The caller's end of a command line that runs beside a remote engine: its streams and signals, passed on.
+"""The caller's end of a command line that runs next to a remote engine: its streams and signals, passed on.
 
 The connection to the engine goes through SSH or TLS and ends with its block.
 """
@@ -289,5 +289,5 @@ def _wait(process: subprocess.Popen[bytes], local: Path, place: EnginePlace, err
 
 
 def plain_lines(said: bytes) -> list[str]:
-    """Return what a program wrote, by lines without control characters."""
+    """Return a program's output, by lines without control characters."""
     return [plain(line, 300).strip() for line in said.decode("utf-8", "replace").splitlines()]

@@ -1,4 +1,4 @@
-"""The frames between a command line and the doorkeeper that runs it beside a remote engine. Pure.
+"""The frames between a command line and the doorkeeper that runs it next to a remote engine. Pure.
 
 A frame is a byte for its kind, four for the length of its body (big-endian), and the body. Both ends are of
 the same version: the image that holds the doorkeeper is named by its content.

@@ -189,7 +189,7 @@ class _Rewinding:
         return place
 
     def _know(self, operation: OperationRow, **facts: Unpack[OperationKeys]) -> None:
-        """Record what is needed to finish or undo the rewind, even in another process."""
+        """Record the facts needed to finish or undo the rewind, even in another process."""
         self._known = self._known.plus(**facts)
         self._context.store.operations.update(operation.id, details=self._known)
 

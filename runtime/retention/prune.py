@@ -190,7 +190,7 @@ def _last_of_each(snapshots: Sequence[SnapshotRow], count: int, form: str) -> se
 def room(
     snapshots: Sequence[SnapshotRow], quota: int, wanted: int, keep: Collection[str]
 ) -> tuple[list[SnapshotRow], int]:
-    """Return what to remove so that `wanted` more bytes fit into a quota, and how many are still missing.
+    """Return the removals that make `wanted` more bytes fit into a quota, and the bytes still missing.
 
     If they do not fit in any case, nothing is removed.
     """

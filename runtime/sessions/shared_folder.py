@@ -54,7 +54,7 @@ def make(engine: Engine, home: Home, name: str, progress: Callable[[str], None] 
 
 
 def remove(engine: Engine, home: Home, name: str) -> None:
-    """Remove the folder and its contents. What cannot be removed now is garbage, which `gc` finds."""
+    """Remove the folder and its contents. Undeletable parts become garbage, which `gc` finds."""
     outer = home.run / name
     if outer.is_symlink():  # another name of a folder that is in use
         outer.unlink(missing_ok=True)

@@ -61,7 +61,7 @@ class Database:
         return cls(path)
 
     def rows(self, make: Callable[[Row], T], table: StoreTable, rest: str = "", *values: Any) -> list[T]:
-        """Return what a query finds (`Statements.rows`), each made by a function.
+        """Return the results of a query (`Statements.rows`), each made by a function.
 
         A value that cannot be read is set aside first, and spoils nothing else.
 

@@ -183,7 +183,7 @@ def changed(before: Lifetime, now: float, choices: Mapping[str, Any]) -> Lifetim
     if "then" in choices:
         then = choices["then"] or "suspend"
         if then not in THEN:
-            raise InvalidArgument("cannot set then: it is suspend or remove")
+            raise InvalidArgument("cannot set then: it must be suspend or remove")
         found = replace(found, then=then)
     if "idle" in choices:
         idle = None if choices["idle"] is None else policy.seconds(choices["idle"], "idle")

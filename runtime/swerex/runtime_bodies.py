@@ -74,7 +74,8 @@ class ShellCommand(RuntimeBody):
 
 
 class ShellInterrupt(RuntimeBody):
-    """An interrupt of what runs in a shell, repeated `n_retry` times after `timeout` seconds each."""
+    """An interrupt of the running program in a shell, repeated `n_retry` times after `timeout` seconds
+    each."""
 
     action_type: Literal["bash_interrupt"]
     session: ShellName = "default"
@@ -136,7 +137,7 @@ _THEIRS = "swerex.exceptions."
 
 
 class RuntimeFailure(HoldfastError):
-    """What a client reports in its own words; `details` are for programs."""
+    """An error that clients report in their own words; `details` are for programs."""
 
     code = "runtime_failure"
 

@@ -43,7 +43,7 @@ EXIT_SECONDS = 1.0
 
 
 def open_shell(found: Session, asked: NewShell, patience: Patience) -> str:
-    """Open a shell, and return what its startup files wrote.
+    """Open a shell, and return its startup files' output.
 
     `patience` is how long they may take, if there are any.
 

@@ -218,7 +218,7 @@ def _by_event(evidence: Evidence) -> FailureClass | None:
         focus = "answer it with `holdfast send`, or run it so that it does not ask"
         return FailureClass("waiting_for_input", last, focus, f"it waits for input: {evidence.waiting}")
     if evidence.timed_out:
-        focus = "find what it did last; then give it more time, or less work"
+        focus = "find its last action; then give it more time, or less work"
         return FailureClass("timeout", last, focus, "its time limit was reached")
     return None
 
@@ -294,7 +294,7 @@ def _by_end(evidence: Evidence) -> FailureClass:
             "interrupted", last, "it was interrupted on purpose; run it again", "ended by SIGINT"
         )
     if code == 124:  # timeout(1)
-        focus = "find what it did last; then give it more time, or less work"
+        focus = "find its last action; then give it more time, or less work"
         return FailureClass("timeout", last, focus, "exit code 124, as of timeout(1)")
     if number is not None:
         focus = "find out who ended it: `holdfast events`"
@@ -336,5 +336,5 @@ def report_failure(report: bytes | None, path: str) -> FailureClass | None:
         return FailureClass("report_unreadable", where, focus, f"{where} is not a report in JUnit's form")
     if not found.tests:
         focus = "look at which tests the command selects"
-        return FailureClass("no_tests", where, focus, f"{where} has no test")
+        return FailureClass("no_tests", where, focus, f"{where} does not contain tests")
     return by_report(found) if found.failed else None

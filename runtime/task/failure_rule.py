@@ -69,7 +69,7 @@ def _checked(number: int, given: Any) -> FailureRule:
         raise _refused(number, "it is not an object")
     known = {"name", "failure_type", "pattern", "focus", "command", "codes", "last"}
     if unknown := sorted(set(given) - known):
-        raise _refused(number, f"it has no field '{unknown[0]}'")
+        raise _refused(number, f"it does not have a field '{unknown[0]}'")
     texts: dict[str, Any] = {
         key: _text(number, given, key) for key in ("name", "failure_type", "pattern", "focus")
     }

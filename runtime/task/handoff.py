@@ -194,7 +194,7 @@ class _Filled:
 
 
 def _filled(head: str, parts: list[HandoffPart], budget: int, reserve: int) -> _Filled:
-    """Return as much as fits, part after part, and how many lines of each do not."""
+    """Return as much as fits, part after part, and the number of omitted lines of each."""
     room = left = budget - tokens(head) - reserve
     texts, left_out = [head], dict[str, int]()
     for part in parts:

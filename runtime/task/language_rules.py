@@ -18,7 +18,7 @@ RUNNERS: Sequence[FailureRule] = (
     _rule(
         "tests took too long",
         "timeout",
-        "find what the test waits for; then give it more time, or less work",
+        "find the cause of the wait; then give it more time, or less work",
         r"^panic: (?P<what>test timed out after \S+)",
     ),
     _rule(

@@ -396,7 +396,7 @@ def existing(record: TaskRecord | None) -> TaskRecord:
     """
     if record is None:
         raise InvalidArgument(
-            "cannot change the task: the session has none",
+            "cannot change the task: the session does not have one",
             hint="begin with `holdfast task set S --goal TEXT`",
         )
     return record

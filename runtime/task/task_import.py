@@ -156,6 +156,6 @@ def _refused(why: str, gone: list[str]) -> InvalidArgument:
 
 
 def quoted(gone: Sequence[str]) -> str:
-    """Return the first of these items, and how many more there are."""
+    """Return the first of these items, and the number of the others."""
     more = len(gone) - _NAMED
     return ", ".join(gone[:_NAMED]) + (f" and {more} more" if more > 0 else "")

@@ -197,7 +197,7 @@ def _split(lines: Sequence[str]) -> tuple[str, dict[str, list[_Line]]]:
         elif line:
             raise _unreadable(f"'{plain(line, 60)}' is before the first section", number)
     if not goal:
-        raise _unreadable(f"it has no line '{_TITLE}GOAL'")
+        raise _unreadable(f"it lacks the line '{_TITLE}GOAL'")
     missing = [name for name in SECTIONS if name not in sections and name not in OPTIONAL]
     if missing:
         raise _unreadable(f"section '{missing[0]}' is missing")

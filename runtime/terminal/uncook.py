@@ -20,7 +20,7 @@ class Uncook:
         self._held = b""
 
     def feed(self, data: bytes) -> bytes:
-        """Process more of the stream; a carriage return at its end waits for what follows."""
+        """Process more of the stream; a carriage return at its end waits for the next piece."""
         data = self._held + data
         self._held = b"\r" if data.endswith(b"\r") else b""
         return data[: len(data) - len(self._held)].replace(b"\r\n", b"\n")

@@ -40,7 +40,7 @@ _MAX_RECORD = 256 << 20
 
 @dataclass(frozen=True, slots=True)
 class SearchedFiles:
-    """Files of an earlier snapshot that were searched by some rules, and what was found in each."""
+    """Files of an earlier snapshot that were searched by some rules, and the findings in each."""
 
     rules: Any
     found: Mapping[str, Sequence[SecretFinding]]
@@ -175,7 +175,7 @@ class Inspection:
         return [*found, *self._layers.named(paths)]
 
     def rewritten(self, folder: Path) -> dict[str, bytes]:
-        """Return the records beside the images that hold a secret, with the secret removed."""
+        """Return the records kept with the images that hold a secret, with the secret removed."""
         found: dict[str, bytes] = {}
         for name in (record.FILE, baseline.FILE):
             if self._action == "ignore" or not any(entry.name == name for entry in self._manifest.files):

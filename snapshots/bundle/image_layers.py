@@ -81,7 +81,7 @@ class Hashed:
 
     @property
     def digest(self) -> str:
-        """The digest of what was read so far."""
+        """The digest of the bytes read so far."""
         return f"sha256:{self._hash.hexdigest()}"
 
     def __iter__(self) -> Iterator[bytes]:

@@ -33,7 +33,7 @@ _MAX_TOP = 16 << 20
 
 
 class SharedDestination:
-    """A destination that writes a bundle to `path`, and parts that are not in its folder yet beside it.
+    """A destination that writes a bundle to `path`, and new parts next to it in its folder.
 
     `name` is the name tools show for the image in it.
     """
@@ -122,7 +122,7 @@ class SharedDestination:
 
 
 class SharedOrigin(FileOrigin):
-    """An origin that reads a bundle whose parts are beside its file."""
+    """An origin that reads a bundle whose parts are next to its file."""
 
     def __enter__(self) -> Self:
         with self._content(self._path, form.MAX_INDEX) as stream:

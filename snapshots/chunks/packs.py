@@ -86,7 +86,7 @@ class Runs:
 
 
 class PackDamaged(Exception):
-    """A pack is missing, or differs from what was written. The message is the end of a sentence."""
+    """A pack is missing, or differs from its written form. The message is the end of a sentence."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,7 +34,7 @@ PARTS = f".{FILE}.*.part"
 
 
 class RecipeDamaged(Exception):
-    """A recipe differs from what was written. The message is the end of a sentence."""
+    """A recipe differs from its written form. The message is the end of a sentence."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,7 +29,7 @@ PROXIES = ("HTTPS_PROXY", "HTTP_PROXY", "ALL_PROXY")
 
 REFUSED_HINT = (
     "HTTPS_PROXY may hold a name and a password, `http://NAME:PASSWORD@HOST:PORT`; "
-    "NO_PROXY lists what is reached without it"
+    "NO_PROXY lists the exceptions"
 )
 _FINAL = ("403", "407")
 """Answers of a proxy that asking again does not change."""

@@ -70,7 +70,7 @@ def test_a_snapshot_is_packed_after_it_has_returned(hf: Holdfast) -> None:
 
 @pytest.mark.thorough
 def test_a_snapshot_is_usable_while_it_is_packed(hf: Holdfast) -> None:
-    """Verified, restored, exported and removed during the operation; nothing of a removed one is left."""
+    """Verified, restored, exported and removed in the middle of it; nothing of a removed one is left."""
     session = hf.new("parent")
     session.cell(HEAP.format(128), timeout=60)
     for verb in ("verify", "restore", "remove"):

@@ -190,7 +190,7 @@ def test_names_that_no_resolver_answers_for_delay_no_other_session(
             assert called(calm, f"exchange({served!r})[:12]") == "HTTP/1.1 200"
         assert "served.test" in resolver.asked
 
-        assert "the name has no address" in called(
+        assert "the name does not have an address" in called(
             calm, "exchange(b'CONNECT absent.test:443 HTTP/1.1\\r\\n\\r\\n')"
         )
         silent = called(rough, "again(calls[0], b'').decode()")

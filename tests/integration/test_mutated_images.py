@@ -130,7 +130,7 @@ ATTACKS: dict[str, tuple[str, str, str]] = {
     "a host inode watched": (
         "files",
         "next(x.ify for x in found if x.HasField('ify')).wd[0].f_handle.ClearField('path')",
-        "watches a file that has no path",
+        "watches a file without a path",
     ),
     "fanotify": ("files", "next(x for x in found if x.HasField('ify')).type = 12", "kind 12"),
     "a raw socket": ("files", "next(x.isk for x in found if x.HasField('isk')).type = 3", "type 3"),

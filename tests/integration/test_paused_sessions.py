@@ -277,7 +277,7 @@ def _pausing(hf: Holdfast, session: Session) -> Iterator[Callable[[str], object]
 def test_a_command_whose_session_is_stopped_is_not_waited_for(
     hf: Holdfast, cli: Cli, home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Paused during the operation, or with a supervisor that was stopped: it is named for what it is."""
+    """Paused in the middle of it, or with a supervisor that was stopped: it is named for what it is."""
     monkeypatch.setattr(reconnect, "FIRST_LOOK", 0.2)
     monkeypatch.setattr(health, "GLANCE", 0.2)
     monkeypatch.setattr(health, "UNREACHABLE", 1.0)

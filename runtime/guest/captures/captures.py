@@ -48,7 +48,7 @@ class CaptureRequests:
         return self._served or self._expected
 
     def ask(self, request: Request, generation: int, snapshot: str) -> None:
-        """Take a request. `generation` and `snapshot` are the session's, and what it was restored from."""
+        """Process a request. `generation` and `snapshot` are those of the session and of its origin."""
         if request.generation < generation:
             # Made before the session became this copy, and received only now.
             self._give(request.asker, restored(snapshot, own=False))

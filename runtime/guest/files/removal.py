@@ -1,4 +1,4 @@
-"""Removal of a folder with all that is in it, in small steps, without following links."""
+"""Removal of a folder with its contents, in small steps, without following links."""
 
 from __future__ import annotations
 

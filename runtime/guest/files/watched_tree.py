@@ -68,7 +68,7 @@ class RawEvent(NamedTuple):
 
 
 def parse(data: bytes) -> Iterator[RawEvent]:
-    """Yield the events in what one read returned, which has only whole ones."""
+    """Yield the events of one read, which are always complete."""
     at = 0
     while at < len(data):
         watch, mask, _, length = _HEAD.unpack_from(data, at)

@@ -366,7 +366,7 @@ class Jobs:
                 job.terminal.hold_output(hold=hold)
 
     def drain(self) -> None:
-        """Record what the terminals hold now."""
+        """Record the terminals' present content."""
         for job in self._jobs.values():
             self._take(job)
 
@@ -395,7 +395,7 @@ class Jobs:
         )
 
     def _take(self, job: DetachedCommand, turns: int = 64) -> None:
-        """Record what its terminal holds, and close a terminal that no process holds any more."""
+        """Record its terminal's content, and close a terminal that no process holds any more."""
         while job.terminal and turns:
             turns -= 1
             data = job.terminal.read()

@@ -1,4 +1,4 @@
-"""Rules for which processes' ends are worth reporting, and what each end means.
+"""Rules for the processes whose ends are worth reporting, and the meaning of each end.
 
 Pure: tables of processes, wait statuses and the counts of the kernel's OOM killer come in; decisions come
 out. It opens nothing and watches nothing, `death_watch.py` does.
@@ -72,7 +72,7 @@ class MemoryKills:
         return self._count
 
     def counted(self, count: int | None, now: float) -> int:
-        """Record the count, and return how many kills are new. A lower count is that of another cgroup."""
+        """Record the count, and return the number of new kills. A lower count belongs to another cgroup."""
         before, self._count = self._count, count
         if before is None or count is None or count <= before:
             return 0

@@ -54,7 +54,7 @@ class Subject(Protocol):
         """Return the offset after the newest output."""
 
     def tail(self) -> bytes:
-        """Return the newest output of what runs."""
+        """Return the newest output of the running work."""
 
     def observed(self, state: State) -> None:
         """Note that it began or stopped waiting."""

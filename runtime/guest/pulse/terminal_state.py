@@ -128,7 +128,7 @@ class DescriptorKind(StrEnum):
 
 
 def thing(target: str, names: Collection[str]) -> DescriptorKind:
-    """Return what a link in `/proc/PID/fd` points to. `names` are those of the terminal.
+    """Return the target of a link in `/proc/PID/fd`. `names` are those of the terminal.
 
     For a socket the link alone does not show whether it connects parts of the program.
     """

@@ -262,7 +262,7 @@ def hide(now: Pairs, before: Mapping[str, Any], secrets: dict[str, str], *, type
 
 
 def difference(before: Mapping[str, Any], now: Mapping[str, Any]) -> Pairs:
-    """Return the differences as pairs of old and new; None for what is missing. Pure."""
+    """Return the differences as pairs of old and new; None for missing values. Pure."""
     return {
         name: [before.get(name), now.get(name)]
         for name in [*now, *(name for name in before if name not in now)]

@@ -1,4 +1,4 @@
-"""The session's journal: what was run and what happened, one JSON line each, written at once.
+"""The session's journal: its commands and events, one JSON line each, written immediately.
 
 Lines are numbered, in segment files each named by the number of its first line; the oldest are dropped at a
 limit. A line is whole or absent: the part of a last one that a crash left is cut off when the log is opened

@@ -1,4 +1,4 @@
-"""The rules of a shell's write lease: who may type into it.
+"""The rules of a shell's write lease, the right to type into it.
 
 A lease has at most one holder, an actor in text form such as `person:alice`. It is kept by the connections of
 that actor that asked for it, or until a time; when the last of these is gone it is free. Pure: the time comes
@@ -181,7 +181,7 @@ class ShellLease:
         return min(times, default=None)
 
     def tick(self, now: float) -> list[Change]:
-        """End what has expired by now."""
+        """End the expired parts."""
         hold = self._hold
         if hold is None:
             return []

@@ -300,7 +300,7 @@ class Shell:
             self.terminal.hold_output(hold=hold)
 
     def drain(self) -> None:
-        """Record what the terminal holds now."""
+        """Record the terminal's present content."""
         self._process.drain()
 
     def take(self, data: bytes) -> None:

@@ -299,7 +299,8 @@ class ShellMachine:
 
 
 def _escalation(begin: float) -> Iterator[tuple[float, ShellAction]]:
-    """Return what to send when after the first SIGINT. A loop may start children as fast as they die."""
+    """Return the signals after the first SIGINT, with their times. A loop may start children as fast as
+    they die."""
     yield begin + GRACE, ShellAction.TERMINATE
     at = begin + 2 * GRACE
     while at < begin + LAST_RESORT:

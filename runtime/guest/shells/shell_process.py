@@ -53,17 +53,17 @@ class Respawn:
         self._why = how
 
     def works(self) -> None:
-        """Return why the start is delayed, and how often that happened; empty if it is not."""
+        """Note that it shows a prompt."""
         self._hasty_ends = 0
 
     @property
     def trouble(self) -> str:
-        """Seconds until the next start; 0 means now."""
+        """Why the start is delayed, and how often that happened; empty if it is not."""
         return f"{self._why}, {self._hasty_ends} times" if self.delay else ""
 
     @property
     def delay(self) -> float:
-        """Seconds until the next start; 0 is at once."""
+        """Seconds until the next start; 0 means now."""
         return 0.0 if self._hasty_ends <= 2 else min(0.1 * 2**self._hasty_ends, MAX_DELAY)
 
 

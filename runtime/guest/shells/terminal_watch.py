@@ -47,7 +47,7 @@ class WatchedShell(WatchedTerminal, Protocol):
         """The command that runs or comes next."""
 
     def drain(self) -> None:
-        """Record what the terminal holds now."""
+        """Record the terminal's present content."""
 
 
 class _TerminalWatch:

@@ -70,7 +70,7 @@ def header_of(parts: Sequence[bytes]) -> dict[str, Any]:
         raise MessageMalformed(f"its header is longer than {LONGEST_HEADER} bytes")
     header = parsed(parts[0])
     if not all(isinstance(header.get(name), str) and header[name] for name in ("msg_id", "msg_type")):
-        raise MessageMalformed("its header has no msg_id or no msg_type")
+        raise MessageMalformed("its header lacks a msg_id or msg_type")
     return header
 
 

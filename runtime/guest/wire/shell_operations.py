@@ -322,7 +322,7 @@ def _foreground(shell: Shell) -> str:
 
 
 async def pour(call: ClientCall, shell: Shell, start: int, until: Callable[[], int | None]) -> None:
-    """Send the output from `start` on; `until` returns the offset to end at once it is known."""
+    """Send the output from `start` on; `until` returns the end offset as soon as it is known."""
     async for item in shell.output(start, until):
         await send_output(call, item)
 

@@ -181,7 +181,7 @@ class SnapshotComparison:
     def _note_files_only(self) -> None:
         names = [row.name for row in (self._before, self._after) if row.kind != "live"]
         verb = "are snapshots" if len(names) > 1 else "is a snapshot"
-        self._notes.append(f"{' and '.join(names)} {verb} of files only: nothing else was compared")
+        self._notes.append(f"{' and '.join(names)} {verb} of files only: only files were compared")
 
     def _note_kernels(self, one: Holdings, other: Holdings) -> None:
         for name, kernel in other.kernels.items():

@@ -214,7 +214,7 @@ def noise(path: str) -> bool:
 
 
 def sift(found: Iterable[FileChange]) -> tuple[list[FileChange], int]:
-    """Return the changes without noise, and how much noise there was."""
+    """Return the changes without noise, and the amount of noise."""
     every = list(found)
     kept = [one for one in every if not noise(one.path)]
     return kept, len(every) - len(kept)

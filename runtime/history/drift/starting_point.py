@@ -37,7 +37,7 @@ class StartingPoint:
 
 
 def entry_number(text: str) -> int | None:
-    """Return the number of a journal entry, if that is what the text is; an id that has no letters is not."""
+    """Return the number of a journal entry, if the text is one; an all-digit id is not."""
     if re.fullmatch(ids.ID, text):
         return None
     digits = text.removeprefix("#")

@@ -1,4 +1,4 @@
-"""All snapshots and sessions of a home with what is known of each, and what was run between them.
+"""All snapshots and sessions of a home, the known facts about each, and the commands between them.
 
 Assembled from store and journals; the sums of what was run are pure.
 """
@@ -48,7 +48,7 @@ class LineageOverview:
     names: Mapping[str, str] = field(default_factory=dict)
 
     def of(self, session: SessionRow) -> LineageOverview:
-        """Return the part of one session: its past, its snapshots, and what continues from these."""
+        """Return the part of one session: its past, its snapshots, and their successors."""
         past = {row.id for row in family.line(session, self.snapshots)}
         mine = {row.id for row in self.snapshots if row.session_id == session.id} | past
         for start in list(mine):
@@ -144,7 +144,7 @@ _TRIGGERS = {
 
 @dataclass(frozen=True, slots=True)
 class Ran:
-    """How much was run, and the first of it: first lines, truncated."""
+    """The number of commands run, and the first of them, truncated to first lines."""
 
     commands: int = 0
     cells: int = 0

@@ -1,4 +1,4 @@
-"""Reads an index of Git (gitformat-index(5)), of versions 2 to 4, and what tree it would make.  Pure.
+"""Reads an index of Git (gitformat-index(5)), of versions 2 to 4, and computes its tree. Pure.
 
 The bytes may be anything: damaged or hostile ones give nothing.
 """

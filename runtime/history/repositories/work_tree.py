@@ -30,7 +30,7 @@ _CONVERSIONS = (b"filter", b"ident", b"working-tree-encoding")
 
 @dataclass(slots=True)
 class WorkTree:
-    """One checkout, with what was read of it once.
+    """One checkout, with the files read of it once.
 
     Attributes:
         place: where it is.

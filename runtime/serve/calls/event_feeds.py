@@ -183,7 +183,7 @@ def joined(key: FeedKey, follower: Follower, read: FeedReader) -> EventFeed | No
 
 
 def count() -> int:
-    """Return how many feeds there are."""
+    """Return the number of feeds."""
     return len(_feeds)
 
 

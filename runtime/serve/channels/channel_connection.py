@@ -47,7 +47,7 @@ class CreditGate:
             self._changed.notify_all()
 
     def leave(self) -> None:
-        """Let the thread pass; what it passes on is dropped."""
+        """Let the thread continue; its further output is dropped."""
         with self._changed:
             self._left = True
             self._changed.notify_all()
@@ -74,7 +74,7 @@ class ChannelConnection:
 
     @property
     def count(self) -> int:
-        """How many channels are open."""
+        """The number of open channels."""
         return len(self._channels)
 
     async def send_all(self, send: Callable[[str], Awaitable[None]]) -> None:

@@ -277,7 +277,7 @@ class SnapshotAnswer(AnswerBody):
 
 @answer_of(Rung)
 class RungAnswer(AnswerBody):
-    """One way to continue a snapshot: why it is not possible here, what differs, and what would be lost."""
+    """One way to continue a snapshot: its obstacles here, the differences, and the losses."""
 
 
 @answer_of(Ladder)
@@ -397,7 +397,7 @@ class RedoneActionAnswer(AnswerBody):
 
 @answer_of(Redo)
 class RedoAnswer(AnswerBody):
-    """The repeated actions and their session; `left`: how many actions were not reached."""
+    """The repeated actions and their session; `left`: the number of actions not reached."""
 
     complete: bool
 

@@ -215,7 +215,7 @@ async def sign_address(
     found = await who.in_session(session, lambda each: each.id)
     sign, base = who.all.signature, who.request.url
     if sign is None:
-        raise ServerUnavailable("cannot sign an address: this server answers none")
+        raise ServerUnavailable("cannot sign an address: this server does not serve signed addresses")
     expires_at = int(time.time()) + body.seconds
     place = f"{base.scheme}://{base.netloc}"
     url = file_addresses.address(sign, place, found, body.path, body.operation, user, expires_at)

@@ -1,4 +1,4 @@
-"""Paths of sessions: make, list, suspend, resume, fork, rewind, remove, and what they can reach."""
+"""Paths of sessions: make, list, suspend, resume, fork, rewind, remove, and their reach."""
 
 from __future__ import annotations
 

@@ -106,7 +106,7 @@ def _check_own(network: int) -> None:
         except OSError:
             continue
         if os.path.samestat(found, known):
-            raise tree.TargetMismatch("the container has no network namespace of its own")
+            raise tree.TargetMismatch("the container lacks a network namespace of its own")
 
 
 def _listed(family: str = "inet") -> dict[str, Any]:

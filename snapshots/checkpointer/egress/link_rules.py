@@ -88,7 +88,7 @@ def wrong(listed: Mapping[str, object], rules: NetworkRules, links: Iterable[Lin
         device = chain.get("dev")
         hooked = (chain.get("hook"), chain.get("policy"), device[0] if isinstance(device, list) else device)
         if hooked != ("egress", "drop", link.name):
-            return f"nothing is judged at the link {link.name}"
+            return f"the rules do not cover the link {link.name}"
         there = [
             one["rule"].get("comment") for one in items if one.get("rule", {}).get("chain") == link.chain
         ]

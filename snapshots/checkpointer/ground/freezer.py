@@ -118,5 +118,5 @@ def _find(init_pid: int) -> tuple[Path, _Kind]:
         if not controllers and (folder / _SECOND.switch).exists():
             second = folder
     if second is None:
-        raise NotFrozen("the container has no freezer that the checkpointer can see")
+        raise NotFrozen("the container does not have a freezer visible to the checkpointer")
     return second, _SECOND

@@ -38,7 +38,7 @@ def run(request: ApartFiles, channel: HostChannel) -> None:
         with (folder / apart.DATA).open("rb") as data:
             separate_process.carry_out(
                 lambda: _make_inside(namespace, root, items, data.fileno()),
-                "files that are kept beside the image cannot be made",
+                "files kept separately from the image cannot be made",
             )
     finally:
         os.close(namespace)

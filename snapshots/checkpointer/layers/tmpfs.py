@@ -78,7 +78,7 @@ def load(init_pid: int, folder: Path, points: list[str]) -> None:
     present = mounts(bounded.read(Path(f"/proc/{init_pid}/mountinfo"), walk.MAX_TEXT))
     for number, point in enumerate(points):
         if point not in present:
-            raise OSError(f"the new container has no tmpfs at {point[:200]!r}")
+            raise OSError(f"the new container lacks a tmpfs at {point[:200]!r}")
         target = _opened(init_pid, point)
         namespace = os.open(f"/proc/{init_pid}/ns/mnt", os.O_RDONLY | os.O_CLOEXEC)
         try:

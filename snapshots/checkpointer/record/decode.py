@@ -1,4 +1,4 @@
-"""Describes a tree by CRIU's images, which are what is restored, whatever the session reports. Pure.
+"""Describes a tree by CRIU's images, which decide the restore, whatever the session reports. Pure.
 
 All numbers are the session's: pids of its own namespace. Bounded: beyond the limits things are only counted.
 """

@@ -87,7 +87,7 @@ def _of_inventory(images: ImageMessages) -> Iterator[str]:
     """
     found = images.messages("inventory")
     if len(found) != 1:
-        yield "has no inventory of its images"
+        yield "lacks an inventory of its images"
         return
     head = found[0]
     if int(head.img_version) != _VERSION or not head.fdinfo_per_id or not head.ns_per_id:
@@ -166,7 +166,7 @@ def _of_watch(handle: Any, leads: Leads, *, foreign: bool) -> Iterator[str]:
     """CRIU opens files without a path by handle: any file on that disk (open_by_handle_at(2))."""
     if not handle.HasField("path"):
         if foreign:
-            yield "watches a file that has no path"
+            yield "watches a file without a path"
         return
     # It is relative to the root, after one character.
     path = text(handle.path)

@@ -55,7 +55,7 @@ _MEMORY_FILE = 1 << 14  # VMA_AREA_MEMFD of CRIU
 
 @dataclass(slots=True)
 class SocketCounts:
-    """How many sockets were kept, moved to the new address, or closed."""
+    """The numbers of sockets that were kept, moved to the new address, or closed."""
 
     kept: int = 0
     moved: int = 0

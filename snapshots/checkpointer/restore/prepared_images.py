@@ -298,7 +298,7 @@ def _free_name(root: int, name: str, number: int, given: dict[str, int]) -> str:
     for tried in (name, *(f"{parent}/{REMOVED_FOLDER}{number + more}" for more in range(_MOST_NAMES))):
         if given.get(tried, number) == number and not _exists(root, tried):
             return tried
-    raise FileExistsError(f"no name is free beside {name[:300]!r}, a removed folder")
+    raise FileExistsError(f"no name is free next to {name[:300]!r}, a removed folder")
 
 
 def _exists(root: int, path: str) -> bool:

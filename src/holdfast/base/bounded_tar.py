@@ -213,7 +213,7 @@ class PlainStream:
 
 
 class _Sent(io.RawIOBase):
-    """A stream, and how many bytes were read of it."""
+    """A stream that counts the bytes read."""
 
     def __init__(self, stream: IO[bytes]) -> None:
         super().__init__()

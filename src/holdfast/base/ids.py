@@ -27,7 +27,7 @@ def new_id() -> str:
 
 
 def new_name() -> str:
-    """Return a pronounceable name such as `calm-otter`; it may be taken."""
+    """Return a pronounceable name such as `calm-otter`, possibly taken already."""
     import secrets
 
     return f"{secrets.choice(_ADJECTIVES.split())}-{secrets.choice(_NOUNS.split())}"

@@ -69,7 +69,7 @@ class _Database:
         for name in names:
             page = next((below for key, below in self._inside(page) if key == name), b"")
             if not page:
-                raise BoltUnreadable(f"it has no bucket {name.decode(errors='replace')}")
+                raise BoltUnreadable(f"it lacks the bucket {name.decode(errors='replace')}")
         return {key: dict(self._values(below)) for key, below in self._inside(page)}
 
     def _metas(self) -> Iterator[tuple[int, int, int]]:

@@ -74,12 +74,12 @@ class Engine:
         self.client.close()
 
     def version(self) -> dict[str, Any]:
-        """Return what `docker version` reports of the server."""
+        """Return the server's report of `docker version`."""
         with translated("ask Docker for its version"):
             return dict(self.client.version())
 
     def info(self) -> dict[str, Any]:
-        """Return what `docker info` reports."""
+        """Return the engine's report of `docker info`."""
         with translated("ask Docker about itself"):
             return dict(self.client.info())
 

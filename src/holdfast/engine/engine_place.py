@@ -99,7 +99,7 @@ def _context(folder: Path, name: str) -> EnginePlace:
     except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
         raise EngineUnavailable(f"cannot reach Docker: context {shown} cannot be read", hint=hint) from error
     if not isinstance(host, str):
-        raise EngineUnavailable(f"cannot reach Docker: context {shown} has no address", hint=hint)
+        raise EngineUnavailable(f"cannot reach Docker: context {shown} does not have an address", hint=hint)
     certificates = folder / "tls" / key / "docker"
     return EnginePlace(host, name, certificates if certificates.is_dir() else None, not skips)
 

@@ -49,7 +49,7 @@ def text(path: Path, limit: int) -> str:
 
 
 def lines(path: Path, limit: int) -> Iterator[bytes]:
-    """Yield a file a few lines at a time, none of them cut. One piece at a time is in memory.
+    """Yield a file a few complete lines at a time. One piece at a time is in memory.
 
     Raises:
         TooLong: it has more than `limit` bytes, or a line is longer than a piece.

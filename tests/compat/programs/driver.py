@@ -40,7 +40,7 @@ class Driver:
         self._jobs: dict[str, str] = {}
 
     def start(self, session: Session, program: Program) -> None:
-        """Start a program and wait until it is during the operations work.
+        """Start a program and wait until it is in the middle of its work.
 
         Raises:
             NotStarted: it does not get there.

@@ -1,4 +1,4 @@
-"""A program of the catalog: how it starts, when it is during the operations work, how it is checked.
+"""A program of the catalog: how it starts, when it is in the middle of its work, how it is checked.
 
 Pure. Nothing here knows sessions; `trial.py` drives them.
 """
@@ -51,7 +51,7 @@ class Program:
 
     `start` is given to a job of its own, to the main shell (and must return), to the main shell in the
     foreground (and waits there), or to the kernel, as `where` says. All commands begin in a folder of its
-    own, with `lib.sh` read. `ready` is a command that succeeds as soon as it is during the operations work.
+    own, with `lib.sh` read. `ready` is a command that succeeds as soon as it is in the middle of its work.
 
     `check` is done once in the captured session and once in every copy: the program must continue, so it asks
     the process that was captured, not a new one.

@@ -1,4 +1,4 @@
-"""Every program of the catalog, captured during the operations work, restored and forked."""
+"""Every program of the catalog, captured in the middle of its work, restored and forked."""
 
 from collections.abc import Callable
 from typing import Any

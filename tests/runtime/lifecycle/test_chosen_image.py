@@ -158,8 +158,8 @@ def test_names_have_parts(name: str, parts: tuple[str, str]) -> None:
             r"it is for linux/s390x, and this engine's machine is linux",
         ),
         ({"Architecture": "amd64", "Os": "windows"}, r"it is for windows/amd64"),
-        ({"RootFS": {"Layers": []}}, "it has no files"),
-        ({"RootFS": {}}, "it has no files"),
+        ({"RootFS": {"Layers": []}}, "it does not contain files"),
+        ({"RootFS": {}}, "it does not contain files"),
     ],
 )
 def test_images_that_cannot_have_a_guest_are_named(

@@ -278,7 +278,7 @@ def test_an_image_is_loaded_once(context: Any, said: list[str], tmp_path: Path) 
     ("about", "layers", "why"),
     [
         (config("s390x"), LAYERS, "it is for linux/s390x, and this engine's machine is linux/amd64"),
-        (config(layers=()), (), "it has no files"),
+        (config(layers=()), (), "it does not contain files"),
         (config(), LAYERS[::-1], "it is damaged"),
     ],
 )

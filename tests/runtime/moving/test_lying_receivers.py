@@ -68,7 +68,7 @@ def test_a_receiver_that_reads_nothing_ends_the_sending(
     monkeypatch.setattr(receiver_channel, "STUCK", 0.5)
     with (
         reaching("silent", "put") as receiver,
-        pytest.raises(WireBroken, match=r"it has taken nothing for 0.5 s"),
+        pytest.raises(WireBroken, match=r"it has not read anything for 0.5 s"),
     ):
         receiver.put(PART.digest, 64 << 20, io.BytesIO(bytes(64 << 20)))
 

@@ -165,8 +165,8 @@ def test_what_is_settled_can_be_dropped() -> None:
         (lambda r: task_items.decide(r, BY, "a\x1b[31mb", "why"), "control characters"),
         (lambda r: changes.set_(r, BY), "no value was given"),
         (lambda r: changes.set_(r, BY, retry_limit=-1), "retry_limit"),
-        (lambda r: changes.set_(None, BY, resume_at="x"), "the session has none"),
-        (lambda r: task_items.note(None, BY, "x"), "the session has none"),
+        (lambda r: changes.set_(None, BY, resume_at="x"), "the session does not have one"),
+        (lambda r: task_items.note(None, BY, "x"), "the session does not have one"),
         (
             lambda r: task_items.decide(task_items.decide(r, BY, "a", "b").record, BY, "a ", "c"),
             "locked already",

@@ -36,7 +36,7 @@ PROJECTS = (
             ./runtest --clients 2 --skipunit integration/replication --single unit/type/list --single unit/type/hash \\
                 --single unit/type/set --single unit/type/zset --single unit/expire --single unit/multi \\
                 --single integration/rdb --single unit/pubsub""",
-        known="this case may take 1.00 to 1.15 s by the time of day; a freeze during the operation counts, and in a copy "
+        known="this case may take 1.00 to 1.15 s by the time of day; a freeze in the middle of it counts, and in a copy "
         "the time for which the snapshot waited",
         measured=r"Expected '(\d+)' to be between",
         reads="redis",
