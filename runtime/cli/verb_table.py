@@ -149,7 +149,7 @@ FAMILIES: Mapping[str, Mapping[str, tuple[str, _Place]]] = {
     "Keep": {
         "lifetime": ("Set when a session ends, and when it sleeps.", "session_verbs:lifetime"),
         "policy": (
-            ("Set when to capture automatically, and how many captures to keep."),
+            ("Set when to capture automatically, and what to keep."),
             "retention_verbs:policy",
         ),
         "autosnap": (

@@ -74,7 +74,7 @@ class FileWatch:
         """Bytes of the changes not yet taken."""
         self._connection: Connection | None = None
         self.path = path
-        """The absolute path of what is watched, without links."""
+        """The absolute path of the watched folder or file, without links."""
         self._root = ""
         self.ended = False
         try:
@@ -115,7 +115,7 @@ class FileWatch:
         return change
 
     def close(self) -> None:
-        """End it."""
+        """End the watch."""
         self.ended = True
         if self._connection is not None:
             self._connection.close()

@@ -139,7 +139,7 @@ def host_label(port: int, name: str, session: str) -> str:
 
 def _check_port(port: int) -> None:
     if not 0 < port < 65536:
-        raise InvalidArgument(f"cannot preview port {port}: ports are from 1 to 65535")
+        raise InvalidArgument(f"cannot preview port {port}: ports range from 1 to 65535")
     if port in RESERVED:
         raise InvalidArgument(
             f"cannot preview port {port}: `holdfast serve` itself answers there, for clients of E2B",

@@ -151,7 +151,7 @@ def test_ours_takes_the_place_of_a_bash_that_cannot_be_driven(
     assert (made.code, made.out) == (0, "it\n")
     assert why in made.err
     assert cli("exec", "it", "readlink /proc/$$/exe").out == "/opt/holdfast/bin/bash\n"
-    for shell, reason in (("bash", "it does not load"), ("zsh", "there is no such program in the session")):
+    for shell, reason in (("bash", "it cannot load"), ("zsh", "there is no such program in the session")):
         refused = cli("new", "never", "--image", name, "--shell", shell)
         assert refused.code == 1
         assert f"cannot use shell {shell}: {reason}" in refused.err

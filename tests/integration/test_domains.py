@@ -120,7 +120,7 @@ def test_the_domains_of_a_running_session_change(shared_hf: Holdfast, session: S
         session.disallow_domains(name)
     with pytest.raises(InvalidArgument, match=r"^cannot allow domain '127\.0\.0\.1': it is an address"):
         session.allow_domains("127.0.0.1")
-    with pytest.raises(InvalidArgument, match="learn of that when the session is made"):
+    with pytest.raises(InvalidArgument, match="proxy that is set up when the session is created"):
         session.change_network("internet")
     usual = shared_hf.new("usual")
     with pytest.raises(InvalidArgument, match="was not made with"):

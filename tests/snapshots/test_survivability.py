@@ -37,9 +37,9 @@ def test_names_cover_their_resources() -> None:
 @pytest.mark.parametrize(
     ("name", "why"),
     [
-        ("pid:1", "nothing of that name blocks"),
-        ("fd:50/4", "nothing of that name blocks"),
-        ("fd:60/9", "cannot be left out alone"),
+        ("pid:1", "no resource of that name blocks"),
+        ("fd:50/4", "no resource of that name blocks"),
+        ("fd:60/9", "cannot be left out on its own"),
         ("50", "neither pid:PID nor fd:PID/FD"),
         ("pid:41 ", "neither"),
         ("fd:50", "neither"),

@@ -203,7 +203,7 @@ def test_users_are_found_in_the_sessions_own_table(user: str | None, owner: tupl
 
 def test_an_unknown_user_is_an_error() -> None:
     """Instead of giving the files to root."""
-    with pytest.raises(InvalidArgument, match="none of that name"):
+    with pytest.raises(InvalidArgument, match="has no such user"):
         checkout.identity(b"root:x:0:0::/:/bin/sh\n", "bob")
 
 
@@ -302,7 +302,7 @@ def test_a_repository_is_not_one_from_elsewhere(repo: Path, git: Git, tmp_path: 
             assert names(found) == set()
             assert found.notes == ("inner is left out: its .git leads elsewhere",)
             continue
-        with pytest.raises(InvalidArgument, match=r"its \.git leads to no repository of its own"):
+        with pytest.raises(InvalidArgument, match=r"its \.git does not lead to a repository of its own"):
             checkout.look(hostile)
 
 

@@ -47,7 +47,7 @@ def test_without_a_network_there_are_no_exceptions() -> None:
     ("change", "why"),
     [
         ({"disallow": ["10.0.0.2:80"]}, "it is not an exception of this session"),
-        ({"disallow": ["10.0.0.1:80"], "allow": ["10.0.0.1:80"]}, "at once"),
+        ({"disallow": ["10.0.0.1:80"], "allow": ["10.0.0.1:80"]}, "both allow and disallow"),
         ({"allow": ["nowhere"]}, "it is not HOST:PORT"),
         ({"network": "host"}, "network"),
         ({"deny": ["example.org"]}, "neither an address nor a network"),
@@ -93,4 +93,4 @@ def test_the_display_has_a_line_for_each_entry() -> None:
     ]
     many = Reach("open", (), (), (), tuple(refused * 20), refused_more=True)
     assert len(network_lines(many, now)) == 1 + 20 + 2
-    assert network_lines(many, now)[-2].strip() == "and 20 more destinations: --json"
+    assert network_lines(many, now)[-2].strip() == "and 20 more destinations; --json lists them"

@@ -157,7 +157,7 @@ def test_one_of_several_cannot_be_guessed(layout: Layout) -> None:
 def test_a_layer_that_was_changed_is_found(layout: Layout, tmp_path: Path) -> None:
     layout.add(config(), bytes)
     (layout.blobs / digest(LAYERS[0])[7:]).write_bytes(b"other")
-    with pytest.raises(ImageError, match="it is damaged: a layer has another digest"):
+    with pytest.raises(ImageError, match="it is damaged: a layer does not have the digest"):
         passed_on(layout.write(), tmp_path / "scratch")
     (layout.blobs / digest(LAYERS[0])[7:]).unlink()
     with pytest.raises(ImageError, match="a layer of it is missing"):
@@ -167,7 +167,7 @@ def test_a_layer_that_was_changed_is_found(layout: Layout, tmp_path: Path) -> No
 def test_a_document_that_was_changed_is_found(layout: Layout) -> None:
     layout.add(config())
     (layout.blobs / digest(config())[7:]).write_bytes(config("amd64", LAYERS[:1]))
-    with pytest.raises(ImageError, match="it is damaged: a part of it has another digest"):
+    with pytest.raises(ImageError, match="it is damaged: a part of it does not have the digest"):
         load_image.find_image(layout.write(), HERE)
 
 

@@ -195,7 +195,7 @@ def test_long_output_says_how_to_read_the_rest() -> None:
 def test_news_and_remarks_are_told() -> None:
     text = outcomes.command(result(dropped=5, lost=2, message="it was not finished"), ["session x was made"])
     assert text.startswith(
-        "session x was made\n(7 bytes before this are not kept)\nhi\n(it was not finished)\n["
+        "session x was made\n(7 earlier bytes are no longer kept)\nhi\n(it was not finished)\n["
     )
 
 

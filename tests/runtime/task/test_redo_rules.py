@@ -23,7 +23,7 @@ PLAIN = RedoOptions()
         (replace(MAKE, key="deploy-1"), ("skip", "it was sent with key deploy-1, to run once")),
         (replace(MAKE, result=None), ("skip", "it had not ended")),
         (replace(MAKE, kind="files_out"), ("skip", "it changed nothing in the session")),
-        (replace(MAKE, kind="files_in"), ("stop", "its files came from outside, and were not kept")),
+        (replace(MAKE, kind="files_in"), ("stop", "its files came from outside, and were not recorded")),
         (replace(MAKE, kind="missing"), ("stop", "entries of the journal are no longer kept here")),
         (
             replace(MAKE, text="curl -H [scrubbed: github token]"),

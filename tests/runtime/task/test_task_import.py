@@ -53,7 +53,7 @@ def test_a_record_of_another_task_does_not_replace_work() -> None:
     worked = changes.attempt(
         begun(), AGENT, "1.2", StepAttempt(entry="#4", outcome="failed", at=AT, by="agent")
     ).record
-    with pytest.raises(InvalidArgument, match=r"of another task, .* attempts of step 'Migrate'"):
+    with pytest.raises(InvalidArgument, match=r"to a different task, .* attempts of step 'Migrate'"):
         imported(worked, ADA, other)
     assert imported(begun(), ADA, other).record.goal == "Something else", "nothing was done yet"
 

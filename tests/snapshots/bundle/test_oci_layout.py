@@ -133,9 +133,9 @@ def test_an_index_that_is_not_what_index_json_names_is_refused(tmp_path: Path) -
     index = form.described(media.INDEX, b'{"manifests":[]}').as_dict()
     for number, (manifests, why) in enumerate(
         (
-            ([], "does not hold one snapshot"),
-            ([index, index], "does not hold one snapshot"),
-            ([index | {"mediaType": media.MANIFEST}], "does not hold one snapshot"),
+            ([], "does not hold exactly one snapshot"),
+            ([index, index], "does not hold exactly one snapshot"),
+            ([index | {"mediaType": media.MANIFEST}], "does not hold exactly one snapshot"),
             ([index | {"size": form.MAX_INDEX + 1}], "its index is too large"),
             ([index], "does not match its digest"),
             ([index | {"digest": "sha256:../../../etc/passwd"}], "is not valid"),

@@ -111,7 +111,7 @@ def test_a_link_is_what_it_names(
     (tmp_path / "sh").symlink_to("/bin/bash")
     assert choose(str(tmp_path / "sh"), ME, marks_library, own).path == os.path.realpath("/bin/bash")
     named = image_bash(tmp_path, monkeypatch, "exit 1", "bash-static")
-    with pytest.raises(LookupError, match="it does not load"):
+    with pytest.raises(LookupError, match="it cannot load"):
         choose(named, ME, marks_library, own)
 
 

@@ -203,7 +203,7 @@ def test_the_path_from_a_snapshot_to_now() -> None:
 )
 def test_a_snapshot_of_another_timeline(wanted: str, session: str, base: str | None) -> None:
     """A snapshot outside of the session's past is refused: there is nothing to compare."""
-    with pytest.raises(InvalidArgument, match="not in the past"):
+    with pytest.raises(InvalidArgument, match="not an ancestor"):
         starting_point.to_snapshot(POINTS[wanted], session, base, POINTS)
 
 

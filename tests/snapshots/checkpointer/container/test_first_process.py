@@ -134,7 +134,7 @@ def test_a_container_that_begins_in_a_folder_of_the_host_is_found(tmp_path: Path
     """A descriptor that an engine left open leads there: /proc/self/fd/N as the folder of an image."""
     with (
         in_own_mounts(os.fchdir, tmp_path) as process,
-        pytest.raises(first_process.Astray, match="begin in is not in the container"),
+        pytest.raises(first_process.Astray, match="does not exist in the container"),
     ):
         first_process.require_mounted(process, MountedPlaces((), ()))
 
