@@ -106,7 +106,9 @@ def test_git_works_in_the_copy(repo: Path, git: Git, tmp_path: Path) -> None:
 def test_the_owner_is_the_sessions_user(repo: Path, tmp_path: Path) -> None:
     """Also of folders that git does not know."""
     file = io.BytesIO()
-    checkout.pack(checkout.look(repo), file, (1000, 1001))
+    found, amounts = checkout.look(repo), []
+    checkout.pack(found, file, (1000, 1001), lambda packed, total: amounts.append((packed, total)))
+    assert amounts == [(0, len(found.entries))]
     file.seek(0)
     with tarfile.open(fileobj=file) as archive:
         owners = {(member.uid, member.gid, member.uname) for member in archive.getmembers()}
