@@ -56,7 +56,7 @@ def test_on_the_same_machine_everything_is_possible() -> None:
         ({"criu": "4.2.1"}, "written by CRIU 4.3, which CRIU 4.2.1 perhaps cannot read"),
         ({"has": ["seccomp"]}, "this kernel lacks time_namespace"),
         ({"vdso": MOVED}, "call __vdso_getrandom in their kernel's vDSO"),
-        ({"arch": "aarch64"}, "its processes are of a x86_64 machine, this is aarch64"),
+        ({"arch": "aarch64"}, "its processes are from a x86_64 machine, and this is aarch64"),
     ],
 )
 def test_what_memory_depends_on_is_in_the_way_of_live_alone(other: dict[str, Any], why: str) -> None:

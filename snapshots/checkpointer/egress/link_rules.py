@@ -93,7 +93,7 @@ def wrong(listed: Mapping[str, object], rules: NetworkRules, links: Iterable[Lin
             one["rule"].get("comment") for one in items if one.get("rule", {}).get("chain") == link.chain
         ]
         if there != [comment for _, comment in _judged(rules, link)]:
-            return f"the link {link.name} has not the rules that were given"
+            return f"the link {link.name} does not have the given rules"
     return None
 
 

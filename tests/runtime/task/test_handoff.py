@@ -61,7 +61,7 @@ def test_the_session_and_what_runs_come_first() -> None:
     [
         (["a", "a", "a"], "the last 3 failed in the same way"),
         (["a", "b", "b"], "the last 2 failed in the same way"),
-        (["a", "b", "c"], "each of the 3 failed in another way"),
+        (["a", "b", "c"], "each of the 3 failed in a different way"),
         (["a", "b", "a"], None),
         (["a"], None),
     ],

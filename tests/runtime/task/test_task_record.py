@@ -270,7 +270,7 @@ def test_markdown_without_a_section_is_refused(section: str) -> None:
         ("- revision: 18", "- revision: many", "revision"),
         ("- format: 1", "- format: 7", "a newer version wrote it"),
         ("- format: 1\n", "", "format number is missing"),
-        ("# Task: Port the store", "", "no line '# Task: GOAL'"),
+        ("# Task: Port the store", "", "lacks the line '# Task: GOAL'"),
         ("    - outcome: failed", "    - outcome: failed\n    - outcome: passed", "occurs twice"),
     ],
 )

@@ -41,7 +41,7 @@ def test_a_claimed_step_is_left_to_the_one_who_claimed_it() -> None:
         "others can continue elsewhere"
     )
     taken = task_changes.claim(record, TWO, "1.1", take=True)
-    assert taken.line == "step 1.1: claimed, which agent:coder/a1 had"
+    assert taken.line == "step 1.1: claimed, taken over from agent:coder/a1"
     ended = task_changes.done(taken.record, TWO, "1.1", None).record
     assert step_rules.find_step(ended, "1.1").claim is None
     with pytest.raises(InvalidArgument, match="it is done"):

@@ -187,7 +187,7 @@ def test_an_identity_token_is_exchanged(registry: FakeRegistry) -> None:
 def test_passwords_go_over_no_open_line(registry: FakeRegistry) -> None:
     """A registry cannot have them sent to a token server without TLS."""
     registry.challenge, registry.allowed = BEARER.replace("https", "http"), lambda _header: False
-    with pytest.raises(RegistryError, match=r"it sends to http://auth\.test, which is not encrypted"):
+    with pytest.raises(RegistryError, match=r"it redirects to http://auth\.test, which is not encrypted"):
         _ask(registry.client(user=ME))
     assert not any(path == "GET /token" for path in registry.seen)
 

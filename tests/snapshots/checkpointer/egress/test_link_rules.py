@@ -63,7 +63,7 @@ def test_rules_that_are_not_in_force_are_noticed() -> None:
     assert link_rules.wrong(listed(), RULES, [LINK]) is None
     assert link_rules.wrong(listed(dev=["eth0"]), RULES, [LINK]) is None
     for changes in ({"policy": "accept"}, {"hook": "ingress"}, {"dev": "eth1"}, {"name": "other"}):
-        assert link_rules.wrong(listed(**changes), RULES, [LINK]) == "nothing is judged at the link eth0"
+        assert link_rules.wrong(listed(**changes), RULES, [LINK]) == "the rules do not cover the link eth0"
     fewer = {"nftables": listed()["nftables"][:-2]}
     assert link_rules.wrong(fewer, RULES, [LINK]) == "the link eth0 does not have the given rules"
 

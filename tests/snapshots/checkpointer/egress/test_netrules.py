@@ -310,7 +310,7 @@ def test_a_way_to_another_gateway_is_noticed() -> None:
     for change in ({"addr": "172.18.0.9"}, {"port": 22}):
         said = with_gateway()
         said["nftables"][-1]["rule"]["expr"][-1]["dnat"].update(change)
-        assert netrules.wrong(said, GATEWAY) == "the way to the gateway differs from the given one"
+        assert netrules.wrong(said, GATEWAY) == "the route to the gateway differs from the given one"
     for count in (1, 2):
         said = with_gateway()
         del said["nftables"][-count:]

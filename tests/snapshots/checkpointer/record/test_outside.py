@@ -167,7 +167,7 @@ def test_a_task_that_leaves_out_its_limits_would_get_those_of_criu() -> None:
     without = Images(pstree=[Message(pid=5, threads=[5])], core_5=[Message(tc=Message())])
     ended = Images(pstree=[Message(pid=5, threads=[5])], core_5=[Message(tc=Message(task_state=2))])
 
-    assert outside.strange(without) == ["does not say which limits process 5 has"]
+    assert outside.strange(without) == ["does not declare the limits of process 5"]
     assert outside.strange(ended) == []
 
 
