@@ -333,7 +333,7 @@ def put(
 ) -> int:
     """Copy a checkout into the workspace of a session's container; return the number of entries.
 
-    `told` is called with the number of entries packed so far, and of all of them.
+    The callback gets the number of entries packed so far, and the total.
 
     Raises:
         StoreError, EngineError: it cannot be read or copied.
