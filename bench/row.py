@@ -69,7 +69,7 @@ def load(result: Mapping[str, Any]) -> list[Row]:
     """Return the rows of a result that `dump` made.
 
     Raises:
-        ValueError: it is of another version.
+        ValueError: its version is different.
     """
     if result.get("version") != VERSION:
         raise ValueError(f"cannot read this result: it is of version {result.get('version')}, not {VERSION}")

@@ -71,7 +71,7 @@ def choose(sources: Iterable[tuple[str, str]], codename: str) -> AptMirror | Non
 
 
 def host_mirror(apt: Path = APT_FOLDER, os_release: Path = OS_RELEASE) -> AptMirror | None:
-    """Return the mirror a Debian host uses; None on any other host, whose mirrors have no Debian."""
+    """Return the mirror a Debian host uses; None on other hosts, whose mirrors lack Debian."""
     release = (
         dict(line.split("=", 1) for line in os_release.read_text().splitlines() if "=" in line)
         if os_release.is_file()

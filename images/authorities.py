@@ -1,4 +1,4 @@
-"""Certificate authorities of the host that go into images, and images that differ in nothing else.
+"""Certificate authorities of the host that go into images, and images that differ only in these.
 
 Behind a proxy that re-signs TLS, nothing in a session could install or fetch anything without the authority
 the host was given. Only what an administrator added is carried over: the distribution's own authorities come
@@ -51,7 +51,8 @@ def encode(der: bytes) -> bytes:
 
 
 def additions(bundle: bytes, distribution: Iterable[bytes]) -> dict[str, bytes]:
-    """Return the certificates of `bundle` that no PEM text of `distribution` has: file name to PEM.
+    """Return the certificates of `bundle` that are missing from all PEM texts of `distribution`: file name to
+    PEM.
 
     Those that are not base64 are left out.
     """
@@ -110,19 +111,19 @@ _KIND, _CONTENT, _TRUSTED = "holdfast.image", "holdfast.content", "holdfast.auth
 
 @dataclass(frozen=True, slots=True)
 class ImageRelative:
-    """An image with other authorities: `more` are not trusted here, `fewer` are trusted only here."""
+    """An image with different authorities: `more` are not trusted here, `fewer` are trusted only here."""
 
     tag: str
     more: int
     fewer: int
 
     def __str__(self) -> str:
-        """Return what is different about it, for a message."""
+        """Return the difference, for a message."""
         count = f"{self.more} more, {self.fewer} fewer"
         return f"{self.tag} is the same with other certificate authorities ({count})"
 
     def hint(self, wanted: str) -> str:
-        """Return what to do about it."""
+        """Return the remedy."""
         return (
             f"`docker tag {self.tag} {wanted}` uses it as it is; "
             "SSL_CERT_FILE names the authorities that are trusted here, and go into images"
@@ -130,7 +131,7 @@ class ImageRelative:
 
 
 def labels(made_of: BuildContext) -> dict[str, str]:
-    """Return the labels by which an image is found whatever its authorities are."""
+    """Return the labels that find the image whatever its authorities are."""
     return {
         _KIND: made_of.kind,
         _CONTENT: _content(made_of),

@@ -1,4 +1,4 @@
-"""Images named by the content they are made of: built when missing, never rebuilt needlessly.
+"""Images named by their content: built when missing, never rebuilt needlessly.
 
 `holdfast/<kind>:<digest>` names the content (recipe, guest, the host's certificate authorities), so an image
 that exists is current, and a change anywhere gives another tag. Every image starts from the same Debian
@@ -76,7 +76,7 @@ def _recipe(mirror: AptMirror | None) -> str:
 
 
 def _pull(images: EngineImages, progress: Progress) -> None:
-    """Pull in a thread: the engine says nothing, for minutes, while a registry does not answer."""
+    """Pull in a thread: the engine is silent for minutes while a registry does not answer."""
     events: queue.Queue[dict[str, Any] | Exception | None] = queue.Queue()
 
     def run() -> None:
@@ -242,7 +242,7 @@ def _own_files(kind: str) -> Mapping[str, ContextFile]:
 
 
 def _shared(prefix: str) -> Iterator[tuple[str, ContextFile]]:
-    """Yield what code in a container shares with the host: parsers, and how classes of values are made."""
+    """Yield the modules that code in a container shares with the host: parsers, and the value classes."""
     yield from tree(PACKAGE / "procfs", f"{prefix}/procfs", "*.py")
     yield from tree(PACKAGE / "base", f"{prefix}/base", "value_classes.py")
 
@@ -363,7 +363,7 @@ def _build(
     if log.error or not images.exists(tag):
         if is_full(f"{log.error} {log.tail()}"):  # otherwise the next attempt continues after these steps
             images.discard(reversed(log.made))
-        raise said(ImageError, f"build {tag}", log.error or "the engine made no image", log.tail())
+        raise said(ImageError, f"build {tag}", log.error or "the engine did not make an image", log.tail())
     say(f"{made_of.kind}: {tag} is ready")
 
 

@@ -1,4 +1,4 @@
-"""Readers of what an image build says: progress for people, and the output to show when it fails.
+"""Readers of the output of an image build: progress for people, and the end of it after a failure.
 
 The engine's own builder has a stream of events, BuildKit the plain progress of its command. Pure: events or
 lines in, lines out.
@@ -27,11 +27,17 @@ WIDEST = 70
 """Characters of a step that are shown; the rest becomes an ellipsis."""
 
 
+def _numbers(text: str) -> tuple[int, int]:
+    number, _, total = text.partition("/")
+    return int(number), int(total)
+
+
 class BuildLog:
     """Keeps the end of a build's output and its error, and picks the lines that show progress.
 
     `made` are the ids of the images that its steps have made so far, those of earlier attempts included;
-    `image` is the whole id of the last one when the build has succeeded. With `every_step` all steps are
+    `image` is the whole id of the last one when the build has succeeded. `steps` are the number of the
+    present step and of all steps; empty before the first. With `every_step` all steps are
     shown, not only those that take time in builds of ours.
     """
 
@@ -40,6 +46,7 @@ class BuildLog:
         self.image = ""
         self.error = ""
         self.made: list[str] = []
+        self.steps: tuple[()] | tuple[int, int] = ()
         self._begins = False
         self._tail: deque[str] = deque(maxlen=TAIL_LINES)
         self._planned = 0
@@ -66,8 +73,9 @@ class BuildLog:
         return "\n".join(self._tail)
 
     def _remember(self, line: str) -> None:
-        if line.startswith("Step "):
+        if step := _ANY_STEP.match(line):
             self._begins = " : FROM " in line
+            self.steps = _numbers(step[1])
         elif (made := _MADE.fullmatch(line)) and not self._begins:
             self.made.append(made[1])
 
@@ -99,6 +107,7 @@ class BuildKitLog:
     """Keeps the end of a build's output and its error, and picks the lines that show progress."""
 
     def __init__(self) -> None:
+        self.steps: tuple[()] | tuple[int, int] = ()
         self._named = ""
         self._last = ""
         self._shown: set[str] = set()
@@ -112,6 +121,7 @@ class BuildKitLog:
                 self._tail.append(found[1].rstrip())
         elif found := _PLAIN_STEP.fullmatch(text):
             stage, number, what = found.groups()
+            self.steps = _numbers(number)
             step = f"step {f'{stage} ' if stage else ''}{number}: {plain(' '.join(what.split()), WIDEST)}"
             if step not in self._shown:
                 self._shown.add(step)
@@ -124,7 +134,7 @@ class BuildKitLog:
 
     @property
     def error(self) -> str:
-        """Why the build failed, in the builder's words; empty if it gave no reason so far."""
+        """Why the build failed, in the builder's words; empty if it has not given a reason."""
         return _ABOUT_ITSELF.sub("", self._named or self._last).strip()
 
     def tail(self) -> str:

@@ -1,1 +1,1 @@
-"""Sessions: what runs, who drives it, what it did."""
+"""Sessions: the running programs, the people and agents who drive them, and the record of the work."""

@@ -1,4 +1,4 @@
-"""Memory that was not written since the last snapshot, as hard links to the images of that one.
+"""Memory unchanged since the last snapshot, as hard links to its images.
 
 The checkpointer knows which memory that is, and makes the links (`checkpointer/criu/earlier_images.py`). Here
 is decided which snapshot it can build on. Linked files are not read again.

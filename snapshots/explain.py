@@ -28,7 +28,7 @@ _DESCRIPTOR = (r"Can't dump file (\d+) of that type", r"for fd=(\d+)", r"fd desc
 
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """An obstacle, and what to do about it.
+    """An obstacle, and its remedy.
 
     `kind` is a key of the survivability catalogue, or empty. `no_space`: the state directory is full.
     `passing`: it may well be gone shortly after. `pid` and `fd` are the session's own, None if not given.
@@ -154,8 +154,8 @@ KNOWN: tuple[KnownPattern, ...] = (
     KnownPattern(
         r"connections to a unix socket always wait to be accepted \((.*)\)",
         "unix_waiting",
-        text="there was no instant at which a unix server had accepted all that waits",
-        advice="try again when the server has less to do",
+        text="at no instant had a unix server accepted all waiting connections",
+        advice="try again when the server is less busy",
         passing=True,
     ),
     KnownPattern(r"Dangling connection", "unix_outside", passing=True),
@@ -170,7 +170,7 @@ KNOWN: tuple[KnownPattern, ...] = (
     KnownPattern(
         r"corked dgram socket",
         text="a process collects a datagram to be sent (UDP_CORK)",
-        advice="let it send it, then try again",
+        advice="let it send the datagram, then try again",
         passing=True,
     ),
     KnownPattern(
@@ -183,7 +183,7 @@ KNOWN: tuple[KnownPattern, ...] = (
         r"Unexpected \d+ task interruption|can't wait task|Uncollected thread|Too many threads discovered|"
         r"task not stopped after seize|Thread \d+ (?:is not in collected|was not resumed)|"
         r"can't (?:read|parse) (?:signfo|stopped siginfo)|Can't read link for pid|Can't get stat on",
-        text="processes began or ended while they were to be stopped",
+        text="processes began or ended while they were being stopped",
         advice=_AGAIN,
         passing=True,
     ),
@@ -197,7 +197,7 @@ KNOWN: tuple[KnownPattern, ...] = (
     KnownPattern(
         r"ctty inheritance detected|dangling tty",
         text="a program holds a terminal whose controlling process is not known (/dev/tty)",
-        advice="answer it or end it, then try again",
+        advice="answer or end the program, then try again",
     ),
     KnownPattern(
         r"queued data overflow",
@@ -208,14 +208,14 @@ KNOWN: tuple[KnownPattern, ...] = (
     KnownPattern(
         r"Can't get rlimit \d+: Operation not permitted",
         "other_user",
-        text="a program runs that has changed its user (su, sudo), which cannot be looked into",
+        text="a running program has changed its user (su, sudo) and cannot be inspected",
         advice="let it end, then try again",
     ),
     KnownPattern(r"Unsupported proto (\d+) for socket|Unsupported socket (?:family|type)", "socket_foreign"),
     KnownPattern(r"Unknown socket collected|Groups above 32|Multiple MC membership", "socket_foreign"),
     KnownPattern(
         r"More than 1 SCM|Control messages in queue|Unexpected 2nd SCM",
-        text="descriptors that were sent over a unix socket wait to be taken",
+        text="descriptors that were sent over a unix socket have not been received yet",
         advice=_AGAIN,
         passing=True,
     ),
@@ -261,7 +261,7 @@ KNOWN: tuple[KnownPattern, ...] = (
     KnownPattern(
         r"waits for a child of vfork",
         "stuck",
-        text="there was no instant at which none of its programs was about to start another",
+        text="at every instant, one of its programs was about to start another",
         advice="try again when it starts fewer programs, or end one that never starts its own",
         passing=True,
     ),

@@ -1,4 +1,4 @@
-"""The failure record: what failed when a snapshot was taken, and where to continue the investigation.
+"""The failure record: the failure for which a snapshot was taken, and where to continue the investigation.
 
 It is kept in the manifest and in the details of the snapshot's row, and travels with both. Its content
 comes from programs and guests: it is truncated and stripped of anything unsafe for a terminal, instead of
@@ -111,7 +111,7 @@ class Failure(_FailurePart):
 
     @property
     def title(self) -> str:
-        """One line: what failed, and how."""
+        """One line: the failed subject, and how it failed."""
         what = self.where or _line(self.command) or "the session"
         if self.reason == "failed":
             return f"{what} failed" + (f" with {self.exit_code}" if self.exit_code is not None else "")

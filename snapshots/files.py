@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Collection, Iterable, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from pathlib import Path
 
 from blake3 import blake3
@@ -24,6 +24,9 @@ ALL = int(blake3.AUTO)
 AT_ONCE = 8
 """Files synced at the same time: a journal commits those that wait for it together."""
 
+LOOK = 0.25
+"""Seconds between two reports of how many bytes were read."""
+
 
 class Ahead:
     """Digests and durability of one part of a folder, which is complete while the rest is being written.
@@ -32,7 +35,7 @@ class Ahead:
     """
 
     def __init__(self, folder: Path, part: str, known: Mapping[str, str]) -> None:
-        """Begin. No file of the part changes any more; those that only explain a dump are removed.
+        """Begin. The files of the part no longer change; those that only explain a dump are removed.
 
         `known` are digests of files that are not read, by their names below the folder.
         """
@@ -43,14 +46,23 @@ class Ahead:
             for path in _kept(folder / part)
             if path.is_file() and str(path.relative_to(folder)) not in known
         ]
+        self._sizes = [path.stat().st_size for path in self._paths]
+        self._read = 0
         self._pool = ThreadPoolExecutor(3, thread_name_prefix="ahead")
         self._synced: Future[None] = self._pool.submit(sync, self._paths)
-        self._digests: Future[list[str]] = self._pool.submit(lambda: [digest(path) for path in self._paths])
+        self._digests: Future[list[str]] = self._pool.submit(self._digested)
         self._added: list[Future[None]] = []
 
     def add(self, work: Callable[[], None]) -> None:
-        """Begin to write something else to the disk, for which `finish` waits as well."""
+        """Begin a further write to the disk, for which `finish` also waits."""
         self._added.append(self._pool.submit(work))
+
+    def watch(self, told: Callable[[int, int], None]) -> None:
+        """Call a function with the bytes read so far, and all of them, until every digest is known."""
+        while True:
+            told(self._read, sum(self._sizes))
+            if wait([self._digests], LOOK).done:
+                return
 
     def digests(self) -> dict[str, str]:
         """Return the digest of each file, by its name below the folder.
@@ -71,8 +83,15 @@ class Ahead:
         return set(self._names())
 
     def close(self) -> None:
-        """Wait until nothing is under way any more; must be called, whatever has failed."""
+        """Wait until all work has ended; must be called, even after failures."""
         self._pool.shutdown(cancel_futures=True)
+
+    def _digested(self) -> list[str]:
+        found = []
+        for path, size in zip(self._paths, self._sizes, strict=True):
+            found.append(digest(path))
+            self._read += size
+        return found
 
     def _names(self) -> list[str]:
         return [str(path.relative_to(self._folder)) for path in self._paths]
@@ -161,7 +180,7 @@ def verify(folder: Path, manifest: Manifest) -> None:
 
 
 def damaged(manifest: Manifest, entry: StoredFile, why: str) -> SnapshotDamaged:
-    """Return the error that says which file of a snapshot is wrong, and how."""
+    """Return the error that names the wrong file of a snapshot, and its fault."""
     return SnapshotDamaged(
         f"cannot use snapshot {manifest.label or manifest.id}: {entry.name} {why}",
         hint="restore another snapshot; this one can only be removed: "
@@ -170,7 +189,7 @@ def damaged(manifest: Manifest, entry: StoredFile, why: str) -> SnapshotDamaged:
 
 
 def fault(path: Path, entry: StoredFile, *, compare: bool = True, threads: int = ALL) -> str | None:
-    """Return what is wrong with a file, as the end of a sentence; None if it is unchanged.
+    """Return the fault of a file, as the end of a sentence; None if it is unchanged.
 
     Unless it is to be compared with its digest, only its size counts. `threads` is how many read it.
     """

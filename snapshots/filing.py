@@ -121,7 +121,7 @@ class Filing:
         self._looking = pool.submit(self._look)
 
     def begin(self) -> None:
-        """Copy everything that can be copied while the session runs.
+        """Copy the files that can be copied while the session runs.
 
         Raises:
             CaptureFailed: something cannot be read or written.
@@ -167,7 +167,7 @@ class Filing:
             self._engine.images.tag(self._below, self._ref)
 
     def _offered(self, most: int) -> EarlierImage | None:
-        """Offer the index of an earlier image to the checkpointer; None if the copy has to have everything.
+        """Offer the index of an earlier image to the checkpointer; None if the copy must be complete.
 
         `most` is the number of layers that the earlier image has at most.
         """
@@ -233,7 +233,7 @@ class Filing:
         return self.keep()
 
     def commit(self) -> str:
-        """Let the engine make the image of the container, in which nothing runs now, and return its id.
+        """Let the engine make the image of the idle container, and return its id.
 
         Raises:
             EngineError: it refuses.
@@ -250,9 +250,9 @@ class Filing:
         names = (path.strip("/") for path, kind in found if kind != overlay.DELETED)
         if lost := next(filter(apart.is_unnameable, names), ""):
             raise CaptureFailed(
-                f"cannot keep the files of the session: the engine makes the image here, and would leave "
-                f"{apart.shown(lost)} out, whose name no image can have",
-                hint="rename or remove it"
+                "cannot keep the files of the session: the engine makes the image here, and "
+                f"would leave out {apart.shown(lost)}, whose name images cannot hold",
+                hint="rename or remove the file"
                 + ("" if self._container.running else ", or start the session again: `holdfast resume`"),
             )
 

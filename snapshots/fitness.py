@@ -1,4 +1,5 @@
-"""Compatibility of a snapshot with a machine: what it needs, what is here, and what is possible. Pure.
+"""Compatibility of a snapshot with a machine: its needs, the machine's features, and the possible rungs.
+Pure.
 
     live      everything continues
         commands  its files, and the recorded commands as a script
@@ -27,12 +28,12 @@ _LOST = {
     "commands": (
         "the processes and their memory",
         "variables of shells and kernels, unless the commands recreate them",
-        "what was in /dev/shm and other tmpfs",
+        "files in /dev/shm and other tmpfs",
     ),
     "files": (
         "the processes and their memory",
         "variables of shells and kernels",
-        "what was in /dev/shm and other tmpfs",
+        "files in /dev/shm and other tmpfs",
     ),
 }
 
@@ -44,7 +45,7 @@ class _FitnessPart(BaseModel):
 
 
 class Needs(_FitnessPart):
-    """The machine a snapshot was taken on. Empty or None where that was not recorded.
+    """The machine a snapshot was taken on. Empty or None where unrecorded.
 
     `uses` names the kernel features its processes hold that not every kernel has, as in `Machine.has`.
     `memory` is in bytes.
@@ -59,7 +60,7 @@ class Needs(_FitnessPart):
 
 
 class Here(_FitnessPart):
-    """This machine and its engine. `no_live`: why nothing can be restored live on it, if so."""
+    """This machine and its engine. `no_live`: why live restores are impossible on it, if so."""
 
     machine: MachineFeatures = MachineFeatures()
     memory_bytes: int | None = None
@@ -132,26 +133,26 @@ def _files(needs: Needs, here: Here) -> Iterator[str]:
 
 def _live(needs: Needs, here: Here) -> Iterator[str]:
     if not needs.live:
-        yield "it is a snapshot of files: no processes were kept"
+        yield "it is a snapshot of files: it does not contain processes"
         return
     if here.no_live:
         yield here.no_live
     was, now = needs.machine, here.machine
     if was.arch and now.arch and was.arch != now.arch:
-        yield f"its processes are of a {was.arch} machine, this is {now.arch}"
+        yield f"its processes are from a {was.arch} machine, and this is {now.arch}"
         return
     yield from _processor(was, now)
     yield from _software(needs, here)
     if here.memory_bytes is not None and needs.memory_bytes > here.memory_bytes:
         held, memory = gib_text(needs.memory_bytes), gib_text(here.memory_bytes)
-        yield f"its processes hold {held}, this machine has {memory}"
+        yield f"its processes hold {held}, but this machine has {memory}"
 
 
 def _processor(was: MachineFeatures, now: MachineFeatures) -> Iterator[str]:
     # Libraries chose their routines by these when the programs started, and would continue to use them.
     missing = missing_instructions(was, now)
     if missing:
-        yield f"this processor lacks {_some(missing)}, which its programs possibly use"
+        yield f"this processor lacks {_some(missing)}, which its programs perhaps use"
     if was.xfeatures is not None and now.xfeatures is not None and was.xfeatures & ~now.xfeatures:
         sets = f"sets {was.xfeatures:#x}, here {now.xfeatures:#x}"
         yield f"this processor cannot hold registers of its programs ({sets})"
@@ -167,15 +168,15 @@ def _software(needs: Needs, here: Here) -> Iterator[str]:
     if was.kernel and now.kernel and order(now.kernel) < order(was.kernel):
         yield f"this kernel ({now.kernel}) is older than the one its programs know ({was.kernel})"
     if was.criu and now.criu and order(now.criu) < order(was.criu):
-        yield f"it was written by CRIU {was.criu}, which CRIU {now.criu} possibly cannot read"
+        yield f"it was written by CRIU {was.criu}, which CRIU {now.criu} perhaps cannot read"
     if needs.holdfast and here.holdfast and order(here.holdfast) < order(needs.holdfast):
-        yield f"its supervisor is of Holdfast {needs.holdfast}, this is {here.holdfast}"
+        yield f"its supervisor is from Holdfast {needs.holdfast}, and this is {here.holdfast}"
     if now.has and (lacking := sorted(set(needs.uses) - set(now.has))):
         yield f"this kernel lacks {_some(lacking)}, which its processes use"
     if was.vdso is not None and now.vdso is not None:
         stray = was.vdso.stray(now.vdso)
         if stray:
-            yield f"its programs call {_some(stray)} in their kernel's vDSO, and would not find it here"
+            yield f"its programs call {_some(stray)} in their kernel's vDSO, which this kernel does not have"
 
 
 def _notes(needs: Needs, here: Here) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""The number of a stored form: tells what a newer version of Holdfast wrote from what is damaged.  Pure.
+"""The format number of a stored document: distinguishes newer versions from damage. Pure.
 
 Every document of a snapshot has its form as a number in the field `format`. A version that writes what this
 one cannot read raises the number; an unknown field under a known number is damage.
@@ -24,7 +24,7 @@ def newer_than(number: Any, known: int) -> bool:
 
 
 def difference(error: ValidationError) -> str:
-    """Return the forms written and read, in words, if a document is not valid for being newer; else empty.
+    """Return the forms written and read, in words, if a document is invalid for being newer; else empty.
 
     The document itself may be meant, or one that it contains.
     """

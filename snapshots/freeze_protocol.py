@@ -35,7 +35,7 @@ class CaptureResult:
 
 
 class _Commit:
-    """Commits a container's files in a thread of its own, so that memory is written meanwhile."""
+    """Commits a container's files in a thread of its own, in parallel with writing memory."""
 
     def __init__(self, commit: Callable[[], str]) -> None:
         self._commit = commit
@@ -59,7 +59,7 @@ class _Commit:
         return self._commit() if again else self._image
 
     def wait(self) -> None:
-        """Wait for a commit in progress, whatever its outcome: the engine finishes what it began."""
+        """Wait for a commit in progress, whatever its outcome: the engine finishes it."""
         if self._thread is not None:
             self._thread.join()
 

@@ -29,7 +29,7 @@ class LinkLost(EngineError, ConnectionError):
 
 
 class CheckpointerFailed(Exception):
-    """The checkpointer failed. `errors` are CRIU's own lines, `kind` says which part failed."""
+    """The checkpointer failed. `errors` are CRIU's own lines, `kind` names the failed part."""
 
     def __init__(self, kind: str, message: str, errors: list[str]) -> None:
         super().__init__(message)
@@ -108,7 +108,7 @@ class CheckpointerLink:
             raise _lost() from error
 
     def abandon(self) -> None:
-        """Make the checkpointer undo its work, and wait a while until it has."""
+        """Make the checkpointer undo its work, and wait a while for it."""
         with suppress(OSError):
             self._socket.shutdown(socket.SHUT_WR)
             self._socket.settimeout(_UNDONE_SECONDS)

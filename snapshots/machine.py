@@ -1,4 +1,5 @@
-"""Machine properties that programs learn at start and keep in memory, even when moved to another. Pure.
+"""Machine properties that programs learn at start and keep in memory, even when moved to another machine.
+Pure.
 
 Processor features are the names of /proc/cpuinfo. A machine must have every feature of the earlier machine
 that stands for instructions a program can use; most others concern the kernel (mitigations, virtualization)
@@ -87,7 +88,8 @@ class MachineFeatures(BaseModel):
 
 
 def missing_instructions(was: MachineFeatures, now: MachineFeatures) -> list[str]:
-    """Return what programs started on `was` may use and `now` lacks; empty if either is not known."""
+    """Return the features that programs started on `was` may use and `now` lacks; empty if either is not
+    known."""
     if not was.cpu or not now.cpu:
         return []
     lacking = set(was.cpu) - set(now.cpu)

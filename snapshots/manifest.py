@@ -1,4 +1,4 @@
-"""The manifest, stored beside a snapshot: format, lineage, and a digest of every file.
+"""The manifest, stored with a snapshot: format, lineage, and a digest of every file.
 
     snapshots/<id>/manifest.json   this, written last
     snapshots/<id>/images/         process images (live snapshots only), tmpfs archives, facts.json,
@@ -82,7 +82,7 @@ class Manifest(_ManifestPart):
 
     @property
     def has_apart(self) -> bool:
-        """Whether there are files of the session that its image cannot have."""
+        """Whether there are files of the session that its image cannot hold."""
         return any(entry.name == apart.LIST for entry in self.files)
 
     @property
@@ -91,7 +91,7 @@ class Manifest(_ManifestPart):
         return any(earlier_names.is_earlier(entry.name.rpartition("/")[2]) for entry in self.files)
 
     def all_needs(self) -> Needs:
-        """Return what it needs; of one that an older version took, as much as that has recorded."""
+        """Return its needs; for an older version's snapshot, as far as recorded."""
         processes = self.processes
         needs = self.needs or Needs()
         if processes is None:

@@ -1,4 +1,4 @@
-"""The cache of plain process images: which of them are kept after they were packed.
+"""The cache of plain process images: those that are kept after packing.
 
 With them a snapshot that was just taken or restored can be restored at once. The oldest are evicted when the
 cache exceeds its limit; those that are the only copy, or in use, stay. Knows no manifests.
@@ -44,7 +44,7 @@ def held(folder: Path) -> Iterator[None]:
 
 
 def limit() -> int:
-    """Return the bytes that unpacked images may take; HOLDFAST_RAW_CACHE, as `512m` or `8g`, else 2 GiB."""
+    """Return the limit of bytes of unpacked images; HOLDFAST_RAW_CACHE, as `512m` or `8g`, else 2 GiB."""
     return size_of(VARIABLE, LIMIT)
 
 

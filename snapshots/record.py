@@ -22,7 +22,7 @@ MAX_BYTES = 256 << 20
 
 
 class RecordTooLarge(ValueError):
-    """A record is larger than the most that is read back."""
+    """A record is larger than the limit for reading it back."""
 
 
 Id = Annotated[int, Field(ge=0, lt=2**32)]
@@ -133,7 +133,7 @@ class RecordedTerminal(_Part):
 
 
 class RecordedTree(_Part):
-    """All processes of a session at one instant. `left_out` counts what was beyond the limits.
+    """All processes of a session at one instant. `left_out` counts items beyond the limits.
 
     `init` are the rights of the container's own first process, known only of processes that exist.
     """
@@ -155,7 +155,8 @@ class RecordedFile(_Part):
 
 
 class StateRecord(_Part):
-    """The whole record. `kernels`, as reported by the session: names with what they stand for, by kernel."""
+    """The whole record. `kernels`, as reported by the session: names with their values' descriptions, by
+    kernel."""
 
     format: Literal[1] = 1
     tree: RecordedTree

@@ -1,4 +1,4 @@
-"""System calls that a seccomp filter lets through, determined from its program. Pure.
+"""System calls that a seccomp filter permits, determined from its program. Pure.
 
 A filter is a program of classic BPF over the number of a system call, its architecture and its arguments
 (seccomp(2)). It is followed for one call at a time; arguments that are not given may have any value: where a
@@ -80,7 +80,7 @@ class FilterUnreadable(Exception):
 
 
 def lets_through(program: bytes, machine: str) -> list[str]:
-    """Return the names of calls that reach around a container and that a filter does not always refuse.
+    """Return the names of escape-prone calls that a filter does not always refuse.
 
     Raises:
         Unreadable: what it does cannot be determined, at all or for this kind of machine.
@@ -97,7 +97,7 @@ def lets_through(program: bytes, machine: str) -> list[str]:
         if any(_permits(code, architecture, _CLONE[column], {0: flag}) for flag in _NAMESPACES):
             found.append("clone of namespaces")
         if any(_permits(code, architecture, _SOCKET[column], {0: family}) for family in _FAMILIES):
-            found.append("sockets of other families")
+            found.append("sockets of unexpected families")
     return list(dict.fromkeys(found))
 
 
@@ -115,7 +115,7 @@ def _permits(
 
 def _decoded(program: bytes) -> list[tuple[int, int, int, int]]:
     if not program or len(program) % 8 or len(program) > 8 * 4096:
-        raise FilterUnreadable("of no length a filter has")
+        raise FilterUnreadable("of an invalid length")
     return [(op, jt, jf, k) for op, jt, jf, k in struct.iter_unpack("<HBBI", program)]
 
 
@@ -198,7 +198,7 @@ def _computed(kind: int, a: int | None, b: int | None) -> int | None:
 
 
 def weak(programs: Mapping[str, bytes], used: Iterable[str], machine: str) -> Iterator[tuple[str, str]]:
-    """Return those of the filters used that let through too much, by digest, and what, in words."""
+    """Return the filters in use that permit too much, by digest, with a description."""
     for digest in dict.fromkeys(used):
         try:
             if digest not in programs:

@@ -122,7 +122,7 @@ def _folder(home: Home, image: str) -> str:
 
 
 def _start(engine: Engine, home: Home, image: str) -> None:
-    """Start the container. One that another process started in the meantime is as good.
+    """Start the container. One that another process has started serves equally well.
 
     Unless it serves a folder that was removed since: the one now there by the same name is different.
     One process at a time: a container that is not yet started looks like one that has ended.
@@ -204,7 +204,7 @@ def _run(engine: Engine, home: Home, image: str, capabilities: tuple[str, ...], 
 
 
 def memory_limit() -> int:
-    """Return the bytes of memory a checkpointer may use: half of the host's, at least its own need."""
+    """Return the memory limit of a checkpointer in bytes: half of the host's, at least its own need."""
     return max(MEMORY_LEAST, os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2)
 
 

@@ -65,7 +65,7 @@ class ProcessPolicy:
         return cls(sum(1 << CAPABILITIES.index(name) for name in names))
 
     def narrowed(self, init: RecordedThread) -> ProcessPolicy:
-        """Return the policy limited to what the container's first process has."""
+        """Return the policy limited to the rights of the container's first process."""
         return ProcessPolicy(
             self.capabilities & init.bounding,
             max(self.filters, init.filters),
@@ -87,17 +87,17 @@ class Violation:
 
 
 def judge(tree: RecordedTree, policy: ProcessPolicy) -> list[Violation]:
-    """Return everything about a tree that the policy forbids, by process; at most one line for each kind."""
+    """Return all violations of the policy in a tree, by process; at most one line for each kind."""
     if not tree.processes:
-        return [Violation(0, "", "cannot be judged: there is none")]
+        return [Violation(0, "", "cannot be checked: it is missing")]
     found = [violation for process in tree.processes for violation in _of_process(process, policy)]
     if tree.left_out:
-        found.append(Violation(0, "", "and others are too many to be judged"))
+        found.append(Violation(0, "", "and others are too many to be checked"))
     return found
 
 
 def judge_running(tree: RecordedTree, policy: ProcessPolicy) -> list[Violation]:
-    """Judge processes that exist; the first process of their container, also judged, bounds them."""
+    """Judge existing processes; the first process of their container, also judged, bounds them."""
     if tree.init is None:
         return [Violation(1, "init", "is gone")]
     first = [Violation(1, "init", text) for text in _of_thread(tree.init, policy)]
@@ -105,7 +105,7 @@ def judge_running(tree: RecordedTree, policy: ProcessPolicy) -> list[Violation]:
 
 
 def strange(values: Iterable[object]) -> list[Violation]:
-    """Return what images ask for beyond rights, as the checkpointer reports it; none of it is allowed."""
+    """Return the images' requests beyond rights, as the checkpointer reports them; all are forbidden."""
     return [Violation(0, "", str(text)) for text in values]
 
 
@@ -113,7 +113,7 @@ def _of_process(process: RecordedProcess, policy: ProcessPolicy) -> Iterator[Vio
     if process.state == "zombie":
         return
     if not process.threads:
-        yield Violation(process.pid, process.name, "does not say with which rights it is to run")
+        yield Violation(process.pid, process.name, "does not declare the rights it runs with")
     said: set[str] = set()
     for thread in process.threads:
         for text in _of_thread(thread, policy):
@@ -125,7 +125,7 @@ def _of_process(process: RecordedProcess, policy: ProcessPolicy) -> Iterator[Vio
         yield Violation(process.pid, process.name, f"is not in the session's own {', '.join(outside)}")
     if process.foreign:
         listed = ", ".join(process.foreign[:3])
-        yield Violation(process.pid, process.name, f"holds what is not the session's: {listed}")
+        yield Violation(process.pid, process.name, f"holds resources outside the session: {listed}")
 
 
 def _of_thread(thread: RecordedThread, policy: ProcessPolicy) -> Iterator[str]:

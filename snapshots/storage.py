@@ -1,4 +1,4 @@
-"""Life of a snapshot's files: made durable as they are, packed later, rebuilt, swept when not needed.
+"""The life of a snapshot's files: made durable at first, packed later, rebuilt, swept when not needed.
 
 Combines `chunks` and `raw` for the layers above, which know sessions and rows; here there are only folders.
 """
@@ -34,7 +34,7 @@ class Stored:
 
 
 def keep(folder: Path, entries: Sequence[StoredFile], done: files.Ahead | None = None) -> Stored:
-    """Make a snapshot's folder durable as it is. Its images are packed later.
+    """Make a snapshot's folder durable unchanged. Its images are packed later.
 
     `done` has been writing some of the files to the disk.
 
@@ -88,7 +88,7 @@ def packed(folder: Path) -> bool:
 
 
 def sweep(home: Home, *, thin: float = pack_upkeep.THIN, patience: float = 0.0) -> tuple[Swept, Marks] | None:
-    """Remove from the packs what no snapshot needs. Return None if another process is packing.
+    """Remove unneeded pages from the packs. Return None if another process is packing.
 
     Raises:
         RecipeDamaged: what a snapshot needs cannot be determined; nothing was removed.

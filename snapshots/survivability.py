@@ -19,7 +19,7 @@ _NAME = re.compile(r"pid:(\d{1,7})|fd:(\d{1,7})/(\d{1,7})")
 
 @dataclass(frozen=True, slots=True)
 class Resource:
-    """One thing a session has. `kind` is a key of the catalogue; pids are the session's own.
+    """One resource of a session. `kind` is a key of the catalogue; pids are the session's own.
 
     `fd` is None if it is not a descriptor. `also` are other processes whose end would clear it; `own` says
     that it is the supervisor's, not a program's.
@@ -133,7 +133,7 @@ class Drops:
 
 
 def drops(names: Sequence[str], found: Iterable[Resource]) -> Drops:
-    """Return what `names` leave out of the blocking resources `found`.
+    """Return the drops of blocking resources in `found` that `names` request.
 
     Raises:
         InvalidArgument: a name is not valid, names something that does not block, or names a descriptor that
@@ -147,7 +147,7 @@ def drops(names: Sequence[str], found: Iterable[Resource]) -> Drops:
         if parts is None:
             raise InvalidArgument(
                 f"cannot drop '{name[:60]}': it is neither pid:PID nor fd:PID/FD",
-                hint="`holdfast snapshot SESSION --check` names what blocks",
+                hint="`holdfast snapshot SESSION --check` lists the blockers",
             )
         if parts[1]:
             _check(name, [one for one in blocking if int(parts[1]) in (one.pid, *one.also)])
@@ -162,12 +162,12 @@ def drops(names: Sequence[str], found: Iterable[Resource]) -> Drops:
 def _check(name: str, named: list[Resource], *, by_descriptor: bool = False) -> None:
     if not named:
         raise InvalidArgument(
-            f"cannot drop {name}: nothing of that name blocks a capture",
-            hint="`holdfast snapshot SESSION --check` names what blocks",
+            f"cannot drop {name}: no resource of that name blocks a capture",
+            hint="`holdfast snapshot SESSION --check` lists the blockers",
         )
     if by_descriptor and not all(CATALOGUE[one.kind].replaceable for one in named):
         raise InvalidArgument(
-            f"cannot drop {name}: this cannot be left out alone ({named[0].what})",
+            f"cannot drop {name}: this cannot be left out on its own ({named[0].what})",
             hint=f"`--force-drop pid:{named[0].pid}` ends the process",
         )
 

@@ -1,4 +1,4 @@
-"""Verification that a restore made what was captured: compares two trees and lists their differences. Pure.
+"""Verification that a restore reproduced the capture: compares two trees and lists their differences. Pure.
 
 Differences that every restore makes on purpose are known here: the parent of the root; descriptors of deleted
 files get new names, and so do removed folders if something has theirs; closed sockets are in no table of the
@@ -64,7 +64,7 @@ class Verification(BaseModel):
 
     @property
     def exact(self) -> bool:
-        """True if everything that was compared is as it was captured."""
+        """True if everything compared equals the capture."""
         return not self.deviations
 
     def plus(
@@ -121,7 +121,7 @@ def contents(record: StateRecord, found: Mapping[str, Any]) -> Verification:
     skipped = [f"content of {one.path}: {one.skipped}" for one in record.files if one.skipped]
     compared = [one for one in known if one.path in found]
     deviations = [
-        Deviation(about="content", pid=0, text=f"{one.path[:_LONGEST]} differs from the freeze")
+        Deviation(about="content", pid=0, text=f"{one.path[:_LONGEST]} differs from the capture")
         for one in compared
         if not _same_content(one, found[one.path])
     ]

@@ -99,7 +99,7 @@ the error or event that says what is not. Made by `python -m bench.faults`.
   checkpointer (`snapshots/checkpointer/dump/repair.py`); only a program that waited in a read of it gets
   EPERM.
 - **CRIU or its driver is killed in a restore.** A restored tree that has not been judged dies with CRIU,
-  and the container with it: the restore fails, the snapshot is untouched.
+  and the container with it: the restore fails, the snapshot is unchanged.
 - **Memory is being loaded on demand.** A session that was just restored cannot continue without the
   process that has its memory, and must not continue with zeros in its place. It ends with that process,
   as a whole, and is found dead.

@@ -1,4 +1,4 @@
-"""Shows data frames and charts as data beside their pictures, under the MIME types that E2B's clients read.
+"""Shows data frames and charts as data in addition to pictures, under the MIME types that E2B's clients read.
 
 A picture of Pillow that is saved to a path is shown as well, as in E2B's template.
 
@@ -37,14 +37,14 @@ class DataFrames(BaseFormatter):
 
 
 class Charts(BaseFormatter):
-    """A figure of Matplotlib as what its charts show."""
+    """A figure of Matplotlib, as the content of its charts."""
 
     format_type = Unicode("e2b/chart")
     print_method = ObjectName("_repr_e2b_chart_")
     _return_type = (dict, str)
 
     def __call__(self, obj: Any) -> Any:
-        """Return its charts; nothing for one that cannot be read."""
+        """Return its charts; nothing for a figure that cannot be read."""
         if not _is_a("matplotlib.figure", "Figure", obj):
             return super().__call__(obj)
         try:
@@ -56,7 +56,7 @@ class Charts(BaseFormatter):
 
 
 class SavedPictures(MetaPathFinder):
-    """Finds Pillow's module of pictures, once, and has what is saved shown."""
+    """Finds Pillow's image module, once, and shows saved pictures."""
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
         """Return the spec of this one module."""
@@ -92,7 +92,7 @@ def _show_what_is_saved(module: Any) -> None:
 
 
 def _is_a(module: str, name: str, obj: Any) -> bool:
-    """Return whether an object is of a class of a module, which is not imported for this."""
+    """Return whether an object's class belongs to a module, without importing the module."""
     return isinstance(obj, getattr(sys.modules.get(module), name, ()))
 
 

@@ -1,4 +1,4 @@
-"""Becomes a Python kernel, in the interpreter that runs this: one of the image, of any version from 3.6 on.
+"""Turns this interpreter, of the image and of any version from 3.6 on, into a Python kernel.
 
 It is run by `start_kernel.py`, not imported. ipykernel is the image's if it has one that works (`theirs`).
 Otherwise ours is added for this process alone, at the end of `sys.path`, where it hides nothing
@@ -19,14 +19,14 @@ NEWEST_COMPILED = 12
 
 
 class KernelFileLoader(importlib.machinery.SourceFileLoader):
-    """Loads our modules, and writes nothing beside them: it would be in each snapshot."""
+    """Loads our modules without writing files next to them, which would be in each snapshot."""
 
     def set_data(self, *_arguments: object, **_more: object) -> None:
-        """Keep no compiled form."""
+        """Do not keep a compiled form."""
 
 
 def folders(version: tuple, gnu: bool) -> list:  # type: ignore[type-arg]
-    """Return where our packages for a version and a C library are."""
+    """Return the folder of our packages for a version and a C library."""
     minor = min(version[1], NEWEST_COMPILED)
     library = "gnu" if gnu else "musl"
     packages = "python3.11" if version[1] >= 11 else "python3.8"
@@ -34,7 +34,7 @@ def folders(version: tuple, gnu: bool) -> list:  # type: ignore[type-arg]
 
 
 def has_gnu() -> bool:
-    """Check whether the C library is glibc: others know no version of it (confstr(3))."""
+    """Check whether the C library is glibc: other libraries do not report a version (confstr(3))."""
     try:
         return bool(os.confstr("CS_GNU_LIBC_VERSION"))
     except (OSError, ValueError):
@@ -42,7 +42,7 @@ def has_gnu() -> bool:
 
 
 def finder(path: str) -> importlib.machinery.FileFinder:
-    """Return a finder for a folder of ours, and refuse others, as `sys.path_hooks` has it."""
+    """Return a finder for one of our folders, and refuse other folders, as `sys.path_hooks` requires."""
     if not path.startswith(PLACE + "/"):
         raise ImportError(path)
     compiled = (importlib.machinery.ExtensionFileLoader, importlib.machinery.EXTENSION_SUFFIXES)
@@ -50,7 +50,7 @@ def finder(path: str) -> importlib.machinery.FileFinder:
 
 
 def become(attempt: str, number: int, start: list, arguments: list) -> None:  # type: ignore[type-arg]
-    """Become a kernel in a way named above, or start what makes the next attempt.
+    """Become a kernel in one of the ways named above, or start the next attempt.
 
     `number` is that of this attempt among all; `start` begins the command line that makes another, and
     `arguments` are the kernel's.

@@ -37,7 +37,7 @@ def main(arguments: list[str]) -> None:
     if arguments and arguments[0].startswith("--attempt="):
         first = int(arguments.pop(0).partition("=")[2])
     if CHOICE in os.environ and first == 0 and not is_python(os.environ[CHOICE]):
-        sys.exit(f"cannot run cells in {os.environ[CHOICE]}: it is no Python")
+        sys.exit(f"cannot run cells in {os.environ[CHOICE]}: it is not Python")
     start = [sys.executable, "-I", str(HERE / "start_kernel.py")]
     for number, (interpreter, way) in enumerate(attempts()):
         if number < first:
@@ -48,13 +48,13 @@ def main(arguments: list[str]) -> None:
         except OSError:
             continue
     if CHOICE in os.environ:
-        sys.exit(f"cannot run cells in {os.environ[CHOICE]}: it is no Python in which ipykernel runs")
+        sys.exit(f"cannot run cells in {os.environ[CHOICE]}: it is not a Python that can run ipykernel")
     # Variables such as PYTHONHOME are the image's, and not for our own interpreter.
     os.execv(sys.executable, [sys.executable, "-E", "-m", "ipykernel_launcher", *arguments])  # noqa: S606
 
 
 def is_python(program: str) -> bool:
-    """Check it before it gets a program to run: a shell would run that as well."""
+    """Check the interpreter before it gets a program to run: a shell would also run that program."""
     words = [program, "-c", "print(1 + 1)"]
     try:
         done = subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True, timeout=20, check=False)
@@ -64,7 +64,7 @@ def is_python(program: str) -> bool:
 
 
 def attempts() -> Iterator[tuple[str, str]]:
-    """Yield the image's interpreters, or the one that was chosen, each with all ways."""
+    """Yield the image's interpreters, or the chosen one, each with all ways."""
     if CHOICE in os.environ:
         yield from ((os.environ[CHOICE], way) for way in WAYS)
         return

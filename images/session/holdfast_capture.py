@@ -32,7 +32,7 @@ def main() -> int:
     parser.add_argument("--label", help="a name for the snapshot")
     parser.add_argument("--reason", help="why, for people")
     parser.add_argument(
-        "--failed", metavar="WHERE", help="what failed, if that is the reason: file:line, or a name"
+        "--failed", metavar="WHERE", help="the failure behind the request, if any: file:line, or a name"
     )
     parser.add_argument("--timeout", type=float, default=900.0, metavar="SECONDS")
     parser.add_argument("--json", action="store_true", help="one JSON object instead of words")

@@ -44,13 +44,13 @@ class JoinedShell:
         self.reason = ""
 
     def begin(self, shell: str) -> None:
-        """Ask to be joined."""
+        """Request to join."""
         asked = {"shell": shell, "token": secrets.token_hex(8), "tail": TAIL, "view": self._view, **_size()}
         actor = os.environ.get("HOLDFAST_ACTOR") or "person"
         self._send("attach", {"v": VERSION, "actor": actor, **asked})
 
     def run(self) -> None:
-        """Pass bytes on until either end is gone."""
+        """Pass bytes on until either end has closed."""
         poll = select.poll()
         poll.register(self._socket, select.POLLIN)
         poll.register(0, select.POLLIN)
@@ -103,7 +103,7 @@ def _show(data: bytes) -> None:
 
 
 def main() -> int:
-    """Join, and tell how it ended."""
+    """Join, and print the reason of the end."""
     parser = argparse.ArgumentParser(
         "holdfast-shell", description="Join a shell of this session. C-] leaves."
     )

@@ -1,4 +1,4 @@
-"""The events of a kernel's cells, on disk, so that a client that was disconnected can get what it missed.
+"""The events of a kernel's cells, on disk, so that a client that was disconnected can catch up.
 
 A supervisor that is killed leaves the cell that a kernel runs to the next one: the fields of its record,
 which the keeper holds, are known here, and so is what its readers are shown.
@@ -27,8 +27,8 @@ MISSED = "[the session's supervisor was killed and started again; output of that
 LONGEST_REASON = 500
 """Characters of a reason that are kept."""
 UNHEARD = (
-    "[the cell ended while the session's supervisor was being started again: how is not known; its kernel "
-    "and variables are as it left them]\n"
+    "[the cell ended while the session's supervisor was restarting, so its outcome "
+    "is unknown; its kernel and variables are as it left them]\n"
 )
 
 
@@ -106,11 +106,11 @@ class CellEvents:
                 position += length
 
     def forget(self, id_: str) -> None:
-        """Forget a cell that was refused: its id may be used again."""
+        """Forget a refused cell: its id can be used again."""
         self._records.pop(id_, None)
 
     def add(self, record: CellRecord, event: Frame) -> None:
-        """Record an event as its client will get it."""
+        """Record an event in the form its client receives."""
         number = len(record.offsets) + 1
         data = encode(Frame({**event.head, "seq": number}, event.payload))
         if event.event == "input_request":
@@ -122,11 +122,11 @@ class CellEvents:
         self._log.append(data)
 
     def wake(self) -> None:
-        """Let readers look at the cell again."""
+        """Wake readers to look at the cell again."""
         self._log.wake()
 
     async def over_within(self, record: CellRecord, seconds: float) -> bool:
-        """Wait until a cell is over; return False if it is not after that time."""
+        """Wait until a cell is over; return False after the time limit."""
         try:
             async with asyncio.timeout(seconds):
                 while not record.cell.over:

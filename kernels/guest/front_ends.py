@@ -1,4 +1,4 @@
-"""The front ends of one kernel: what they send it, and what it sends them, kept for those that are away.
+"""The front ends of one kernel: their messages, and the messages to them, kept while they are away.
 
 Front ends share the supervisor's channels to the kernel. A reply goes to the front end that asked, by the id
 of its parent; what the kernel publishes goes to all. Code in a message is a cell, one after the other. It
@@ -41,7 +41,7 @@ _LEAVES = re.compile(r"\s*(exit|quit)\s*(\(\s*\))?\s*;?\s*")
 
 
 class FrontEndRefused(Exception):
-    """A message of a front end is not taken; the text says why."""
+    """A message of a front end is refused; the text says why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +75,7 @@ class FrontMessage:
         return str(self.header["msg_type"])
 
     def code(self) -> str | None:
-        """Return the code it has the kernel run; None if it runs none, or without a trace.
+        """Return the code that it has the kernel run; None without code, or for code that leaves no trace.
 
         Raises:
             MessageMalformed: its content is not JSON.
@@ -88,7 +88,7 @@ class FrontMessage:
 
     @property
     def leaves(self) -> bool:
-        """True if it is how a person leaves, which must not end the kernel for all. Raises as `code` does."""
+        """True for a person's way to leave, which must not end the kernel for all. Raises as `code` does."""
         return _LEAVES.fullmatch(self.code() or "") is not None
 
     def answer(self) -> str | None:
@@ -99,10 +99,10 @@ class FrontMessage:
 
 
 class FrontEnds:
-    """What the front ends of a kernel are sent, by offsets."""
+    """The messages for the front ends of a kernel, by offsets."""
 
     def __init__(self, folder: Path, send: Callable[[FrontMessage], None]) -> None:
-        """Begin with nothing. `send` passes a message on to the kernel."""
+        """Begin empty. `send` passes a message on to the kernel."""
         self._log = StreamLog(folder, CAPACITY)
         self._send = send
         self._offsets = array("Q")
@@ -134,7 +134,7 @@ class FrontEnds:
         self._cell_at, self._question = self._log.end, None
 
     def heard(self, channel: str, message: dict[str, Any]) -> None:
-        """Keep a message of the kernel for those it is for."""
+        """Keep a message of the kernel for its recipients."""
         if channel == "iopub":
             self._add(channel, message["parts"], None)
             return
@@ -157,7 +157,7 @@ class FrontEnds:
         self.state("idle", message.parts[0])
 
     def state(self, name: str, parent: bytes = b"{}") -> None:
-        """Tell all that the kernel is in this state, perhaps because of a message."""
+        """Report the kernel's state to all front ends, perhaps because of a message."""
         self._add("iopub", [_header("status"), parent, b"{}", written({"execution_state": name})], None)
 
     def abandon(self, message: FrontMessage) -> None:
@@ -168,7 +168,7 @@ class FrontEnds:
         self.state("idle", message.parts[0])
 
     def pass_on(self, message: FrontMessage, *, held: bool, waiting: int) -> None:
-        """Send a message to the kernel; one of the shell waits while that is `held` by another caller.
+        """Send a message to the kernel; shell messages wait while the shell is `held` by a different caller.
 
         `waiting` is how many cells of front ends the kernel has not begun.
 
@@ -189,13 +189,13 @@ class FrontEnds:
             self._pass(message)
 
     def let_go(self) -> None:
-        """Send what has waited for another caller's cell to end."""
+        """Send the messages that waited for the end of a different caller's cell."""
         held, self._held = self._held, deque()
         for message in held:
             self._pass(message)
 
     def drop_held(self) -> None:
-        """Answer what waits: the kernel is another process now."""
+        """Answer the waiting messages: the kernel has a new process."""
         held, self._held = self._held, deque()
         for message in held:
             self.abandon(message)
@@ -207,7 +207,7 @@ class FrontEnds:
             self.abandon(message)
 
     def take(self, link: str, number: int) -> bool:
-        """Return whether a message is new: a connection that was lost may send it once more."""
+        """Return whether a message is new: a lost connection can repeat one."""
         last = self._taken.pop(link, 0)
         self._taken[link] = max(last, number)
         while len(self._taken) > KEPT_CLIENTS:
@@ -215,7 +215,7 @@ class FrontEnds:
         return number > last
 
     def place(self, client: str, after: int | None, *, running: bool) -> tuple[int, bool]:
-        """Return the offset from which a front end reads, and whether what it waits for is lost.
+        """Return a front end's starting offset, and whether messages it waits for are lost.
 
         `after` is the offset of the last message that it has; unknown, it is where it left off, and for a new
         front end the beginning of the cell that is `running`, if one is.
@@ -245,7 +245,7 @@ class FrontEnds:
                 self._places.popitem(last=False)
 
     def close(self) -> None:
-        """Remove what is kept."""
+        """Remove the kept messages."""
         self._log.remove()
 
     def _is_for(self, client: str, offset: int, frame: Frame) -> bool:
@@ -295,7 +295,7 @@ class FrontKernel(Protocol):
 
     @property
     def info(self) -> bytes:
-        """The answer of its process when it is asked about itself."""
+        """The process's answer to a question about itself."""
 
     async def interrupt(self) -> None:
         """Interrupt the running cell."""
@@ -304,16 +304,16 @@ class FrontKernel(Protocol):
         """Start the process if there is none."""
 
     def pass_on(self, channel: str, parts: Sequence[bytes]) -> bool:
-        """Send the process a message; return False if there is none."""
+        """Send a message to the process; return False if there is none."""
 
     def open_sent(self, message: str, code: str, who: Who) -> CellRecord:
-        """Return a new cell, whose code the process was sent in that message."""
+        """Return a new cell, whose code was sent to the process in that message."""
 
     def hold(self, record: CellRecord, message: str, code: str) -> None:
-        """Let a cell have the kernel."""
+        """Give a cell the kernel."""
 
     def look(self, record: CellRecord) -> None:
-        """Note how a cell ended, if it has."""
+        """Record a cell's end, if it has ended."""
 
     def note_answer(self, text: str, who: Who) -> None:
         """Note that the running cell was answered."""
@@ -334,7 +334,7 @@ class FrontCells:
         """The message of the cell that has the kernel, if that is a front end's."""
 
     async def take(self, message: FrontMessage) -> None:
-        """Take a message: send it to the process, or answer it if that is not for the process.
+        """Accept a message: send it to the process, or answer messages that are not for the process.
 
         Raises:
             FrontEndRefused, MessageMalformed: it cannot be taken.
@@ -364,11 +364,11 @@ class FrontCells:
             fronts.pass_on(message, held=held, waiting=len(self._waiting))
 
     def over(self) -> None:
-        """Note that the cell is over that had the kernel."""
+        """Note that the cell that held the kernel is over."""
         self._current = None
 
     def go_on(self) -> None:
-        """Let the next cell have the kernel if that is free; without one, send what waited for that."""
+        """Give the kernel to the next cell if it is free; without one, send the messages that waited."""
         self._promote()
         if not self._kernel.taken:
             self.fronts.let_go()
@@ -418,7 +418,7 @@ def _header(kind: str) -> bytes:
 
 
 def _left_out(channel: str, parts: Sequence[bytes]) -> list[bytes]:
-    """Return the message that stands for one that is too large."""
+    """Return the substitute for a message that is too large."""
     note = f"[an output of {sum(map(len, parts))} bytes was left out: the limit is {LARGEST}]"
     parent = parts[1] if len(parts[1]) <= _PARENT_LIMIT else b"{}"
     if channel == "iopub":

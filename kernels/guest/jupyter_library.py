@@ -1,4 +1,4 @@
-"""The parts of jupyter_client as kernels need them: its late import, and what it would have otherwise.
+"""The parts of jupyter_client that kernels need: its late import, and replacements.
 
 It would import IPython to find a spec, and drive a `subprocess.Popen`, which cannot be made of a process that
 another supervisor has started. Messages of kernels are not known here.
@@ -91,7 +91,7 @@ class AdoptedProcess:
         return self.returncode
 
     def wait(self) -> int | None:
-        """Return the same, without waiting: the library asks only after `poll` has known it."""
+        """Return the same without waiting: the library calls this only after `poll` has succeeded."""
         return self.returncode
 
     def send_signal(self, number: int) -> None:
@@ -101,7 +101,7 @@ class AdoptedProcess:
 
 
 async def attach(manager: Any, process: AdoptedProcess) -> None:
-    """Make a manager, as if it had started the process, which leads its process group."""
+    """Make a manager, as if it had started this process, a process group leader."""
     from jupyter_client.provisioning.factory import KernelProvisionerFactory
 
     factory = KernelProvisionerFactory.instance(parent=manager.parent)

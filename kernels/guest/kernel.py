@@ -87,7 +87,7 @@ class RunningKernel:
         python: str | None = None,
         held: HeldRecord | None = None,
     ) -> None:
-        """Prepare a kernel; `held` is what another supervisor left of it, with its process."""
+        """Prepare a kernel; `held` is the state and process left by a previous supervisor."""
         self._held = held
         self._keeper = reaper.keeper
         self.name = name
@@ -145,17 +145,17 @@ class RunningKernel:
 
     @property
     def cell_id(self) -> str | None:
-        """The id of the cell that has it, if one does."""
+        """The id of the cell that holds the kernel, if any."""
         return self._current.cell.id if self._current else None
 
     @property
     def info(self) -> bytes:
-        """The answer of its process when it is asked about itself, as JSON; empty until there is one."""
+        """The process's answer about itself, as JSON; empty until it has answered."""
         return self._process.info if self._process else b""
 
     @property
     def taken(self) -> bool:
-        """True if a cell has it."""
+        """True if a cell holds the kernel."""
         return self._current is not None
 
     @property
@@ -168,11 +168,11 @@ class RunningKernel:
         return "busy" if self._current else "idle"
 
     def observed(self) -> State:
-        """Return its present activity, from a new look."""
+        """Return its present activity, from a fresh look."""
         return self._observing.state(self.state, self.pid, self._returncode)
 
     def begin(self) -> None:
-        """Start the process in the background, in a moment; a cell starts it at once.
+        """Start the process in the background after a moment; a cell starts it immediately.
 
         One that was left is adopted at once.
         """
@@ -238,7 +238,7 @@ class RunningKernel:
         return True
 
     def open_sent(self, message: str, code: str, who: Who) -> CellRecord:
-        """Return a new cell, whose code the process was sent in that message of a front end."""
+        """Return a new cell, whose code was sent to the process in that message of a front end."""
         record = self.journal.open(Cell(os.urandom(16).hex()), who)
         record.cell.epoch, record.cell.started = self.epoch, True
         self._sent.add(message, record)
@@ -246,7 +246,7 @@ class RunningKernel:
         return record
 
     def hold(self, record: CellRecord, message: str, code: str) -> None:
-        """Let a cell of a front end have the kernel."""
+        """Give a cell of a front end the kernel."""
         self._current = record
         self._begin(record, code)
         self._keep_cell(record, message, code, time.time())
@@ -256,7 +256,8 @@ class RunningKernel:
         self._cell_journal.look(record.cell, record.who)
 
     async def interrupt(self, only: str | None = None) -> None:
-        """Interrupt the running cell; with `only`, if that is its id. One that has not begun never does."""
+        """Interrupt the running cell; with `only`, if that is its id. A cell that has not begun is left
+        alone."""
         record = self._current
         if only is not None and (record is None or record.cell.id != only):
             return
@@ -307,12 +308,12 @@ class RunningKernel:
                 await self._start()
 
     async def variables(self, patience: float = PATIENCE) -> VariableReader:
-        """Return the user's names; while a cell runs, or if the answer is late, those known before."""
+        """Return the user's names; while a cell runs, or if the answer is late, the last known names."""
         idle = self._process if self.state == "idle" else None
         return await self._questions.ask(idle, self.execution_count, patience)
 
     async def close(self) -> None:
-        """End the kernel for good; the running cell dies, and those that wait for their turn are refused."""
+        """Close the kernel; the running cell dies, and waiting cells are refused."""
         self.closed = True
         async with self._life:
             await self._end_process(CellStatus.DIED)
@@ -321,7 +322,7 @@ class RunningKernel:
         self.journal.wake()
 
     def stop(self) -> None:
-        """End the process for good."""
+        """End the process without a successor."""
         for process in (self._process, self._adopting):
             if process:
                 process.kill()
@@ -374,7 +375,7 @@ class RunningKernel:
             self.journal.wake()
 
     def _adopt_cell(self, kept: Mapping[str, Any] | None) -> CellRecord | None:
-        """Continue with the cell that runs in a kernel that was left."""
+        """Continue with the running cell of a kernel that was left behind."""
         if kept is None:
             return None
         record = self._current = self._executing = adopted_cell(kept, self.epoch)
@@ -390,7 +391,7 @@ class RunningKernel:
         return record
 
     async def _adopt(self, held: HeldRecord, record: CellRecord | None) -> None:
-        """Continue with a kernel that was left; one that cannot be reached is ended, and another started."""
+        """Continue with a kernel that was left behind; an unreachable one is ended and replaced."""
         process = self._adopting = self._new_process(self.spec)
         process.epoch, process.pid = self.epoch, held.pid
         async with self._life:
@@ -426,7 +427,7 @@ class RunningKernel:
         self._spawn(self._guard(process))
 
     def keep(self) -> None:
-        """Have the keeper hold what another supervisor needs to continue with this kernel."""
+        """Store with the keeper the facts that a new supervisor needs to continue with this kernel."""
         process = self._process
         if process is None or process.pid is None or process.ended.is_set():
             return
@@ -465,7 +466,7 @@ class RunningKernel:
         self._take_up(process)
 
     async def _end_process(self, status: CellStatus) -> None:
-        """End the running cell with this status, and the process as requested."""
+        """End the running cell with this status, and its process as requested."""
         if self._front_cells:
             self._front_cells.end(status)
         self._end_current(status)
@@ -545,12 +546,12 @@ class RunningKernel:
         self._cell_journal.heard(record.cell, event)
 
     def _give_up(self, record: CellRecord) -> None:
-        """End a cell whose kernel is idle and has not replied: an interrupt can hit it while it does."""
+        """End a cell whose kernel is idle but has not replied: an interrupt can hit the reply."""
         if record is self._current and not record.cell.settled:
             self._end_current(CellStatus.INTERRUPTED)
 
     def _probed(self, message: Message) -> bool:
-        """Check whether a message shows that an adopted kernel is done with its cell."""
+        """Check whether a message shows that an adopted kernel has finished its cell."""
         if not self._probe or message["parent_header"].get("msg_id") != self._probe:
             return False
         self._probe = ""
@@ -559,7 +560,7 @@ class RunningKernel:
         return True
 
     def _give_up_adopted(self, record: CellRecord) -> None:
-        """End a cell that was over when no supervisor was there to hear of it."""
+        """End a cell that ended while no supervisor was running."""
         if record is self._current and not record.cell.settled:
             self._say(record, UNHEARD)
             self._end_current(CellStatus.ERROR)

@@ -47,7 +47,7 @@ class KernelChannel:
         self._loop.call_soon(self.look)
 
     def look(self) -> int:
-        """Take some or all of the messages that are there, and return how many."""
+        """Process some or all of the pending messages, and return their number."""
         for count in range(MESSAGES_PER_TURN):
             if self._closed:
                 return count
@@ -65,7 +65,7 @@ class KernelChannel:
         self._loop.remove_reader(self._fd)
 
     def close(self) -> None:
-        """Close the socket, dropping what was not sent."""
+        """Close the socket, dropping unsent data."""
         self.detach()
         self.socket.close(linger=0)
 
@@ -103,7 +103,7 @@ def new_socket(channel: str, identity: bytes) -> Any:
 
 
 def link_sockets(address: Path, ports: Iterable[int]) -> None:
-    """Make the links that are missing for sockets that are there; `address` is that of all, without port."""
+    """Make the missing links for existing sockets; `address` is shared by all, without port."""
     for port in ports:
         named = address.with_name(f"{address.name}:{port}")
         wanted = address.with_name(f"{address.name}-{port}")

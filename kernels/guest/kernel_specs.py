@@ -1,4 +1,4 @@
-"""The kernels that a session has to offer: the specs of Jupyter that are found in it.
+"""The kernels that a session offers: the Jupyter specs found in it.
 
 Specs are read as what they are, files of the session: only ordinary ones of a sane size, and without
 jupyter_client, which would wait for a pipe of that name. It does not start kernels.
@@ -28,7 +28,7 @@ _SYSTEM = ("/usr/local/share/jupyter", "/usr/share/jupyter")
 
 @dataclass(frozen=True, slots=True)
 class FoundSpec:
-    """A spec by its name; `folder` is where its `kernel.json` is, `fields` are what that says."""
+    """A spec by its name; `folder` holds its `kernel.json`, `fields` are the content of that file."""
 
     name: str
     folder: Path
@@ -36,12 +36,12 @@ class FoundSpec:
 
     @property
     def language(self) -> str:
-        """The language that it says it is for."""
+        """The language that the spec declares."""
         return str(self.fields.get("language", ""))[:100]
 
     @property
     def display_name(self) -> str:
-        """What people are shown."""
+        """The name shown to people."""
         return str(self.fields.get("display_name", ""))[:200]
 
 
@@ -103,7 +103,7 @@ def _all(places: list[Path]) -> Iterator[FoundSpec]:
 
 
 def _read(path: Path) -> dict[str, Any] | None:
-    """Return what a spec says, if it is an ordinary file that names a command."""
+    """Return the content of a spec, if it is an ordinary file that names a command."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         with open(descriptor, "rb") as file:  # noqa: PTH123

@@ -31,7 +31,7 @@ LONGEST = 500
 
 
 class KernelActivity:
-    """The observer of one kernel. `note(cell, state)` records that a cell asks."""
+    """The observer of one kernel. `note(cell, state)` records that a cell asks for input."""
 
     def __init__(self, kernel: str, note: Callable[[str, Mapping[str, Any]], None]) -> None:
         self._kernel = f"kernel {kernel}"
@@ -113,17 +113,17 @@ class VariableReader:
     note: str = ""
 
     def as_dict(self) -> dict[str, Any]:
-        """Return it for the wire."""
+        """Return the fields for the wire."""
         return as_table(self)
 
     def stale(self) -> VariableReader:
-        """Return it marked as known from before."""
+        """Return the variables marked as earlier knowledge."""
         return replace(self, current=False)
 
 
 @cache
 def expressions(limit: int = LIMIT) -> dict[str, str]:
-    """Return the expressions of the request. Names of the user's, such as `eval`, change nothing."""
+    """Return the expressions of the request. The user's own names, such as `eval`, do not affect them."""
     source = Path(__file__).with_name("look_inside.py").read_text("utf-8")
     return {
         KEY: f"(lambda b, shell, own: (b.exec({source!r}, own), "

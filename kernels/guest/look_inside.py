@@ -1,4 +1,4 @@
-"""Lists the names a user has in a Python kernel. Its text is run in the kernel, in a namespace of its own.
+"""Lists a user's names in a Python kernel. Its text runs in the kernel, in a namespace of its own.
 
 It must not be noticed: no name is left behind, no value is changed, and no code of the user's is called, not
 even that of an attribute or a length. Sizes are reported only of known types, and through these types. It
@@ -24,7 +24,7 @@ SHORT = 200
 
 
 def look(namespace: dict[str, Any], hidden: dict[str, Any], limit: int) -> str:
-    """Return as JSON the names that are not hidden, the newest last, and how many were left out."""
+    """Return as JSON the visible names, the newest last, and the number left out."""
     missing = object()
     names = [
         (name, value)
@@ -36,7 +36,7 @@ def look(namespace: dict[str, Any], hidden: dict[str, Any], limit: int) -> str:
 
 
 def row(name: str, value: Any) -> dict[str, Any]:
-    """Return what can be said of a value without calling its code."""
+    """Return a description of a value without calling the value's code."""
     kind = type(value)
     bases = type.__dict__["__mro__"].__get__(kind)
     found = {"name": name[:SHORT], "type": named(kind), "kind": kind_of(bases), "identity": id(value)}
@@ -66,7 +66,7 @@ def kind_of(bases: tuple[type, ...]) -> str:
 
 
 def of_builtin(value: Any, kind: type, bases: tuple[type, ...], found: dict[str, Any]) -> None:
-    """Add length, bytes and digest of what Python itself has."""
+    """Add length, bytes and digest of Python's built-in types."""
     for base in SIZED:
         if base in bases:
             found["length"] = base.__len__(value)

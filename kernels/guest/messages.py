@@ -50,7 +50,7 @@ def events_of(kind: str, content: Mapping[str, Any]) -> Iterator[Frame]:
 
 
 def leaves(reply: Mapping[str, Any]) -> bool:
-    """Check whether a cell made its kernel end, as `exit()` does: IPython asks for that in its reply."""
+    """Check whether a cell made its kernel end, as `exit()` does: IPython requests that in its reply."""
     asked = reply.get("payload")
     return isinstance(asked, list) and any(
         isinstance(one, dict) and one.get("source") == "ask_exit" and not one.get("keepkernel")
@@ -87,7 +87,7 @@ class Cell:
 
     @property
     def settled(self) -> bool:
-        """True if the kernel is done with it, which may be after a timeout made it over."""
+        """True if the kernel has finished with it, possibly after a timeout ended it."""
         return self._reply is not None and self._idle
 
     def replied(self, content: Mapping[str, Any]) -> None:
@@ -100,7 +100,7 @@ class Cell:
         self._settle()
 
     def idle(self) -> None:
-        """Note that the kernel is idle after it."""
+        """Note that the kernel became idle after it."""
         self._idle = True
         self._settle()
 
@@ -166,7 +166,7 @@ def _json(value: object) -> bytes:
 
 
 def _cut(text: str) -> str:
-    """Return what a client takes of a text in an error."""
+    """Return the text of an error in the form that a client accepts."""
     if len(text) <= LONGEST:
         return text
     return f"{text[: LONGEST - 100]}[{len(text) - LONGEST + 100} characters were left out]"

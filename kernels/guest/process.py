@@ -174,7 +174,7 @@ class KernelProcess:
         logger.info("kernel %s: adopted, pid %s", self.spec, pid)
 
     def kept(self) -> dict[str, Any]:
-        """Return what another supervisor needs to reach the process."""
+        """Return the facts that a new supervisor needs to reach the process."""
         info = dict(self._manager.get_connection_info())
         return {
             "connection": {**info, "key": bytes(info["key"]).decode()},
@@ -183,7 +183,7 @@ class KernelProcess:
         }
 
     def probe(self) -> str:
-        """Ask for what a kernel answers when it has done all it was asked before; return the message's id."""
+        """Send a request that the kernel answers once all earlier ones are done; return the message's id."""
         return self._send("shell", "kernel_info_request", {})
 
     def _ended_adopted(self) -> None:
@@ -198,7 +198,7 @@ class KernelProcess:
         self.ended.set()
 
     def execute(self, code: str, before: str | None = None) -> str:
-        """Send code and return the id of the message; what is to run `before` it is sent as another one."""
+        """Send code and return the id of the message; `before` is sent as a separate message."""
         self._trim_log()
         if before is not None:
             self._send("shell", "execute_request", {**_SILENT, "code": before})
@@ -230,7 +230,7 @@ class KernelProcess:
         channel.look_soon()
 
     async def interrupt(self) -> None:
-        """Interrupt what runs, in the way the kernel's spec asks for."""
+        """Interrupt the running code in the way the kernel's spec requires."""
         if not self.ended.is_set():
             await self._manager.interrupt_kernel()
 
@@ -391,7 +391,7 @@ class KernelProcess:
                 monitor.close()
 
     def _connect(self, joined: asyncio.Event | None = None) -> Monitor | None:
-        """Connect all channels; the event is set when the kernel has answered on that for questions."""
+        """Connect all channels; the event is set once the kernel has answered on the control channel."""
         self._open("shell")
         self._open("iopub")
         return self._open("stdin", joined)

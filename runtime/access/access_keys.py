@@ -1,4 +1,4 @@
-"""Access keys of a home: each lets one agent or person in, to do some things, for some time.
+"""Access keys of a home: each admits one agent or person, with some rights, for some time.
 
 A key's text is shown once; its SHA-256 is kept, which needs no stretching for 256 random bits. A key that is
 revoked or has expired is refused from its next request on: each is looked up, and nothing remembers it.
@@ -97,7 +97,7 @@ class AccessKey:
         return f"{kind}:{name[:MOST_NAME_OF_ACTOR]}"
 
     def is_valid(self, now: float) -> bool:
-        """Return whether it opens anything."""
+        """Return whether it grants access."""
         return not self.revoked_at and (not self.expires_at or now < self.expires_at)
 
     def state(self, now: float) -> str:
@@ -105,7 +105,7 @@ class AccessKey:
         return "revoked" if self.revoked_at else "valid" if self.is_valid(now) else "expired"
 
     def as_dict(self) -> dict[str, Any]:
-        """Return it as JSON."""
+        """Return the fields as JSON."""
         return {
             "id": self.id,
             "name": self.name,
@@ -122,7 +122,7 @@ class AccessKey:
 
 
 class AccessKeys:
-    """The keys in a folder; any thread and process can use them at once."""
+    """The keys in a folder, for any number of threads and processes."""
 
     def __init__(self, folder: Path) -> None:
         self._file = BesideDatabase(folder / FILE, _SCHEMA)
@@ -139,7 +139,7 @@ class AccessKeys:
         seconds: float | None = None,
         of_e2b: bool = False,
     ) -> tuple[AccessKey, str]:
-        """Make a key; return it with its text, which is not kept.
+        """Make a key; return it with its text, which is not stored.
 
         Args:
             name: its user, for the journal and the audit trail.
@@ -248,7 +248,7 @@ class AccessKeys:
             )
         if not found:
             raise InvalidArgument(
-                f"cannot revoke '{plain(ref, 40)}': there is not a key with that name or id",
+                f"cannot revoke '{plain(ref, 40)}': no key has that name or id",
                 hint="`holdfast access ls`",
             )
         with self._file.writing() as db:
@@ -326,7 +326,7 @@ class AccessKeys:
         return hmac.new(self.short_secret, f"{id_}_{until:010}".encode(), hashlib.sha256).hexdigest()
 
     def is_valid(self, key: AccessKey) -> bool:
-        """Return whether a key still opens what it did.
+        """Return whether a key still grants its rights.
 
         Raises:
             StoreError: the keys cannot be read.
@@ -357,7 +357,7 @@ def _digest(secret: bytes, *, of_e2b: bool) -> str:
 
 
 def _read(row: sqlite3.Row) -> AccessKey:
-    """Return the key of a row. Scopes that a newer version gave are kept, and open nothing here."""
+    """Return the key of a row. Scopes from a newer version are kept, but grant nothing here."""
     return AccessKey(
         row["id"],
         str(row["name"]).partition("#")[0],

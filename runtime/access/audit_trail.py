@@ -65,18 +65,18 @@ class AuditedRequest:
     seconds: float
 
     def as_dict(self) -> dict[str, Any]:
-        """Return it as JSON."""
+        """Return the fields as JSON."""
         return asdict(self)
 
     def hashed(self, before: str) -> str:
-        """Return the hash of its row behind one with the hash `before`."""
+        """Return the hash of its row after a row with the hash `before`."""
         text = json.dumps([before, *asdict(self).values()], ensure_ascii=True, separators=(",", ":"))
         return hashlib.sha256(text.encode()).hexdigest()
 
 
 @dataclass(frozen=True, slots=True)
 class TrailCheck:
-    """What a check of the whole trail found."""
+    """The findings of a check of the whole trail."""
 
     rows: int
     head: str
@@ -103,7 +103,7 @@ class AuditTrail:
         self._lock = threading.Lock()
 
     def note(self, request: AuditedRequest) -> None:
-        """Take a row, to be written within a moment; never waits."""
+        """Queue a row, to be written within a moment; never waits."""
         with self._lock:
             if self._writer is None:
                 self._writer = threading.Thread(target=self._write_all, name="audit", daemon=True)
@@ -114,7 +114,7 @@ class AuditTrail:
             self._dropped += 1
 
     def close(self) -> None:
-        """Write what waits, and close the file."""
+        """Write the queued rows, and close the file."""
         with self._lock:
             writer, self._writer = self._writer, None
         if writer is not None:
@@ -208,7 +208,7 @@ class AuditTrail:
             self._write([each for each in rows if each is not None])
 
     def _write(self, rows: Sequence[AuditedRequest]) -> None:
-        """Write rows. A full disk keeps the server answering: how many were lost is a row of its own."""
+        """Write rows. A full disk keeps the server answering: the number of lost rows is a row of its own."""
         lost, self._dropped = self._dropped, 0
         if lost:
             rows = [*rows, AuditedRequest(time.time(), "system", "", "LOST", f"{lost} rows", "", 0, "", 0.0)]

@@ -1,4 +1,4 @@
-"""Scopes and roles: the rights of a caller of a server, in parts.  Pure.
+"""Scopes and roles: the rights of a caller of a server, in parts. Pure.
 
 A scope is THING:ACTION. A role is a set of scopes with a name. Knows neither keys nor requests; which request
 needs which scope is in `runtime/serve/key_rules.py`.
@@ -14,13 +14,13 @@ from holdfast.errors import InvalidArgument
 SCOPES: Mapping[str, str] = {
     "server:read": "see the server's figures",
     "sessions:read": "see sessions, their processes and their past",
-    "sessions:exec": "run commands, cells and programs; type, answer and signal",
+    "sessions:exec": "run commands, cells and programs; type, answer and send signals",
     "sessions:create": "start sessions; restore, fork and repeat snapshots",
     "sessions:change": "suspend, resume and rewind; change lives, labels and policies",
     "sessions:remove": "end sessions and delete them",
     "network:change": "choose or change what a session can reach",
     "secrets:use": "give a session secrets of the home",
-    "host:mounts": "give a session folders of the machine: as much as the server's own user can read",
+    "host:mounts": "give a session folders of the machine: whatever the server's own user can read",
     "lease:take": "take, return and hand over shells",
     "snapshots:read": "see and compare snapshots",
     "snapshots:create": "capture sessions; pin snapshots",
@@ -56,7 +56,7 @@ ROLES: Mapping[str, tuple[str, ...]] = {
 
 
 def expanded(texts: Iterable[str]) -> frozenset[str]:
-    """Return the scopes that texts stand for: a scope, all of a thing (`files:*`), or a role.
+    """Return the scopes that texts stand for: a scope, all scopes of a kind (`files:*`), or a role.
 
     Raises:
         InvalidArgument: neither a scope nor a role has that name.
@@ -79,7 +79,7 @@ def expanded(texts: Iterable[str]) -> frozenset[str]:
 
 
 def shown(scopes: frozenset[str]) -> str:
-    """Return scopes for people: the role that has just these, or their names."""
+    """Return scopes for people: the role that has exactly these, or their names."""
     return next(
         (name for name, of in ROLES.items() if frozenset(of) == scopes),
         ", ".join(each for each in SCOPES if each in scopes) or "nothing",

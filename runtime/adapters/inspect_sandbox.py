@@ -42,7 +42,7 @@ _READ, _WRITE = 0o444, 0o222
 
 
 class HoldfastConfig(BaseModel):
-    """How the session of a sample is made, as `Holdfast.new` takes it."""
+    """The options for the session of a sample, as `Holdfast.new` takes them."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -57,7 +57,7 @@ class HoldfastConfig(BaseModel):
     workdir: str | None = None
 
     def options(self) -> dict[str, Any]:
-        """Return what is chosen."""
+        """Return the chosen options."""
         return self.model_dump(exclude_none=True)
 
 
@@ -128,7 +128,7 @@ class HoldfastSandboxEnvironment(SandboxEnvironment):
         timeout_retry: bool = True,
         concurrency: bool = True,
     ) -> ExecResult[str]:
-        """Run a program. One whose time is over is ended with all that it started, and not run again."""
+        """Run a program. After a timeout, it ends with all its children, and is not run again."""
         try:
             result = await self.session.run(
                 cmd, input=input, cwd=self._place(cwd or ""), env=env, user=user, timeout=timeout
@@ -177,7 +177,7 @@ class HoldfastSandboxEnvironment(SandboxEnvironment):
 
 
 def _check(found: SessionFile, file: str, bits: int) -> None:
-    """Refuse what is no file, and what its permissions do not allow, to root as well."""
+    """Refuse paths that are not files, and files whose permissions forbid access, even for root."""
     if found.kind == "folder":
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), file)
     if found.kind != "file":

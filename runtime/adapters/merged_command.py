@@ -1,4 +1,4 @@
-"""Commands of agents that want both streams in one, in a shell of its own each.  Pure."""
+"""Commands of agents that want both streams merged, each in a shell of its own. Pure."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ TIMED_OUT = 124
 
 
 def words(command: str, *, login: bool) -> list[str]:
-    """Return the program that runs a command of bash, with standard error where standard output is."""
+    """Return the program that runs a bash command, with standard error merged into standard output."""
     options = "-lc" if login else "-c"
     return ["/bin/bash", "-c", f'exec 2>&1; exec /bin/bash {options} "$1"', "bash", command]
 

@@ -18,7 +18,7 @@ SUBMITS = "COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT"
 
 
 class HoldfastEnvironmentConfig(BaseModel):
-    """How the session is made or found.
+    """The options by which the session is made or found.
 
     `session` names one that exists, and stays; else one is made, from `template` or `image`, and removed
     at the end unless it is to be kept. `url` is that of a server. `timeout` is in seconds.
@@ -72,17 +72,17 @@ class HoldfastEnvironment:
         return told
 
     def get_template_vars(self, **more: Any) -> dict[str, Any]:
-        """Return what prompts may name."""
+        """Return the values that prompts can name."""
         return {**self.config.model_dump(), **platform.uname()._asdict(), "system": "Linux", **more}
 
     def serialize(self) -> dict[str, Any]:
-        """Return what is recorded of it."""
+        """Return the recorded description."""
         kind = f"{type(self).__module__}.{type(self).__name__}"
         config = {"environment": self.config.model_dump(mode="json"), "environment_type": kind}
         return {"info": {"config": config, "holdfast_session": self.session.id}}
 
     def cleanup(self) -> None:
-        """Remove the session, unless it was there before or is to be kept."""
+        """Remove the session, unless it existed before or is to be kept."""
         with suppress(HoldfastError):
             if self.config.session is None and not self.config.keep:
                 self.session.remove()

@@ -150,7 +150,7 @@ class SessionArtifacts:
 
     @contextmanager
     def _registering(self) -> Iterator[None]:
-        """Keep contents from being collected; afterwards remove what a failure has left."""
+        """Keep contents from being collected; afterwards remove the leftovers of a failure."""
         try:
             with self._store.registering():
                 yield
@@ -274,7 +274,7 @@ class SessionArtifacts:
 
 
 def _parts(files: SessionFiles, path: str, size: int) -> Iterator[bytes]:
-    """Yield a file up to the size that it had: one that grows all the time also ends."""
+    """Yield a file up to its initial size, so that a file that keeps growing also ends."""
     offset = 0
     while offset < size and (part := files.read(path, offset, min(_AT_ONCE, size - offset))):
         offset += len(part)

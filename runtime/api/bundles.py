@@ -5,10 +5,13 @@ How it is done is in `runtime.transfer`, imported on first use.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from holdfast.base.text import plain
 from holdfast.errors import InvalidArgument
 
 if TYPE_CHECKING:
@@ -22,6 +25,24 @@ Progress = Callable[[int, int], None]
 
 def _quiet(_done: int, _all: int) -> None:
     return None
+
+
+@contextmanager
+def _told(context: Context, text: str, progress: Progress) -> Iterator[Progress]:
+    """Yield a function that passes amounts on to a caller's, and reports them as a step."""
+    shown = -1
+
+    def tell(done: int, total: int) -> None:
+        nonlocal shown
+        progress(done, total)
+        if done >> 20 != shown:
+            shown = done >> 20
+            context.doing(f"{text}, MiB", shown, total >> 20)
+
+    try:
+        yield tell
+    finally:
+        context.idle()
 
 
 class Outgoing:
@@ -72,18 +93,20 @@ class Outgoing:
         from holdfast.runtime.transfer import push_pull
         from holdfast.runtime.transfer.transfer_options import SendOptions
 
-        options = SendOptions.signed(
+        options = partial(
+            SendOptions.signed,
             self._context.home,
             (key, passphrase),
             (encrypt_to, bundle_passphrase),
             compression=compression,
             secrets=secrets,
-            progress=progress,
         )
         where = path if isinstance(path, int) else Path(path)
         if shared and isinstance(where, int):
             raise InvalidArgument("cannot share parts with others through a pipe", hint="name a file")
-        return push_pull.export(self._context, self._row, where, options, shared=shared, thin=thin)
+        with _told(self._context, f"exporting {self._row.name}", progress) as told:
+            how = options(progress=told)
+            return push_pull.export(self._context, self._row, where, how, shared=shared, thin=thin)
 
     def push(
         self,
@@ -125,15 +148,16 @@ class Outgoing:
         from holdfast.runtime.transfer.transfer_options import SendOptions
 
         wire = push_pull.registry_wire(reference, plain_http=plain_http)
-        options = SendOptions.signed(
+        options = partial(
+            SendOptions.signed,
             self._context.home,
             (key, passphrase),
             (encrypt_to, bundle_passphrase),
             compression=compression,
             secrets=secrets,
-            progress=progress,
         )
-        return push_pull.push(self._context, self._row, wire, options)
+        with _told(self._context, f"pushing {self._row.name}", progress) as told:
+            return push_pull.push(self._context, self._row, wire, options(progress=told))
 
 
 class Incoming:
@@ -177,9 +201,10 @@ class Incoming:
         from holdfast.snapshots.bundle.keys import Keys
 
         opener = Keys(self._context.home).opener(passphrase, key_passphrase)
-        wanted = ReceiveOptions(label, files_only, opener, options, progress)
         file = path if isinstance(path, int) else Path(path)
-        return Snapshot(self._context, push_pull.import_(self._context, file, wanted))
+        with _told(self._context, "importing", progress) as told:
+            wanted = ReceiveOptions(label, files_only, opener, options, told)
+            return Snapshot(self._context, push_pull.import_(self._context, file, wanted))
 
     def pull(
         self,
@@ -220,5 +245,6 @@ class Incoming:
 
         wire = push_pull.registry_wire(reference, plain_http=plain_http)
         opener = Keys(self._context.home).opener(passphrase, key_passphrase)
-        wanted = ReceiveOptions(label, files_only, opener, options, progress)
-        return Snapshot(self._context, push_pull.pull(self._context, wire, wanted))
+        with _told(self._context, f"pulling {plain(reference, 100)}", progress) as told:
+            wanted = ReceiveOptions(label, files_only, opener, options, told)
+            return Snapshot(self._context, push_pull.pull(self._context, wire, wanted))

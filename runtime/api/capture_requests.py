@@ -203,7 +203,7 @@ class Serving:
 
     def _serve(self, wanted: Asked) -> Served:
         if sum(one.snapshot is not None for one in self.served) >= self._limit:
-            many = f"{self._limit} snapshots were taken for programs of this session already"
+            many = f"programs of this session have already requested {self._limit} snapshots"
             return Served(wanted, None, "", QuotaExceeded(f"cannot capture it: {many}"))
         try:
             taken = self._take(wanted)

@@ -169,7 +169,7 @@ class Holdfast:
 
     @cached_property
     def images(self) -> ImageSources:
-        """From where images for sessions come: built, loaded, or pulled."""
+        """The sources of images for sessions: built, loaded, or pulled."""
         from holdfast.runtime.api.image_sources import ImageSources
 
         return ImageSources(self.context)
@@ -270,7 +270,7 @@ class Holdfast:
         return Session(self.context, self.context.session_row(ref))
 
     def board(self) -> list[TaskStanding]:
-        """Return where the tasks of all sessions stand; sessions without a task are left out."""
+        """Return the progress of all sessions' tasks; sessions without a task are left out."""
         from holdfast.runtime.task.task_standing import standings
 
         return standings(health.observe_all(self.context))
@@ -402,7 +402,7 @@ class Holdfast:
         return verify_storage.verify(self.context, chosen)
 
     def doctor(self) -> list[Check]:
-        """Check everything that Holdfast needs, and say what to do where something is missing."""
+        """Check everything that Holdfast needs, with a remedy for each missing requirement."""
         from holdfast.runtime.doctor import doctor
 
         return doctor.checks(self.context)

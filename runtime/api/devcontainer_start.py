@@ -73,7 +73,7 @@ def start(
         build_source.obtain(context, image)
     config = context.engine.images.config(image) if image is not None else None
     if _METADATA in ((config or {}).get("Labels") or {}):
-        context.progress(f"devcontainer.json: {_METADATA} of its image is not heeded")
+        context.progress(f"devcontainer.json: {_METADATA} of its image is ignored")
     given = {key: value for key, value in options.items() if value is not None}
     chosen = {"workdir": wanted.workspace, "user": wanted.user, **given, "image": image}
     chosen["env"] = _with_own(wanted.env, given.get("env"))
@@ -89,7 +89,7 @@ def start(
 
 
 def _with_own(env: Mapping[str, str], own: Any) -> list[str]:
-    """Return variables as options have them; the caller's come last, and win."""
+    """Return variables in the form of options; the caller's come last, and win."""
     texts = [f"{key}={value}" for key, value in own.items()] if isinstance(own, Mapping) else list(own or ())
     return [*(f"{key}={value}" for key, value in env.items()), *texts]
 

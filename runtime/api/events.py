@@ -56,7 +56,7 @@ LASTING = 1.0
 
 
 class EventPlace:
-    """How far the events of a session were read: where another reading continues.
+    """The position of a reader of a session's events, from which the next reading continues.
 
     `after` is the number of the last event of the session, `of_host` the id of the last entry of this host.
     """
@@ -157,12 +157,12 @@ class _HostEvents:
         self._refusals = attempt_log.KIND in wanted
 
     def are_due(self) -> bool:
-        """Return whether some can be there that are not known."""
+        """Return whether there can be unknown events."""
         watch = self._watch
         return watch is not None and (watch.newest > self._taken or watch.is_due(refusals=self._refusals))
 
     def look(self, row: SessionRow, *, fresh: bool = False) -> None:
-        """Read them, once the rules' record is in the journal; `fresh`: also if it was read just now."""
+        """Read them, once the rules' record is in the journal; `fresh`: even after a recent reading."""
         watch = self._watch
         if watch is None or not (fresh or self._begins or self.are_due()):
             return
@@ -176,7 +176,7 @@ class _HostEvents:
         self._taken = newest
 
     def new(self, before: int | None = None) -> Iterator[Event]:
-        """Return the events not reported yet: all, or only those before an entry of the session."""
+        """Return the unreported events: all, or only those before an entry of the session."""
         while self._pending and (before is None or self._pending[0].seq < before):
             entry = self._pending.pop(0)
             self._place.of_host = max(self._place.of_host, entry.id)
@@ -184,19 +184,19 @@ class _HostEvents:
 
 
 class _Lull:
-    """The time without an event; over after some seconds, and never without a number of them."""
+    """The time without an event; it expires after some seconds, and never without a number of them."""
 
     def __init__(self, seconds: float | None) -> None:
         self._seconds = seconds
         self.heard()
 
     def heard(self) -> None:
-        """Begin again."""
+        """Restart the time."""
         self._since = time.monotonic()
 
     @property
     def is_over(self) -> bool:
-        """True once it has lasted."""
+        """True once the time has expired."""
         return self._seconds is not None and time.monotonic() - self._since >= self._seconds
 
 
@@ -227,7 +227,7 @@ def _events(
 def _frames(
     connection: Connection, is_wanted_elsewhere: Callable[[], bool], *, follow: bool
 ) -> Iterator[Frame | None]:
-    """Yield the guest's messages; None when something else is due while it is silent."""
+    """Yield the guest's messages; None when other work is due while the guest is silent."""
     if follow:
         connection.is_wanted_elsewhere = is_wanted_elsewhere
     while True:

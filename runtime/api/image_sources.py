@@ -1,4 +1,4 @@
-"""From where images for sessions come, as a controller offers it: each call returns a name for `new`."""
+"""The sources of images for sessions, as a controller offers them: each call returns a name for `new`."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class ImageSources:
         return image_build.build(self._context, wanted)
 
     def load(self, path: str | Path) -> str:
-        """Load an image from what `docker save` writes or an OCI layout, and return its name.
+        """Load an image from an archive of `docker save` or an OCI layout, and return its name.
 
         The names that the file gives the image are not used. `gc` removes it as one that was built.
 
@@ -81,7 +81,7 @@ class ImageSources:
         return load_image.load(self._context, Path(path))
 
     def pull(self, name: str, policy: Literal["missing", "always", "never"] = "missing") -> str:
-        """Have an image of this name in the engine, and return the name.
+        """Ensure that the engine has an image of this name, and return the name.
 
         Args:
             name: of the image, as for `new`.

@@ -56,7 +56,7 @@ class Job:
         patience: float | Patience | None = None,
         raw: bool = False,
     ) -> ExecResult:
-        """Wait until it ends, or waits for input, which `send` answers. As `Session.join`.
+        """Wait until the job ends or waits for input, which `send` answers. As `Session.join`.
 
         Args:
             on_output: called with the output from its beginning, then as it comes, as text; `on_bytes` as

@@ -63,7 +63,7 @@ class Keeping:
         return garbage.collect(self._context, dry_run=dry_run)
 
     def carry_out_lifetimes(self) -> list[tuple[str, str]]:
-        """End sessions whose life is over, and put unused sessions to sleep.
+        """End sessions whose life is over, and put idle sessions to sleep.
 
         Returns the names of these sessions, with `suspended` or `removed`. A failure in one is reported as
         progress, and tried again later. A running server does this as well, as does `holdfast autosnap`.

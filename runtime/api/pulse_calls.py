@@ -76,7 +76,7 @@ def lineage(row: SessionRow) -> Lineage:
 def port(line: SessionChannel, row: SessionRow, number: int, *, speak: bool = True) -> Port:
     """Find the process that listens at a port, and try the port."""
     if not 0 < number < 65536:
-        raise InvalidArgument(f"cannot inspect port {number}: ports are from 1 to 65535")
+        raise InvalidArgument(f"cannot inspect port {number}: ports range from 1 to 65535")
     pulse = look(line, row, parts=("processes", "sockets"))
     return Port(number, tuple(tried(line, pulse, socket, speak=speak) for socket in pulse.listening(number)))
 
@@ -91,10 +91,12 @@ def wait_port(
     while not (found := port(line, row, number, speak=False)).answers:
         if waiting.over:
             raise PortClosed(
-                f"cannot use port {number}: nothing has accepted connections there "
-                f"for {time.monotonic() - began:.0f} s",
-                hint="`holdfast pulse` shows what listens; a server on another address than loopback's or "
-                "all is not seen",
+                f"cannot use port {number}: no program has accepted connections there for "
+                f"{time.monotonic() - began:.0f} s",
+                hint=(
+                    "`holdfast pulse` shows what listens; only servers on loopback or on all "
+                    "addresses are seen"
+                ),
             )
         time.sleep(PORT_PAUSE)
     return found
@@ -117,7 +119,7 @@ def probe(line: SessionChannel, socket: Socket, *, speak: bool, page: bool = Fal
 
 
 def with_disk(context: Context, line: SessionChannel, row: SessionRow, pulse: Pulse) -> Pulse:
-    """Add what was written since the image. The engine compares all files, which takes a while."""
+    """Add the files written since the image. The engine compares all files, which takes a while."""
     return dataclasses.replace(pulse, disk=_disk(context, line, row))
 
 
@@ -131,7 +133,7 @@ def with_drift(pulse: Pulse, drift: Drift) -> Pulse:
 
 
 def with_screens(line: SessionChannel, pulse: Pulse) -> Pulse:
-    """Add what the terminals show."""
+    """Add the terminals' screens."""
     drawn = (SessionTerminal(line, each.shell).screen().text for each in pulse.terminals)
     terminals = tuple(
         each.model_copy(update={"screen": text}) for each, text in zip(pulse.terminals, drawn, strict=True)

@@ -1,4 +1,5 @@
-"""Actions that led to a snapshot, and their repetition: in a new session, or in one that has only the files.
+"""The actions that led to a snapshot, and their repetition: in a new session, or in one that has only the
+files.
 
 It chooses where they begin, and runs each in its place and order, until one does not end. What the entries of
 a journal mean is decided in `task/stated_actions`, what is repeated and what counts as the same in
@@ -56,7 +57,7 @@ def up_to(context: Context, snapshot: SnapshotRow, since: str | None = None) -> 
 
 
 def between(context: Context, first: SnapshotRow | None, snapshot: SnapshotRow) -> list[StatedAction]:
-    """Return the actions after a snapshot of its past, or from the session's begin on."""
+    """Return the actions after an ancestor snapshot, or from the session's beginning."""
     begin = None if first is None else first.details.moment
     after = 0 if begin is None else begin.journal_seq or 0
     return stated_actions(entries(context, snapshot), after, 0.0 if begin is None else begin.at or 0.0)
@@ -91,8 +92,8 @@ def earlier(context: Context, snapshot: SnapshotRow, ref: str) -> SnapshotRow:
     named = context.store.snapshot(ref)
     if named.id not in {row.id for row in past(context.store, snapshot)}:
         raise InvalidArgument(
-            f"cannot begin at snapshot {named.name}: it is not of the past of {snapshot.name}",
-            hint="`holdfast snapshots --tree` shows what is",
+            f"cannot begin at snapshot {named.name}: it is not an ancestor of {snapshot.name}",
+            hint="`holdfast snapshots --tree` shows its ancestors",
         )
     return named
 
@@ -108,7 +109,7 @@ LIMIT = 600.0
 
 
 class CommandPlace(Protocol):
-    """Where commands are replayed: a session, as far as that takes."""
+    """The session where commands are replayed, as far as replaying needs it."""
 
     def exec(
         self,
@@ -223,7 +224,7 @@ BEGIN = "begin"
 
 
 class RedoPlace(CommandPlace, Protocol):
-    """The session in which actions are repeated, as far as that takes."""
+    """The session in which actions are repeated, as far as repetition needs it."""
 
     @property
     def id(self) -> str:
@@ -259,7 +260,7 @@ class Redo:
 
     @property
     def complete(self) -> bool:
-        """True if everything that was to be repeated came out the same."""
+        """True if every repeated action had the same outcome."""
         return not self.left and all(each.fate in ("same", "skipped") for each in self.actions)
 
     def as_dict(self) -> dict[str, Any]:
@@ -361,9 +362,9 @@ def _fresh(context: Context, snapshot: SnapshotRow, name: str | None) -> Session
 
     began = _first(context, snapshot)
     if began is None or began.options.get("secrets"):
-        why = "is not known any more" if began is None else "had secrets, which are not kept with it"
+        why = "is no longer known" if began is None else "had secrets, which are not kept with it"
         raise InvalidArgument(
-            f"cannot redo {snapshot.name} from its begin: the session it began in {why}",
+            f"cannot redo {snapshot.name} from the beginning: its first session {why}",
             hint="`--from` takes an earlier snapshot",
         )
     kept = {
@@ -380,7 +381,7 @@ def _first(context: Context, snapshot: SnapshotRow) -> SessionRow | None:
 
 
 def _go_to(session: RedoPlace, entries: Iterable[Entry]) -> None:
-    """Enter the directory in which the shell was; its variables are not there any more."""
+    """Enter the shell's former directory; its variables are lost."""
     folder = ""
     for entry in entries:
         if entry.kind == "changed" and not entry.host and entry.details.get("shell") == redo_rules.MAIN:
@@ -410,6 +411,6 @@ def _redone(session: RedoPlace, action: StatedAction, source: str, options: Redo
 
 
 def _digest(session: RedoPlace, kind: str) -> str:
-    """Return the digest of the last output; no other caller uses the session."""
+    """Return the digest of the last output; the session has no other callers."""
     last = session.journal(kinds=[f"{kind}_ended"], limit=1) if kind in ("command", "cell") else []
     return output_digest(last[-1].kind, last[-1].details) if last else ""

@@ -73,7 +73,7 @@ class RunningProgram:
         return following.run()
 
     def write(self, data: bytes | str, *, patience: Patience | None = None) -> int:
-        """Give it input, if it was started with `input=True`; returns when the program's pipe has it.
+        """Send input, if it was started with `input=True`; returns when the program's pipe has all of it.
 
         Returns the number of bytes that it took: fewer if it takes no more, or the patience was over.
         """
@@ -85,16 +85,16 @@ class RunningProgram:
         return after - offset
 
     def feed(self, data: bytes | str | Iterable[bytes]) -> None:
-        """Give it input and then the end, from a thread of its own, while this one follows what it writes."""
+        """Send input and then the end, from a thread of its own, while this thread follows the output."""
         given = [data.encode()] if isinstance(data, str) else data
         InputFeed(self._line, self.id, [given] if isinstance(given, bytes) else given).start()
 
     def close_input(self) -> None:
-        """Let it find the end of its input."""
+        """Close the program's input."""
         program_calls.write(self._line, self.id, [], close=True, offset=self.info().accepted)
 
     def signal(self, name: str = "TERM") -> None:
-        """Send a signal to it and to all that it started."""
+        """Send a signal to the program and all its children."""
         program_calls.signal(self._line, self.id, name)
 
 
@@ -151,7 +151,7 @@ class SessionPrograms:
         user: str | None = None,
         name: str | None = None,
     ) -> RunningProgram:
-        """Start a program and leave it running; with `input`, `write` gives it its standard input.
+        """Start a program and leave it running; with `input`, `write` sends to its standard input.
 
         `name` is its name in lists: a line of at most 64 characters.
 
@@ -172,5 +172,5 @@ class SessionPrograms:
         return program_calls.listed(self._line)
 
     def get(self, id_: str) -> RunningProgram:
-        """Return the program of that id; whether there is one shows when it is used."""
+        """Return the program of that id; whether it exists shows on use."""
         return RunningProgram(self._line, id_)

@@ -135,17 +135,17 @@ class Session:
 
     @cached_property
     def kernels(self) -> SessionKernels:
-        """Its kernels."""
+        """The session's kernels."""
         return _kernels()(self._line)
 
     @cached_property
     def files(self) -> SessionFiles:
-        """Its files."""
+        """The session's files."""
         return _files()(self._line)
 
     @cached_property
     def shells(self) -> SessionShells:
-        """Its shells."""
+        """The session's shells."""
         return _shells()(self._line)
 
     @cached_property
@@ -275,7 +275,7 @@ class Session:
 
     @property
     def labels(self) -> dict[str, str]:
-        """The labels that callers gave it, pairs of a key and a text. A copy does not have labels."""
+        """The labels given by callers, pairs of a key and a text. A copy does not have labels."""
         return dict(self._row.details.labels)
 
     def lifetime(self, /, **choices: Unpack[LifetimeOptions]) -> Lifetime:
@@ -320,7 +320,7 @@ class Session:
         return self._row
 
     def as_dict(self) -> dict[str, Any]:
-        """Return it for programs."""
+        """Return the fields for programs."""
         return {
             "id": self.id,
             "name": self.name,

@@ -60,7 +60,7 @@ class SessionFiles:
         return self._requests().content(path)
 
     def exists(self, path: str, *, follow: bool = True) -> bool:
-        """Check whether there is anything at a path; with `follow` false, a link to nothing counts."""
+        """Check whether a path exists; with `follow` false, a dangling link counts."""
         try:
             self.stat(path, follow=follow)
         except SessionFileNotFound:
@@ -96,7 +96,7 @@ class SessionFiles:
         self._note("changed mode", path, mode=text)
 
     def replace(self, path: str, old: str, new: str) -> int:
-        """Replace a text wherever it is in a file, and return how often it was there.
+        """Replace every occurrence of a text in a file, and return the number of occurrences.
 
         Changes that a different program makes to the file at the same time are lost.
 
@@ -104,7 +104,7 @@ class SessionFiles:
             InvalidArgument: the text to be replaced is empty, or the file has more than 256 MiB.
         """
         if not old:
-            raise InvalidArgument("cannot replace nothing: give the text that is in the file")
+            raise InvalidArgument("cannot replace an empty text: give the text that is in the file")
         before, after = (each.encode("utf-8", "surrogateescape") for each in (old, new))
         content = self.read(path)
         count = content.count(before)
@@ -113,7 +113,7 @@ class SessionFiles:
         return count
 
     def write_many(self, files: Mapping[str, bytes | str]) -> int:
-        """Write several files, each as `write` does, in their order, and return how many there are.
+        """Write several files in order, each as `write` does, and return their number.
 
         Those before one that cannot be written stay written.
         """
@@ -148,7 +148,7 @@ class SessionFiles:
         self.write_parts(path, [content], mode=mode)
 
     def write_parts(self, path: str, parts: Iterable[bytes], *, mode: int | None = None) -> int:
-        """Write a file from parts as they come, of any size together; return its size. Otherwise as `write`.
+        """Write a file from parts of any total size, as they arrive; return its size. Otherwise as `write`.
 
         If the parts raise, the file stays as it was.
         """
@@ -160,7 +160,7 @@ class SessionFiles:
         return size
 
     def make_folder(self, path: str, *, parents: bool = False) -> None:
-        """Make a folder, with `parents` also those above it; one that exists stays as it is."""
+        """Make a folder, with `parents` also its missing parents; an existing folder is unchanged."""
         self._requests().make_folder(path, parents=parents)
 
     def move(self, path: str, to: str) -> None:
@@ -170,7 +170,7 @@ class SessionFiles:
         self._brought("moved", path, began, to=to)
 
     def remove(self, path: str, *, recursive: bool = False, missing_ok: bool = False) -> None:
-        """Remove a file or an empty folder; with `recursive` a folder and all that is in it."""
+        """Remove a file or an empty folder; with `recursive` a folder with all its contents."""
         self._requests().remove(path, recursive=recursive, missing_ok=missing_ok)
         self._note("removed", path)
 
@@ -280,13 +280,13 @@ class SessionFiles:
             raise error
         if self._user is not None:
             raise InvalidArgument(
-                f"cannot read as {self._user} in session {row.name}: it has ended, and has no users",
+                f"cannot read as {self._user} in session {row.name}: it has ended, and its users are unknown",
                 hint="leave --user out",
             ) from error
         return StoppedFiles(self._line.context, row)
 
     def _brought(self, what: str, path: str, began: float, **details: Any) -> None:
-        """Record that something was written, from when on, and where if the path is relative."""
+        """Record a write since a certain time, with its directory if the path is relative."""
         to = str(details.get("to", path))
         if not to.startswith("/"):
             with suppress(SessionError, GuestError, OSError):  # gone already
@@ -352,7 +352,7 @@ def write_with_attributes(
 
 
 def upload_project(files: SessionFiles, source: Path, to: str) -> Copied:
-    """Copy a folder into the session, but for the credentials in configurations of Git.
+    """Copy a folder into the session, without the credentials in configurations of Git.
 
     Raises:
         OSError: it cannot be read here.
@@ -367,7 +367,7 @@ def upload_project(files: SessionFiles, source: Path, to: str) -> Copied:
 
 
 def accounted_tar(files: SessionFiles, path: str, stream: IO[bytes]) -> Copied:
-    """Write as `SessionFiles.write_tar` does, and at the end an account, which only `UnpackTree` reads."""
+    """Write as `SessionFiles.write_tar` does, followed by an account, which only `UnpackTree` reads."""
     return files._tar(path, stream, account=True)
 
 
@@ -381,7 +381,8 @@ def watched(
     timeout: float | None = None,
     most: int | None = None,
 ) -> FileWatch:
-    """Watch as `SessionFiles.watch` does, but keep what the share allows, and `most` bytes of one tree."""
+    """Watch as `SessionFiles.watch` does, but hold only what the share allows, and at most `most` bytes per
+    tree."""
     from holdfast.runtime.files import file_tree
     from holdfast.runtime.files.file_watch import FileWatch
 
@@ -398,7 +399,7 @@ def watched(
 
 
 def unzipped(files: SessionFiles, stream: IO[bytes], to: str) -> Copied:
-    """Unpack a zip archive, a file that can be sought in, into a folder of the session.
+    """Unpack a zip archive, a seekable file, into a folder of the session.
 
     Raises:
         InvalidArgument: it is not a zip archive, or has a member that is refused.

@@ -172,7 +172,7 @@ class SessionKernel:
             )
 
     def interrupt(self, kernel: str = defaults.MAIN, *, cell_id: str | None = None) -> None:
-        """Interrupt what the kernel runs; with `cell_id` only that cell, if it still runs.
+        """Interrupt the kernel; with `cell_id` only that cell, if it is still running.
 
         A cell whose kernel still starts ends immediately, and is never run.
         """
@@ -205,7 +205,7 @@ class SessionKernels:
         return Kernels.of(self._line.request("hello").head).kernels
 
     def specs(self) -> tuple[KernelSpecInfo, ...]:
-        """Return the specs of Jupyter that are found in the session, by their names, 100 at most.
+        """Return the Jupyter specs found in the session, by their names, at most 100.
 
         They are those of the image, of the user, and of the environments whose `python` or `jupyter` is on
         the path. Whether a kernel of one works is seen when it is opened.

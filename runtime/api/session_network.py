@@ -30,7 +30,7 @@ class SessionNetwork:
         return network_changes.reach(self._line.context, self._line.row)
 
     def allow_domains(self, *names: str) -> Session:
-        """Let a session with a list of domains reach these as well: NAME, `*.NAME` or NAME:PORT.
+        """Allow further domains for a session with a list of domains: NAME, `*.NAME` or NAME:PORT.
 
         Raises:
             InvalidArgument: the session was not made with domains, or one of these is not valid.
@@ -43,7 +43,7 @@ class SessionNetwork:
         return self.change_network(no_domains=names)
 
     def allow(self, *places: str) -> Session:
-        """Let the session also reach HOST:PORT: immediately if it runs, else when it is resumed.
+        """Let the session also reach HOST:PORT: immediately if it runs, otherwise once it is resumed.
 
         An address or a network without a port is exempt from denials; that opens nothing private. A name
         stands for the addresses it has now, also in earlier exceptions.

@@ -1,4 +1,4 @@
-"""The pool of a home, as its controller offers it: sessions that are ready before anybody asks for one."""
+"""The pool of a home, as its controller offers it: sessions that are ready in advance."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class WaitingSession:
     made_at: datetime
 
     def as_dict(self) -> dict[str, Any]:
-        """Return it for programs."""
+        """Return the fields for programs."""
         return {
             "id": self.id,
             "image": self.image,
@@ -46,18 +46,18 @@ class WaitingSession:
 
 
 class SessionPool:
-    """Sessions that wait until they are asked for (docs/pool.md)."""
+    """Sessions that wait until a caller needs one (docs/pool.md)."""
 
     def __init__(self, context: Context) -> None:
         self._context = context
 
     @property
     def settings(self) -> PoolSettings:
-        """How many sessions are to wait, and for which image."""
+        """The wanted number of waiting sessions, and their image."""
         return pool_plan.read(self._context.home)
 
     def set(self, size: int, image: str | None = None, *, kernel: bool = False) -> None:
-        """Have this many sessions wait; a process of its own makes them. With 0, remove them all.
+        """Keep this many sessions waiting; a separate process makes them. With 0, remove them all.
 
         Args:
             size: 0 to 100.
@@ -78,7 +78,7 @@ class SessionPool:
 
     @contextmanager
     def kept(self, size: int | None) -> Iterator[None]:
-        """Have this many sessions wait while the block runs, then as many as before; None: no change.
+        """Keep this many sessions waiting during the block, then as many as before; None: no change.
 
         Raises:
             HoldfastError: as for `set`.
@@ -94,7 +94,7 @@ class SessionPool:
             self.set(before.size, before.image, kernel=before.kernel)
 
     def waiting(self) -> list[WaitingSession]:
-        """Return the sessions that wait, in the order in which they are handed over."""
+        """Return the waiting sessions, in the order in which they are handed over."""
         rows = self._context.store.waiting.all()
         return [WaitingSession(row.id, row.image, row.options, row.kernel, row.made_at) for row in rows]
 

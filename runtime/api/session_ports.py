@@ -68,7 +68,7 @@ class SessionPorts:
         return list(dict(found).values())
 
     def preview(self, port: int, *, public: bool = False, seconds: float = preview_grants.SECONDS) -> Preview:
-        """Return a link by which a browser sees what listens at a port, through a server of this home.
+        """Return a link by which a browser sees the server at a port, through a server of this home.
 
         The link opens this port of this session only, whatever listens there; it stays valid when the session
         is captured, resumed or rewound, and ends with the session, or by `revoke_preview`. A link can be
@@ -89,7 +89,7 @@ class SessionPorts:
         return link(context.store, row, port, server, public=public, seconds=seconds)
 
     def revoke_preview(self, port: int) -> None:
-        """End all links of a port, and its being public; visits end within seconds."""
+        """End all links of a port, and make it private; visits end within seconds."""
         preview_grants.revoke(self._line.context.store, self._line.known.id, port)
 
 
@@ -137,7 +137,7 @@ def _untried(pulse: Pulse, number: int, sockets: list[Socket]) -> ListeningPort:
 
 
 def _try(line: SessionChannel, socket: Socket, found: dict[int, ListeningPort], until: float) -> None:
-    """Find out what answers, and note it while there is time."""
+    """Find out what kind of server answers, and record it if there is time."""
     number = socket.local_port or 0
     with suppress(HoldfastError, OSError):
         noted = _of_probe(found[number], pulse_calls.probe(line, socket, speak=True, page=True))

@@ -123,7 +123,7 @@ class SessionShell:
         return exec_once(self._line.context, self._line.known, key, command, shell, call)
 
     def check_syntax(self, text: str, *, shell: str = defaults.MAIN) -> SyntaxCheck:
-        """Check whether bash could parse all of a text, without running any of it; the shell may be busy.
+        """Check whether bash can parse all of a text, without running it; the shell may be busy.
 
         It is parsed with the shell's present settings: its aliases, `extglob` and the like. Changes that the
         text itself makes to these are not known before it runs.

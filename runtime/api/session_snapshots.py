@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Rewound:
-    """A session that went back to `snapshot`.
+    """A session that was rewound to `snapshot`.
 
     `kept` is the snapshot of its state before, if that was captured. `left_behind` counts the commands, cells
     and inputs since `snapshot`; `lost` those after `kept`, which are in no snapshot. `deviations` say what
@@ -164,7 +164,8 @@ class SessionSnapshots:
         deny: Sequence[str] = (),
         eager: bool = False,
     ) -> list[Session]:
-        """Make n sessions that continue from this instant; this one also continues. All of them or none.
+        """Make n sessions that continue from this instant; this one also continues. Makes all of them or
+        none.
 
         `network`, `allow`, `deny` and `eager` are as for `Snapshot.fork`.
         """
@@ -245,7 +246,7 @@ class SessionSnapshots:
         return found
 
     def _settle(self) -> None:
-        """Wait for a capture in the background, so that it does not stand in the way of another."""
+        """Wait for a capture in the background, so that it does not block the next one."""
         self._context.background.settle()
 
     def resume(self, *, here: bool = False) -> Session:
@@ -279,7 +280,7 @@ class SessionSnapshots:
         secrets: str | None = None,
         progress: Callable[[int, int], None] | None = None,
     ) -> Moved:
-        """Move the session to another machine, which ssh reaches; here it is removed.
+        """Move the session to a different machine over ssh, and remove it here.
 
         Most of it is sent while it runs. It is paused while the rest is sent and started there, and
         continues under its name. If that fails, it continues here.

@@ -146,7 +146,7 @@ def entrypoint_command(config: Mapping[str, Any]) -> list[str]:
 
 
 def begin_entrypoint(context: Context, session: Session) -> None:
-    """Start it in a new session, which is removed if its image has none.
+    """Start the entrypoint in a new session, which is removed if its image has none.
 
     Raises:
         ImageError: it has none.
@@ -157,7 +157,7 @@ def begin_entrypoint(context: Context, session: Session) -> None:
         of_sessions = not session.row.image.startswith(FITTED)  # its entrypoint is what sessions run
         if not argv or of_sessions:
             raise ImageError(
-                f"cannot run the entrypoint of {session.image}: it has none", hint="leave it out"
+                f"cannot run the entrypoint of {session.image}: it does not have one", hint="leave it out"
             )
         session.detach(f"exec {shell_words.join(argv)}", name=NAME)
     except BaseException:

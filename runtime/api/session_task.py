@@ -149,7 +149,7 @@ class SessionTask:
         )
 
     def claim(self, number: str, *, take: bool = False) -> TaskRecord:
-        """Claim a step: others are refused to finish it, or to claim it, until it is done or released.
+        """Claim a step: other actors cannot finish or claim it until it is done or released.
 
         Args:
             number: the step's.
@@ -169,7 +169,7 @@ class SessionTask:
         return self._change(partial(task_items.decide, text=text, why=why))
 
     def alternative(self, text: str, why: str) -> TaskRecord:
-        """Record a path that was not taken, and why: a successor can have reason to take it."""
+        """Record an alternative and the reason against it, which a successor can weigh again."""
         return self._change(partial(task_items.alternative, text=text, why=why))
 
     def note(self, text: str, kind: NoteKind = "note", *, step: str | None = None) -> TaskRecord:
@@ -189,7 +189,7 @@ class SessionTask:
     orphans = delegate("_artifacts", SessionArtifacts.orphans)
 
     def drop(self, kind: str, number: int) -> TaskRecord:
-        """Remove what is settled: a decision, question, risk, file, artifact or note, counted from 1."""
+        """Remove a settled item: a decision, question, risk, file, artifact or note, counted from 1."""
         return self._change(partial(task_items.drop, kind=kind, number=number))
 
     def block(
@@ -202,7 +202,7 @@ class SessionTask:
         tried: str | None = None,
         suspend: bool = False,
     ) -> TaskRecord:
-        """Record what blocks the work.
+        """Record the obstacle that blocks the work.
 
         Args:
             why: the cause that blocks it.
@@ -222,7 +222,7 @@ class SessionTask:
         return record
 
     def unblock(self, how: str | None = None) -> TaskRecord:
-        """Record that nothing blocks the work any more, and how that came; resume a suspended session."""
+        """Record that the obstacle is gone, and how; resume a suspended session."""
         record = self._change(partial(task_changes.unblock, how=how))
         if self._session.refresh().state == "suspended":
             self._session.resume()
@@ -237,7 +237,7 @@ class SessionTask:
         busy_wait: float | None = None,
         patience: Patience | None = None,
     ) -> TaskVerdict:
-        """Mark a step as done, if its verification passes: it is run now, in a subshell of the session.
+        """Mark a step as done if its verification passes now, in a subshell of the session.
 
         One that fails is an attempt of the step, with the kind of its failure. A step that nothing verifies
         is done because the caller says so.
@@ -302,7 +302,7 @@ class SessionTask:
         return TaskVerdict(record, done=False, entry=entry, failure=judged.failure, output=judged.output)
 
     def _ended(self, verdict: TaskVerdict) -> TaskVerdict:
-        """Take the checkpoint that the policy asks for, if it does; the step is done in any case."""
+        """Take a checkpoint if the policy requires one; the step is done in any case."""
         if not checkpoint_policy.due(verdict.record, datetime.now(UTC), step_done=verdict.done):
             return verdict
         try:
@@ -356,7 +356,7 @@ class SessionTask:
         return self._standing(record, "running").handoff(name, budget)
 
     def resume(self) -> TaskResumed:
-        """Bring the session to where the task can be continued, and return where it stands.
+        """Make the task's session able to continue, and return the state of the task.
 
         A suspended session is resumed; a dead one continues from the task's checkpoint, or its last snapshot.
 
@@ -381,7 +381,7 @@ class SessionTask:
         return task_markdown.export(self._known())
 
     def import_(self, text: str, *, replace: bool = False) -> TaskRecord:
-        """Take over a record from Markdown or JSON, in place of the present one.
+        """Replace the present record by one from Markdown or JSON.
 
         A step that is ticked there, and verified by a command, is done only if it is done here already, or if
         its evidence is given.
@@ -420,7 +420,7 @@ class SessionTask:
             if state == "dead":
                 task_checkpoints.to_return_to(self._context.store, self._session.row, record)
         except SessionError as error:
-            return f"The session is dead, and no snapshot of it is left: {error.hint}."
+            return f"The session is dead, and none of its snapshots is left: {error.hint}."
         return f"The session is {state}: `holdfast task resume {name}` brings it back."
 
     def _known(self) -> TaskRecord:
@@ -428,7 +428,7 @@ class SessionTask:
         if record is None:
             name = self._session.name
             raise InvalidArgument(
-                f"cannot find a task: session {name} has none",
+                f"cannot find a task: session {name} does not have one",
                 hint=f"`holdfast task set {name} --goal TEXT` begins one",
             )
         return record

@@ -34,7 +34,7 @@ FORKS = 256
 
 
 def check_forks(n: int) -> None:
-    """Check how many copies are to be made.
+    """Check the number of copies.
 
     Raises:
         InvalidArgument: there are none, or too many.
@@ -147,7 +147,7 @@ class Snapshot:
         return self._row
 
     def as_dict(self) -> dict[str, Any]:
-        """Return it for programs."""
+        """Return the fields for programs."""
         return {
             "id": self.id,
             "name": self.name,
@@ -235,7 +235,7 @@ class Snapshot:
         on_action: Callable[[RedoneAction], None] = lambda _action: None,
         patience: Patience | None = None,
     ) -> Redo:
-        """Repeat in a new session what led to it, for where it cannot be restored live.
+        """Repeat the actions that led to it in a new session, where it cannot be restored live.
 
         It begins from an earlier snapshot, and ends at the first action whose exit code or output differs or
         that cannot be repeated. What was sent with an idempotency key, to run once, is skipped. The session
@@ -275,7 +275,8 @@ class Snapshot:
         )
 
     def fits(self) -> Ladder:
-        """Return the rungs that this machine offers for it, and why not more. Changes nothing."""
+        """Return the rungs that this machine offers for it, and the obstacles to the others. Changes
+        nothing."""
         from holdfast.runtime.restore.compat import snapshot_ladder
 
         return snapshot_ladder.ladder(self._context, self._row)
@@ -291,7 +292,8 @@ class Snapshot:
         deny: Sequence[str] = (),
         eager: bool = False,
     ) -> list[Session]:
-        """Make n sessions that continue from here: called name, or name-1, name-2, … All of them or none.
+        """Make n sessions that continue from here: called name, or name-1, name-2, … Makes all of them or
+        none.
 
         Large heaps do not take memory until a copy touches them, or is captured.
 

@@ -127,7 +127,8 @@ class SessionSpawning:
 
 
 class SessionSpawn(_SpawnBase):
-    """A job of a session as pexpect has a child: all of `pexpect.spawn` that needs no local process.
+    """A job of a session in the form of a pexpect child: all of `pexpect.spawn` that does not need a local
+    process.
 
     `close` (and the end of a `with` block) ends the program, as in pexpect; `leave` does not. After a
     snapshot, a resume or a lost connection it reads on where it was; `in_fork` gives the same child in a copy
@@ -209,7 +210,7 @@ class SessionSpawn(_SpawnBase):
         return pump
 
     def _again(self) -> None:
-        """Follow again if the session was out of reach when the last output was read."""
+        """Resume following if the session was unreachable at the last read."""
         if self._pump.error is None or self._pump.unread():
             return
         reached, end = self._pump.offset, self.job.info().end_offset
@@ -219,7 +220,7 @@ class SessionSpawn(_SpawnBase):
         self._pump = self._follow(min(reached, end))
 
     def send(self, s: Any) -> int:
-        """Type text into its terminal, after `delaybeforesend`; return how many bytes that were."""
+        """Type text into its terminal, after `delaybeforesend`; return the number of bytes."""
         if self.delaybeforesend is not None:
             time.sleep(self.delaybeforesend)
         text = self._coerce_send_string(s)
@@ -253,7 +254,7 @@ class SessionSpawn(_SpawnBase):
         return self._key(code)
 
     def sendeof(self) -> None:
-        """Type Ctrl-D, which ends the input of a program that reads lines if the line is empty."""
+        """Type Ctrl-D, which ends the input of a line-reading program if the line is empty."""
         self._key(4)
 
     def sendintr(self) -> None:
@@ -276,7 +277,7 @@ class SessionSpawn(_SpawnBase):
         self.job.resize(rows, cols)
 
     def getecho(self) -> bool:
-        """Return whether its terminal shows what is typed, which it does not while a password is asked for.
+        """Return whether its terminal echoes typed text, which it does not during a password prompt.
 
         Raises:
             GuestError: its standard input is not the terminal, or it has ended.
@@ -284,7 +285,7 @@ class SessionSpawn(_SpawnBase):
         return " -echo " not in self._stty("-a")
 
     def setecho(self, state: bool) -> None:
-        """Have its terminal show what is typed, or not; raises as `getecho` does."""
+        """Turn its terminal's echo on or off; raises as `getecho` does."""
         self._stty("echo" if state else "-echo")
         self.echo = state
 
@@ -296,7 +297,7 @@ class SessionSpawn(_SpawnBase):
         return told.text
 
     def waitnoecho(self, timeout: float | None = -1) -> bool:
-        """Wait until the terminal does not show what is typed; return False if that takes too long."""
+        """Wait until the terminal stops echoing; return False after the time limit."""
         waits = self.timeout if timeout == -1 else timeout
         until = None if waits is None else time.monotonic() + waits
         while self.getecho():
@@ -399,7 +400,7 @@ class SessionSpawn(_SpawnBase):
         return self._wait(10.0) if force else not self.isalive()
 
     def close(self, force: bool = True) -> None:
-        """End it, and stop reading.
+        """End the program, and stop reading.
 
         Raises:
             ExceptionPexpect: it did not end, which `force` makes it.
@@ -413,13 +414,13 @@ class SessionSpawn(_SpawnBase):
             self.leave()
 
     def leave(self) -> None:
-        """Stop reading, and leave it running: `session.job(child.job.id)` finds it again."""
+        """Stop reading, and leave the program running: `session.job(child.job.id)` finds it again."""
         self._pump.end()
         self.child_fd = -1
         self.closed = True
 
     def __del__(self) -> None:
-        """Stop reading. Unlike a child of pexpect, the program runs on."""
+        """Stop reading. Unlike a child of pexpect, the program continues."""
         if not self.closed and hasattr(self, "_pump"):
             self.leave()
 
@@ -451,7 +452,7 @@ class SessionSpawn(_SpawnBase):
         return f"<SessionSpawn of job {self.job.id}>" if hasattr(self, "job") else "<SessionSpawn>"
 
     def __str__(self) -> str:
-        """Say what is known of it, without asking the session."""
+        """Describe the child without a request to the session."""
         known = (
             "command",
             "args",

@@ -1,4 +1,4 @@
-"""Commands that are attempts at a step of one session's task: what verifies it, or was run before.
+"""Commands that are attempts at a step of one session's task: its verification, or earlier commands.
 
 It runs the verification, reads the test report that it wrote, and finds the journal entry and the kind of the
 failure. It changes no record.
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 
 class SessionReport:
-    """The report at a path, as it is before the verification runs.
+    """The report at a path, in its state before the verification runs.
 
     Raises:
         InvalidArgument: something other than a file is there.
@@ -50,7 +50,7 @@ class SessionReport:
             raise InvalidArgument(f"cannot read a test report at {path!r}: that is a {self._before.kind}")
 
     def written(self) -> bytes | None:
-        """Return the report, at most one byte more than is ever read of one; None if it was not written."""
+        """Return the report, cut one byte above the limit; None if it was not written."""
         now = self._look()
         if now is None or now.kind != "file" or now == self._before:
             return None
@@ -189,7 +189,7 @@ def _failure(
 
 @dataclass(frozen=True, slots=True)
 class JudgedCommand:
-    """An attempt, the kind of its failure if it failed, and what the command printed, without escapes."""
+    """An attempt, the kind of its failure if it failed, and the command's output, without escapes."""
 
     made: StepAttempt
     failure: FailureClass | None
@@ -213,7 +213,7 @@ class StepVerification:
         busy_wait: float | None,
         patience: Patience | None,
     ) -> JudgedCommand:
-        """Run what verifies a step, in a subshell of the session, and judge it.
+        """Run the verification of a step in a subshell of the session, and judge it.
 
         Raises:
             SessionBusy, SessionDead: it could not be run.
@@ -223,7 +223,7 @@ class StepVerification:
         report = SessionReport(self._files, junit) if junit is not None else None
         result = self._shell.exec(f"( {command}\n)", timeout=timeout, busy_wait=busy_wait, patience=patience)
         if result.running and result.waiting is None and patience is not None:
-            raise Interrupted(f"cannot say whether step {number} is done: its verification still runs")
+            raise Interrupted(f"cannot tell whether step {number} is done: its verification still runs")
         if result.running:  # it asks for input, or ignores its time limit
             self._shell.interrupt()
         entry = entry_of(self._insight, result.command_id)

@@ -1,4 +1,4 @@
-"""The checkpoints of a task: what the next one is called, where to return to, and what has changed since.
+"""The checkpoints of a task: the next label, the snapshot to return to, and the changes since then.
 
 It decides, and takes or restores no snapshot. Beside a snapshot is kept where the Git repositories around the
 shell stand. Nothing is run to find that: not Git, whose configuration in a repository may start anything. All
@@ -148,7 +148,7 @@ def _dirty(files: SessionFiles, client: GuestClient, tree: str, folder: str) -> 
 
 
 def _read(files: SessionFiles, path: str, most: int) -> bytes:
-    """Return a regular file, at most one byte more than is understood; empty if it cannot be read."""
+    """Return a regular file, cut one byte above the limit; empty if it cannot be read."""
     try:
         return files.read(path, 0, most + 1) if files.stat(path).kind == "file" else b""
     except (SessionFileError, GuestError):
@@ -222,7 +222,7 @@ def repositories(
 def moved_repositories(
     context: Context, files: SessionFiles, session_id: str, record: TaskRecord
 ) -> tuple[RepositoryChange, ...]:
-    """Return the repositories that stand elsewhere than at the checkpoint; none if that is not known."""
+    """Return the repositories whose state differs from the checkpoint's; empty if that is not known."""
     if record.checkpoint is None:
         return ()
     label = record.checkpoint.snapshot

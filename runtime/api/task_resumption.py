@@ -1,4 +1,4 @@
-"""Where a task can be continued: bringing its session back to life, and what has changed there meanwhile.
+"""The continuation of a task: bringing its session back to life, and the changes there in the meantime.
 
 It resumes and rewinds the session; it changes no record.
 """
@@ -116,23 +116,23 @@ def undone(before: TaskRecord, now: TaskRecord) -> tuple[str, ...]:
 
 
 def undone_noted(record: TaskRecord | None, stamp: Stamp, gone: Sequence[str]) -> TaskChange:
-    """Note the items that going back has undone, for later successors."""
+    """Record the items that the rewind has undone, for later successors."""
     text = f"undone by going back, and still in the journal: {task_import.quoted(gone)}"
     return task_items.note(record, stamp, plain(text, LONGEST_TEXT))
 
 
 class BroughtBackSession(Protocol):
-    """A session, as far as bringing it back takes."""
+    """A session, as far as bringing it back needs it."""
 
     @property
     def row(self) -> SessionRow:
-        """Its row in the store."""
+        """The session's row in the store."""
 
     def resume(self) -> object:
-        """Wake it from its suspension."""
+        """Resume the session from its suspension."""
 
     def rewind(self, snapshot: str, *, reason: str | None = None) -> object:
-        """Let it continue from a snapshot."""
+        """Let the session continue from a snapshot."""
 
 
 def bring_back(session: BroughtBackSession, state: str, store: Store, record: TaskRecord) -> BroughtBack:

@@ -1,4 +1,4 @@
-"""The output of a job as a descriptor that becomes readable, for what reads descriptors.
+"""The output of a job as a descriptor that becomes readable, for readers of descriptors.
 
 Owns the thread that passes the output on, and the offset of what was not read yet. It must not know who reads
 it.
@@ -72,7 +72,7 @@ class SessionWithJobs(Protocol):
 
 
 class TerminalPipe:
-    """Passes the output of a job on to a pipe, which holds as much as a pipe does until it is read."""
+    """Passes the output of a job on to a pipe, which buffers it until it is read."""
 
     def __init__(self, job: RunningJob, start: int) -> None:
         self.descriptor, self._into = os.pipe()
@@ -97,7 +97,7 @@ class TerminalPipe:
             return self._passed - self.unread()
 
     def unread(self) -> int:
-        """Return how many bytes the pipe holds."""
+        """Return the capacity of the pipe in bytes."""
         return int(struct.unpack("i", fcntl.ioctl(self.descriptor, termios.FIONREAD, b"\0" * 4))[0])
 
     def end(self) -> None:
@@ -140,7 +140,7 @@ class TerminalPipe:
             left = left[count:]
 
     def _reached(self, offset: int) -> None:
-        """Note where the output is, of which some may be lost."""
+        """Record the output's offset; some of it may be lost."""
         with self._lock:
             if not self._patience.ended:
                 self._passed = offset

@@ -62,12 +62,12 @@ class Thawed:
 
     @property
     def reasons(self) -> tuple[str, ...]:
-        """Why it is not live, if it is not."""
+        """Why the session is not live, if it is not."""
         return () if self.rung == "live" else tuple(self.ladder.rung("live").reasons)
 
     @property
     def lost(self) -> tuple[str, ...]:
-        """What it lacks of the captured state."""
+        """The parts of the captured state that it lacks."""
         return tuple(self.ladder.rung(self.rung).lost)
 
     @property
@@ -96,7 +96,7 @@ class Thawing:
         progress: Callable[[int, int], None] | None = None,
         **options: Any,
     ) -> Thawed:
-        """Make a session that continues from a captured state, as much of it as this machine allows.
+        """Make a session that continues from a captured state, with as much of it as this machine allows.
 
         Args:
             source: the label or id of a snapshot here, the path of a file, or a reference of a registry.
@@ -133,7 +133,7 @@ def thaw(
     options: dict[str, Any],
     taking_in: dict[str, Any],
 ) -> Thawed:
-    """Thaw as `Thawing.thaw` does; `taking_in` is for what is elsewhere: passphrases, progress."""
+    """Thaw as `Thawing.thaw` does; `taking_in` is for states kept elsewhere: passphrases, progress."""
     snapshot_ladder.check(as_, require, "thaw")
     snapshot, chosen_here = _found(context, source, as_, require, options, taking_in)
     ladder = snapshot.fits()
@@ -167,7 +167,7 @@ def _found(
         else:
             if fixed := sorted(options.keys() - {"network", "allow", "deny"}):
                 raise InvalidArgument(
-                    f"cannot choose {', '.join(fixed)}: the snapshot is of this home",
+                    f"cannot choose {', '.join(fixed)}: the snapshot belongs to this home",
                     hint="they apply to files and registries only",
                 )
             return here, options

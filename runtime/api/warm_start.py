@@ -1,4 +1,4 @@
-"""The warm start of a session: as a fresh one of its image and options was when its kernel was ready.
+"""The warm start of a session: the state of a fresh session of its image and options with a ready kernel.
 
 The template is made at the first use, and again after the image or the machine's kernel has changed. Owns
 when it can be used and what it is called; how a session starts from one is in `template_start`.
@@ -39,7 +39,7 @@ def start(
     options: Mapping[str, Any],
     new: Callable[..., Session],
 ) -> SessionRow:
-    """Start a session from the warm template of its options, making that first if it is missing.
+    """Start a session from the warm template of its options, made first if missing.
 
     Args:
         context: the context of the call.
@@ -55,7 +55,7 @@ def start(
     """
     if options.get("secrets") or options.get("domains") or options.get("network") == "domains":
         raise InvalidArgument(
-            "cannot start warm with secrets or domains: such a session has a gateway from its beginning",
+            "cannot start warm with secrets or domains: such a session needs a gateway from the start",
             hint="leave out --warm",
         )
     if name is not None:
@@ -92,7 +92,7 @@ def _make(context: Context, label: str, new: Callable[..., Session]) -> None:
 
 
 def _forget_others(context: Context, series: str, label: str) -> None:
-    """Remove templates of the same options that an older image or another kernel has left."""
+    """Remove templates of the same options that belong to an older image or a different kernel."""
     for row in context.store.snapshots():
         if (row.label or "").startswith(series) and row.label != label and row.details.template:
             with suppress(SnapshotInUse):  # a session is being restored from it

@@ -70,7 +70,7 @@ class ArtifactStore:
             of = ", ".join(f"{each.session} ({each.session_id})" for each in found[:8])
             raise InvalidArgument(
                 f"cannot choose artifact '{plain(name, 80)}': several sessions have one: {of}",
-                hint="name the session with --session, by its id if names are the same",
+                hint="name the session with --session, by its id if several have that name",
             )
         return found[-1]
 
@@ -109,7 +109,8 @@ class ArtifactStore:
         return f"sha256:{digest.hexdigest()}", size
 
     def keep(self, artifact: KeptArtifact) -> None:
-        """Register an artifact whose content was received; one of the same name and session is replaced.
+        """Register an artifact whose content was received; an artifact of the same name and session is
+        replaced.
 
         Raises:
             InvalidArgument: there are too many.
@@ -151,19 +152,19 @@ class ArtifactStore:
             self._remove_unneeded()
 
     def unneeded(self) -> list[Path]:
-        """Return contents that no artifact has, and parts of what was cut short."""
+        """Return contents without an artifact, and parts of interrupted writes."""
         contents = _files(self._contents, hidden=True)  # before the index: a new content gets its entry later
         known = {each.digest.removeprefix("sha256:") for each in self.listed()}
         return [path for path in contents if path.name not in known]
 
     def collect(self, path: Path) -> None:
-        """Remove a content, unless an artifact has it by now, or one is being registered."""
+        """Remove a content, unless an artifact has it by now, or a registration is in progress."""
         with suppress(SessionBusy), locks.exclusive(self._locks, _LOCK, "collect artifacts"):
             if path in self.unneeded():
                 path.unlink(missing_ok=True)
 
     def sweep(self) -> None:
-        """Remove contents that no artifact has, unless one is being registered."""
+        """Remove contents without an artifact, unless a registration is in progress."""
         with suppress(SessionBusy, OSError), locks.exclusive(self._locks, _LOCK, "collect artifacts"):
             self._remove_unneeded()
 

@@ -1,4 +1,4 @@
-"""Which files of a session were generated, by what, and which of them no one has accounted for.  Pure.
+"""The generated files of a session, their makers, and the files that are not accounted for. Pure.
 
 Patterns are those of a shell: `*` and `?` stay within a folder, `**` is any number of folders. One without a
 slash at its beginning is below the workspace.
@@ -26,7 +26,7 @@ LATE_SECONDS = 2.0
 
 @dataclass(frozen=True, slots=True)
 class OrphanFile:
-    """A generated file that is not registered and that nothing refers to.
+    """A generated file that is not registered and not referred to.
 
     `entry` is that of the command that made it.
     """
@@ -36,7 +36,7 @@ class OrphanFile:
     entry: str | None = None
 
     def as_dict(self) -> dict[str, Any]:
-        """Return it for programs."""
+        """Return the fields for programs."""
         return as_table(self)
 
 
@@ -48,7 +48,7 @@ def patterns(text: str | None) -> list[re.Pattern[str]]:
     """
     words = (text or "").split()
     if len(words) > MOST_PATTERNS:
-        raise InvalidArgument(f"cannot use {len(words)} patterns for artifacts: at most {MOST_PATTERNS}")
+        raise InvalidArgument(f"cannot use {len(words)} patterns for artifacts: the limit is {MOST_PATTERNS}")
     for word in words:
         if ".." in word.split("/"):
             raise InvalidArgument(f"cannot use the pattern '{word}' for artifacts: it has `..`")
@@ -61,12 +61,12 @@ def matching(files: Iterable[FileChange], wanted: Sequence[re.Pattern[str]]) -> 
 
 
 def made(files: Iterable[FileChange]) -> list[FileChange]:
-    """Return the files, without folders, that are new or have another content."""
+    """Return the files, without folders, that are new or have different content."""
     return [each for each in files if each.change in ("new", "changed") and not each.folder]
 
 
 def orphans(files: Iterable[FileChange], record: TaskRecord, tracked: Collection[str]) -> list[OrphanFile]:
-    """Return new files that are no artifact, under no version control, and not named by the record.
+    """Return new files that are neither registered, tracked by Git, nor named in the record.
 
     Args:
         files: what changed in the session since its beginning.
@@ -93,7 +93,7 @@ def producer(file: FileChange) -> str | None:
 
 
 def command_at(entries: Iterable[Entry], at: float) -> str | None:
-    """Return the journal entry of what ran at a moment, in Unix seconds; None if nothing did.
+    """Return the journal entry of the command that ran at a moment, in Unix seconds; None if there was none.
 
     Args:
         entries: starts and ends of commands and cells, oldest first.
@@ -134,7 +134,7 @@ def _texts(record: TaskRecord) -> Iterable[str]:
 
 
 def _named(path: str, texts: str) -> bool:
-    """Check whether a path, or what it is below the workspace, is a word of the texts."""
+    """Check whether a path, or its part below the workspace, is a word of the texts."""
     words = {path, artifact_name(path)}
     return any(re.search(rf"(?<![\w./-]){re.escape(word)}(?![\w/-])", texts) for word in words)
 

@@ -43,16 +43,17 @@ class KeptArtifact(BaseModel):
 
     @property
     def key(self) -> str:
-        """What identifies it, as the name of a file."""
+        """Its identity, as the name of a file."""
         return f"{self.session_id}-{hashlib.sha256(self.name.encode()).hexdigest()[:24]}"
 
     def as_dict(self) -> dict[str, Any]:
-        """Return it for programs."""
+        """Return the fields for programs."""
         return self.model_dump(mode="json")
 
 
 class SavedArtifact:
-    """A file that replaces the one at `place` at the end of a `with` block, if the content is the artifact's.
+    """A file that replaces the file at `place` at the end of a `with` block, if the content is the
+    artifact's.
 
     Args:
         artifact: what is saved.
@@ -82,7 +83,7 @@ class SavedArtifact:
         return self
 
     def write(self, data: bytes) -> None:
-        """Take the next part of the content."""
+        """Accept the next part of the content."""
         self._digest.update(data)
         try:
             self._file.write(data)

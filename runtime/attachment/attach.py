@@ -45,13 +45,13 @@ class PersonTerminal(Protocol):
     encoding: str
 
     def descriptors(self) -> Sequence[int]:
-        """Return the descriptors that become readable when there is something to take."""
+        """Return the descriptors that become readable when there is input."""
 
     def typed(self, ready: Collection[int]) -> bytes | None:
-        """Return what was typed, empty once it has hung up; None if it was nothing."""
+        """Return the typed input, empty once it has hung up; None if there is none."""
 
     def resized(self, ready: Collection[int]) -> bool:
-        """Return whether it has another size now."""
+        """Return whether its size has changed."""
 
     def size(self) -> tuple[int, int]:
         """Return its rows and columns."""
@@ -154,10 +154,10 @@ class Attachment:
         self._taken = self._sent = 0
         self._token = secrets.token_hex(8)
         self._session_size = (0, 0)
-        self._mirror.notice("the session went back to an earlier moment")
+        self._mirror.notice("the session was rewound")
 
     def _typed(self, data: bytes | None, connection: Connection) -> bool:
-        """Take what was typed; return True if it was the key that detaches, or the end."""
+        """Process typed input; return True for the detach key or the end."""
         if data is None:
             return False
         for command, typed in self._keys.feed(data):
@@ -174,7 +174,7 @@ class Attachment:
         return not data
 
     def _do(self, command: str, connection: Connection) -> None:
-        """Do what a person asks for by keys."""
+        """Carry out a person's key command."""
         if command == command_keys.HELP:
             self._mirror.notice(command_keys.KEYS)
         elif command == command_keys.LOOK:
@@ -185,12 +185,13 @@ class Attachment:
         elif self._read_only:
             self._explain()
         elif not self._takes:
-            self._mirror.notice("an older version of Holdfast made the session, which cannot do that")
+            self._mirror.notice("an older version of Holdfast made the session, and it cannot do that")
         elif self._standing is not None:
             connection.send(protocol.request(_FRAMES[command], {}))
 
     def _who_is_here(self) -> str:
-        """Return the shell's holder, the attached terminals and the wait for input, as it reports them."""
+        """Return the shell's holder, the attached terminals and the wait for input, as the shell reports
+        them."""
         from holdfast.runtime.guest_rpc import shell_report  # few attachments need it
 
         lease = shell_report.lease(self._client.request("lease", shell=self._shell).head)
@@ -202,7 +203,7 @@ class Attachment:
         return "; ".join(said)
 
     def _send(self, connection: Connection) -> None:
-        """Send what was typed, as far as there is room."""
+        """Send the typed input, as far as there is room."""
         if self._standing is None:
             return
         begin = self._sent - self._taken
@@ -242,7 +243,7 @@ class Attachment:
             return
 
     def _came(self, connection: Connection) -> str:
-        """Process what arrived; return the reason if it was the end."""
+        """Process received data; return the reason of the end, if it has ended."""
         for frame in connection.receive():
             self._reconnection.heard()
             match wire_fields.event(frame):
@@ -287,7 +288,7 @@ class Attachment:
             self._taken = count
 
     def _stands(self, frame: Frame) -> None:
-        """Note who may write, and the size of the session's terminal."""
+        """Record who may write, and the size of the session's terminal."""
         before, self._standing = (
             self._standing,
             (wire_fields.flag(frame, "writes"), plain(wire_fields.optional_text(frame, "holder") or "", 80)),

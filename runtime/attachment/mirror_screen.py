@@ -71,7 +71,7 @@ class MirrorScreen:
         self._paint(found)
 
     def output(self, frame: Frame) -> None:
-        """Show output, except what was shown already."""
+        """Show output that has not been shown yet."""
         start, following = wire_fields.integer(frame, "offset"), wire_fields.integer(frame, "next")
         data = frame.payload
         if self.next is not None and start < self.next:
@@ -105,7 +105,7 @@ class MirrorScreen:
         return max(0.0, min(due) - time.monotonic()) if due else None
 
     def tick(self) -> None:
-        """Do what is due."""
+        """Do the work that is due."""
         now = time.monotonic()
         if self._renew_at is not None and now >= self._renew_at:
             self.renew()
@@ -125,6 +125,6 @@ class MirrorScreen:
         self._draw(redraw(found.terminal, rows=rows, cols=cols))
 
     def _draw(self, data: bytes) -> None:
-        """Write UTF-8 made here in the terminal's encoding."""
+        """Write locally produced UTF-8 in the terminal's encoding."""
         utf8 = self._encoding.lower() in ("utf-8", "utf8")
         self._write(data if utf8 else data.decode().encode(self._encoding, "replace"))

@@ -1,4 +1,4 @@
-"""The terminal of this process, with its raw mode, size and signals; and as the end of an attachment."""
+"""The terminal of this process: its raw mode, size and signals, and its role as an end of an attachment."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def size(terminal: int) -> tuple[int, int]:
 
 
 def write(file: int, data: bytes) -> None:
-    """Write all of it."""
+    """Write all the data."""
     view = memoryview(data)
     while view:
         view = view[os.write(file, view) :]
@@ -94,7 +94,7 @@ class OwnTerminal:
     @classmethod
     @contextlib.contextmanager
     def entered(cls) -> Iterator[Self]:
-        """Yield it; its mode is restored, however this ends.
+        """Yield the terminal; its mode is restored in any case.
 
         Raises:
             InvalidArgument: there is none.
@@ -109,11 +109,11 @@ class OwnTerminal:
             yield cls(stdin, stdout, wake)
 
     def descriptors(self) -> Sequence[int]:
-        """Return what to wait for."""
+        """Return the descriptors to wait for."""
         return self._in, self._wake
 
     def typed(self, ready: Collection[int]) -> bytes | None:
-        """Return what was typed, empty once the terminal has hung up."""
+        """Return the typed input, empty once the terminal has hung up."""
         if self._in not in ready:
             return None
         try:
@@ -122,7 +122,7 @@ class OwnTerminal:
             return b""
 
     def resized(self, ready: Collection[int]) -> bool:
-        """Return whether the terminal has another size.
+        """Return whether the terminal's size has changed.
 
         Raises:
             KeyboardInterrupt: this process is asked to end.

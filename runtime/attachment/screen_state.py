@@ -34,7 +34,7 @@ MAX_SIDE = 1000
 
 @dataclass(frozen=True, slots=True)
 class ScreenReport:
-    """The kept output of a shell, `start` to `offset`, and what its end does not show of the terminal.
+    """The kept output of a shell, `start` to `offset`, and the terminal state that its end does not show.
 
     `entered` and `left` are where the second screen was entered and left last, `erased` where everything was
     erased; `modes` are those that are on.
@@ -79,7 +79,7 @@ class ScreenView:
 
 @dataclass(frozen=True, slots=True)
 class OutputPart:
-    """Output from one offset to another; `cut` if relevant output before it is left out."""
+    """Output between two offsets; `cut` if relevant earlier output is left out."""
 
     start: int
     end: int
@@ -105,7 +105,8 @@ def view(client: GuestClient, shell: str) -> ScreenView:
 def parts(
     start: int, end: int, entered: int | None, left: int | None, erased: int
 ) -> tuple[OutputPart, OutputPart | None]:
-    """Return the output that makes the picture: that of the first screen, then of the second or after it.
+    """Return the output that makes the picture: that of the first screen, followed by the second's or later
+    output.
 
     `start` and `end` bound the kept output; the second screen was entered and left there, or is still shown.
     """
@@ -130,7 +131,7 @@ def _read(client: GuestClient, shell: str, part: OutputPart) -> bytes:
         for frame in connection.events(bounded=True):
             data += frame.payload
             if len(data) > part.end - part.start:
-                raise ProtocolError("cannot understand the session: it shows more than was asked for")
+                raise ProtocolError("cannot understand the session: it shows more than requested")
     if part.cut:
         # The first line may begin within a sequence or a character.
         data = data[data.find(b"\n", 0, _LINE) + 1 :]

@@ -1,4 +1,4 @@
-"""A program joined to a session's terminal: its output as it comes, and input, across lost connections.
+"""A program joined to a session's terminal: its output and input, across lost connections.
 
 Like a person's `attach.Attachment`, but what it shows and types is a program's: a page in a browser, or a
 client at the other end of a server. Nothing is filtered or answered here.
@@ -34,7 +34,7 @@ SEND_SECONDS = 10.0
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """Whether input is passed on, who holds the shell, and the size of its terminal."""
+    """Whether input is passed on, the shell's holder, and the size of its terminal."""
 
     writes: bool
     holder: str
@@ -43,7 +43,7 @@ class Standing:
 
 
 class TerminalLink:
-    """One terminal, followed in one thread; others may type, and end it by its patience.
+    """One terminal, followed in one thread; other threads can type, and end it by its patience.
 
     Args:
         client: of the session.
@@ -101,7 +101,7 @@ class TerminalLink:
         self._wake()
 
     def resize(self, rows: int, cols: int) -> None:
-        """Report another size of the program's terminal, from any thread."""
+        """Report a new size of the program's terminal, from any thread."""
         with self._lock:
             self._size, self._resized = (rows, cols), True
         self._wake()
@@ -150,7 +150,7 @@ class TerminalLink:
                     raise
 
     def _came(self, connection: Connection) -> str:
-        """Process what arrived; return the reason if it was the end."""
+        """Process received data; return the reason of the end, if it has ended."""
         for frame in connection.receive():
             self._reconnection.heard()
             raise_error(frame)
@@ -206,7 +206,7 @@ class TerminalLink:
                 self._taken = count
 
     def _send(self, connection: Connection) -> None:
-        """Send what was typed, as far as there is room, and a new size."""
+        """Send the typed input and any new size, as far as there is room."""
         if not self._attached:
             return
         with self._lock:

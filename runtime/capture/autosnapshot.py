@@ -136,7 +136,7 @@ def report_failure(context: Context, session_id: str, error: HoldfastError) -> N
 
 
 def _guarded(line: SessionChannel, ask: Callable[[], bool]) -> bool:
-    """Return False if the check fails: that is neither a reason to capture nor one to fail."""
+    """Return False if the check fails: a failed check is neither a reason to capture nor an error."""
     try:
         return ask()
     except HoldfastError:

@@ -135,7 +135,7 @@ class Taking:
         self._ask = ask
         self._twins = True
         self._linked: dict[str, str] = {}
-        self._memory = 0
+        self._memory = self._changed = 0
         self._attempts = 0
 
     def suspend_files(self) -> SnapshotRow:
@@ -158,7 +158,7 @@ class Taking:
         return self._finish(lambda: image, None, moment)
 
     def _end(self) -> None:
-        """Kill the paused container, of which nothing runs when it is continued."""
+        """Kill the paused container, in which no process runs when it is continued."""
         self.context.engine.signal(self._container.id, signal.SIGKILL)
 
     def live(self) -> SnapshotRow:
@@ -195,13 +195,13 @@ class Taking:
             return self._capture(frozen), frozen
 
     def _clear(self, beside: ThreadPoolExecutor) -> None:
-        """Refuse a capture that would fail, and have `beside` list what there is."""
-        self.context.doing(f"checking what of {self.session.name} would survive")
+        """Refuse a capture that would fail, and have `beside` list the present state."""
+        self.context.doing(f"checking what would survive of {self.session.name}")
         if not self._force_drop:
             self._remembered = beside.submit(self._remember)
         found = preflight.clear(self.context, self.session, self._container, self._force_drop)
         self._left_out, self._versions = found.left_out, found.versions
-        self._memory = found.memory_bytes
+        self._memory, self._changed = found.memory_bytes, found.changed_bytes
         if self._force_drop:  # what was named has ended now
             self._remembered = beside.submit(self._remember)
 
@@ -217,7 +217,7 @@ class Taking:
         return {}
 
     def _remember(self) -> None:
-        """Record what the session holds, for drift. A supervisor of an older version cannot report it."""
+        """Record the session's holdings, for drift. A supervisor of an older version cannot report them."""
         with suppress(GuestError):
             self._baseline = baseline.take_baseline(
                 self.context.engine,
@@ -238,7 +238,8 @@ class Taking:
         if versions is None:  # the check failed: perhaps a restore is still loading memory
             with self._ask("hello", container=self._container.id) as link:
                 self._versions = versions = link.until("done")
-        self._files.begin()
+        with written_memory.files_shown(self.context, self.session.name, self._staging, self._changed):
+            self._files.begin()
         if self._remembered is not None:
             self._remembered.result()
         if watching is not None:
@@ -308,13 +309,13 @@ class Taking:
         if not run_dir.holds(self._run_dir, layout.paused_name(prepared.token)):
             refusal = CaptureFailed(
                 f"cannot snapshot session {self.session.name}: the capture did not begin in time",
-                hint="the session continues; try again when the machine has less to do",
+                hint="the session continues; try again when the machine is less busy",
             )
             raise capture_failures.BeganLate(refusal)
         self._note_task()
 
     def _note_task(self) -> None:
-        """Keep the task record as it is now, while the session can do nothing."""
+        """Keep the present task record, while the session is stopped."""
         now = self.context.store.find_session(self.session.id)
         self._task = now.details.task if now is not None else None
 
@@ -344,13 +345,14 @@ class Taking:
         )
         if self._files.by_engine:
             self.context.progress(
-                f"session {self.session.name} was frozen for {captured.frozen_seconds:.1f} s because the "
-                "engine committed its files meanwhile; `holdfast doctor` says why"
+                f"session {self.session.name} was frozen for {captured.frozen_seconds:.1f} s "
+                "while the engine committed its files; `holdfast doctor` says why"
             )
         if captured.short_of_memory:
             self.context.progress(
-                f"session {self.session.name} was frozen for {captured.frozen_seconds:.1f} s because memory "
-                f"does not suffice to copy {captured.short_of_memory >> 20} MiB of heaps while it runs"
+                f"session {self.session.name} was frozen for {captured.frozen_seconds:.1f} s "
+                f"because there is not enough memory to copy {captured.short_of_memory >> 20} MiB "
+                "of heaps while it runs"
             )
         if self._force_drop:
             timing = timing.plus(dropped=list(self._force_drop))
@@ -434,7 +436,7 @@ class Taking:
     def _described(
         self, make: Callable[[], str], processes: Processes | None
     ) -> tuple[RecordedTree | None, str]:
-        """Return the capture's processes and its image; the checkpointer and the engine work at once."""
+        """Return the capture's processes and its image; the checkpointer and the engine work in parallel."""
         if processes is None:
             return None, make()
         target = Target(self._container.id, self._container.pid, processes.root_pid)
@@ -456,7 +458,7 @@ def _asking() -> ThreadPoolExecutor:
 
 @contextmanager
 def _beside() -> Iterator[ThreadPoolExecutor]:
-    """Yield a thread for what can be done while the checkpointer and the engine work; it keeps the order.
+    """Yield a thread for work in parallel with the checkpointer and the engine; it keeps the order.
 
     It only looks and copies. If the capture fails or is interrupted, its end is not waited for.
     """

@@ -64,7 +64,7 @@ def unwritable(session: SessionRow, root: Path, error: OSError) -> StoreError:
 
 
 def full(session: SessionRow, root: Path) -> StoreError:
-    """Return the error for a state directory without space; what had been written of the snapshot is gone."""
+    """Return the error for a state directory without space; the partial snapshot was removed."""
     try:
         free = f"more than the {shutil.disk_usage(root).free >> 20} MiB that are free"
     except OSError:
@@ -84,7 +84,7 @@ AWAKE_SECONDS = 5.0
 
 
 class BeganLate(Exception):
-    """A session had given up waiting for its capture to begin, and ran on: the machine is busy.
+    """A session had given up waiting for its capture to begin, and continued: the machine is busy.
 
     `refusal` is what to say if no other attempt is made.
     """
@@ -104,7 +104,7 @@ def connected(client: GuestClient) -> Connection:
 
 
 def until_settled(attempt: Callable[[], T], refuse: Callable[[CheckpointerFailed], NoReturn]) -> T:
-    """Return what `attempt` returns; call `refuse` with the last Refused if the attempts run out."""
+    """Return the result of `attempt`; call `refuse` with the last Refused if the attempts run out."""
     for pause in PAUSES:
         try:
             return attempt()

@@ -1,4 +1,4 @@
-"""The record of a capture: what its folder says of the session besides its memory and files.
+"""The record of a capture: the contents of its folder besides the session's memory and files.
 
 It has the processes, verified by the rules of a restore, the contents of their open files at the freeze, the
 names of kernels, the requirements of the snapshot, and the supervisor's counters. A session that continues
@@ -130,7 +130,7 @@ def _judge(session: SessionRow, violations: list[Violation]) -> None:
 def _unrestorable(session: SessionRow, why: str) -> LiveUnsupported:
     return LiveUnsupported(
         f"cannot take a live snapshot of session {session.name}: it could not be restored: {plain(why, 300)}",
-        hint="the session continues, nothing was kept; `--kind filesystem` keeps its files only",
+        hint="the session continues, no snapshot was kept; `--kind filesystem` keeps its files only",
     )
 
 
@@ -201,7 +201,7 @@ def requirements_of(engine: Engine, about: Mapping[str, Any] | None, staged: Pat
 
 
 def machine_features(about: Mapping[str, Any]) -> MachineFeatures:
-    """Return the machine of this process, with what the checkpointer reported of it as far as it is valid."""
+    """Return the machine of this process, with the valid part of the checkpointer's report."""
     known = {"arch": platform.machine(), "kernel": platform.release()}
     try:
         return MachineFeatures.model_validate({**known, **about})
@@ -222,7 +222,7 @@ class Records(GuestValue):
 
 
 class SupervisorCounters(Records):
-    """The same, and what was requested of the supervisor since it began."""
+    """The same, with the number of requests to the supervisor since it began."""
 
     requests: Count
     supervisor_pid: Annotated[int, Field(ge=2, le=GREATEST)]

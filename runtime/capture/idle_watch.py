@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 
 
 def look(context: Context) -> list[str]:
-    """Capture what is due, and remove what is overdue. Returns the names of the sessions captured.
+    """Capture the sessions that are due, and remove overdue snapshots. Returns the names of the captured
+    sessions.
 
     A failure in one session is reported once and does not stop the others.
     """

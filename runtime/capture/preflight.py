@@ -52,15 +52,17 @@ class Clearance:
         left_out: the descriptors to leave out.
         versions: the checkpointer's answer to "hello"; None if it could not check.
         memory_bytes: the memory of the session's processes; 0 if it could not check.
+        changed_bytes: the size of files changed since the session's image; 0 if it could not check.
     """
 
     left_out: list[dict[str, Any]]
     versions: Mapping[str, Any] | None
     memory_bytes: int = 0
+    changed_bytes: int = 0
 
 
 def report(context: Context, session: SessionRow) -> Survivability:
-    """Return what a capture of a running session would keep and lose now.
+    """Return the resources that a capture of a running session would keep and lose now.
 
     Raises:
         SessionDead, GuestError: the session does not run or answer.
@@ -76,7 +78,7 @@ def report(context: Context, session: SessionRow) -> Survivability:
 def clear(
     context: Context, session: SessionRow, container: ContainerState, force_drop: Sequence[str]
 ) -> Clearance:
-    """Refuse a capture that would fail, and end what was named.
+    """Refuse a capture that would fail, and end the named obstacles.
 
     Raises:
         LiveUnsupported: something that was not named blocks the capture.
@@ -96,7 +98,7 @@ def clear(
         # A process that lost its parent or its peer may block the capture now.
         _refuse(session, [one for one in check.look().blocks if not chosen.cover(one)])
     left_out = [{"pid": pid, "fd": fd, "with": "null"} for pid, fd in chosen.descriptors]
-    return Clearance(left_out, check.versions, found.memory_bytes)
+    return Clearance(left_out, check.versions, found.memory_bytes, found.changed_bytes)
 
 
 def names(

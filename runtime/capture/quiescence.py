@@ -68,7 +68,7 @@ Tasks = dict[str, tuple[int, str]]
 
 @dataclass(frozen=True, slots=True)
 class ContainerSample:
-    """A sample of a container: tasks, those of the supervisor apart, and nanoseconds all of it has run."""
+    """A sample of a container: tasks, the supervisor's separately, and nanoseconds of total run time."""
 
     tasks: Tasks
     own: Tasks
@@ -135,7 +135,7 @@ def endless(line: str, machine: str = platform.machine()) -> bool:
 def look(
     init_pid: int, supervisor: int, proc: Path = _PROC, cgroups: Path = _CGROUPS
 ) -> ContainerSample | None:
-    """Sample a container by its first process; None if something cannot be seen.
+    """Sample a container by its first process; None if a part cannot be seen.
 
     Args:
         init_pid: its first process, in this host's numbering.
@@ -161,7 +161,7 @@ def look(
 
 
 def clocked(look: ContainerSample, proc: Path = _PROC) -> bool:
-    """Check whether a clock may wake a task that is still.
+    """Check whether a clock can wake a task that is still.
 
     That may be a timer of its process, one among its descriptors, or an alarm. Of alarms the kernel reveals
     only that they would be caught, which shells always do. What cannot be seen counts as a clock.

@@ -172,7 +172,7 @@ def touched(upper: Path, since: float) -> bool:
 
 
 def counted(init_pid: int) -> str:
-    """Return how many packets each network device has seen, including those within the session.
+    """Return the number of packets of each network device, including those within the session.
 
     Raises:
         OSError: they cannot be read.

@@ -101,7 +101,8 @@ def share(
 
 
 def _link(source: Path, folder: Path, last: str, kept: Manifest) -> int | None:
-    """Make a folder with the files of another and a manifest of its own; return the bytes that take space.
+    """Make a folder with the files of another snapshot and a manifest of its own; return its bytes of disk
+    space.
 
     None if that is not possible.
     """

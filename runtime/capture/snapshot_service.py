@@ -166,7 +166,7 @@ def suspend(
 
 @undoes(OperationKind.SUSPEND)
 def undo_suspension(context: Context, operation: OperationRow) -> OperationState | None:
-    """Finish a suspension whose processes have ended: its snapshot is all that is left of the session."""
+    """Finish a suspension whose processes have ended: the session now consists of its snapshot."""
     if _finished(context, operation):
         return "done"
     return undo_capture(context, operation)

@@ -1,4 +1,4 @@
-"""Templates: live snapshots with a name that is theirs, from which new sessions start.
+"""Templates: live snapshots with a reserved name, from which new sessions start.
 
 A template is an ordinary snapshot that no policy deletes. Owns making and replacing them; how a session
 starts from one is in `runtime/restore/template_start.py`.

@@ -1,18 +1,19 @@
-"""The amount of memory that a capture has written so far, for callers that watch its steps.
+"""The amounts that a capture has copied so far, of memory and of files, for observers of its steps.
 
-It is the length of the files with pages, which CRIU writes into the staging folder: nothing is counted while
-the session is frozen. Knows no checkpointer.
+They are the lengths of the files with pages, which CRIU writes into the staging folder, and of the data that
+the checkpointer copies there: nothing is counted while the session is frozen. Knows no checkpointer.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from holdfast.runtime.operations.step import with_watcher
+from holdfast.snapshots.checkpointer.layers import file_entry
 
 if TYPE_CHECKING:
     from holdfast.runtime.operations.context import Context
@@ -33,35 +34,50 @@ def shown(context: Context, name: str, staging: Path, total: int) -> Iterator[No
         staging: the folder that the capture writes to.
         total: the bytes of memory that its processes have.
     """
+    with _watched(context, f"copying the memory of {name}, MiB", lambda: written(staging), total):
+        yield
+
+
+@contextmanager
+def files_shown(context: Context, name: str, staging: Path, total: int) -> Iterator[None]:
+    """Report the MiB of files copied for the session of this name while the block lasts; as `shown`."""
+    data = staging / file_entry.FOLDER / file_entry.DATA
+    with _watched(context, f"copying the files of {name}, MiB", lambda: _held(data), total):
+        yield
+
+
+@contextmanager
+def _watched(context: Context, text: str, look: Callable[[], int], total: int) -> Iterator[None]:
     if not context.is_watched or total < 1 << 20:
         yield
         return
     ended = threading.Event()
 
-    def look() -> None:
+    def watch() -> None:
         before, pause = -1, PATIENCE
         while not ended.wait(pause):
             pause = INTERVAL
-            now = min(written(staging), total) >> 20
+            now = min(look(), total) >> 20
             if now != before:  # the same amount again would hide a step that began in the meantime
-                context.doing(f"copying the memory of {name}, MiB", now, total >> 20)
+                context.doing(text, now, total >> 20)
                 before = now
 
-    looking = threading.Thread(target=with_watcher(look), name="written-memory", daemon=True)
-    looking.start()
+    watching = threading.Thread(target=with_watcher(watch), name="written-amounts", daemon=True)
+    watching.start()
     try:
         yield
     finally:
         ended.set()
-        looking.join()
+        watching.join()
 
 
 def written(staging: Path) -> int:
     """Return the bytes of memory in a staging folder."""
-    found = 0
-    for path in staging.glob("images/pages-*.img"):
-        try:
-            found += path.stat().st_size
-        except OSError:  # removed: the capture failed
-            continue
-    return found
+    return sum(_held(path) for path in staging.glob("images/pages-*.img"))
+
+
+def _held(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except OSError:  # not begun, or removed because the capture failed
+        return 0

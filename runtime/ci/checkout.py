@@ -1,4 +1,4 @@
-"""The part of a checkout that goes into a session: what git would keep, and git's own folder.
+"""The part of a checkout that goes into a session: the files that git would keep, and git's own folder.
 
 Tracked files and those that are neither tracked nor ignored, as they are in the working tree; the same for
 submodules; symbolic links as links. From `.git/config` the credentials that CI systems leave there are
@@ -15,7 +15,7 @@ import stat
 import tarfile
 import tempfile
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -30,7 +30,6 @@ from holdfast.runtime.history.repositories.git_place import GitPlace
 from holdfast.runtime.history.repositories.work_tree import MOST, WorkTree
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
     from tarfile import TarInfo
 
@@ -77,7 +76,7 @@ def look(folder: Path, written: Iterable[Path] = ()) -> Checkout:
         walked = {str(path.relative_to(folder)): path for path in work_tree.walk(folder)}
         whole = {name: path for name, path in walked.items() if not ours.has(name)}
         texts = _configurations(whole)
-        notes = ("it is not a git checkout: the whole folder is copied", *ours.notes)
+        notes = ("not a git checkout: the whole folder is copied", *ours.notes)
         return Checkout(folder, "", _bounded(iter(whole.items())), texts, notes=notes, bases=(folder,))
     tree, root = WorkTree.of(place), place.root
     tracked = frozenset(one.path for one in tree.entries or () if one.path.endswith(own_folders.BUNDLE))
@@ -92,7 +91,7 @@ def look(folder: Path, written: Iterable[Path] = ()) -> Checkout:
 
 
 class _Ours:
-    """What Holdfast wrote into a checkout, by names in it. Bundles that are `tracked` are input."""
+    """The names in a checkout that Holdfast wrote. Bundles that are `tracked` are input."""
 
     def __init__(self, root: Path, written: Iterable[Path], tracked: frozenset[str]) -> None:
         self._root, self._tracked = root, tracked
@@ -105,11 +104,11 @@ class _Ours:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What was left out."""
+        """The paths that were left out."""
         return tuple(f"{plain(name, 200)} is left out: {own_folders.WHY}" for name in self._left_out)
 
     def has(self, name: str) -> bool:
-        """Return whether a file is among it, or in a folder that is."""
+        """Return whether a file is one of the names, or in a folder that is."""
         above, _, _ = name.rpartition("/")
         if above and self.has(above):
             return True
@@ -136,7 +135,7 @@ def _own_folder(place: GitPlace) -> dict[str, Path]:
 
 
 def _configurations(entries: dict[str, Path]) -> dict[str, bytes]:
-    """Take the configurations of repositories out of the entries, and return what of them may leave."""
+    """Take the configurations of repositories out of the entries, and return their harmless parts."""
     names = [name for name, path in entries.items() if git_config.is_one(name) and not path.is_symlink()]
     return {name: _config(name, entries.pop(name)) for name in sorted(names)}
 
@@ -191,10 +190,20 @@ def identity(passwd: bytes, user: str | None) -> tuple[int, int]:
         return int(row[2]), int(row[3])
     if name.isdigit():
         return int(name), 0
-    raise InvalidArgument(f"cannot use user {plain(user, 40)}: the session's image has none of that name")
+    raise InvalidArgument(f"cannot use user {plain(user, 40)}: the session's image has no such user")
 
 
-def pack(checkout: Checkout, file: IO[bytes], owner: tuple[int, int]) -> int:
+TOLD_EVERY = 100
+"""Entries between two reports of how many were packed."""
+
+
+def _quiet(_done: int, _total: int) -> None:
+    return None
+
+
+def pack(
+    checkout: Checkout, file: IO[bytes], owner: tuple[int, int], told: Callable[[int, int], None] = _quiet
+) -> int:
     """Write a checkout as an archive; return the number of entries.
 
     A file that vanishes meanwhile is left out, as if it had gone before.
@@ -215,7 +224,9 @@ def pack(checkout: Checkout, file: IO[bytes], owner: tuple[int, int]) -> int:
             member.type, member.mode, member.mtime = tarfile.DIRTYPE, 0o755, int(time.time())
             archive.addfile(owned(member) or member)
         with BeneathFolders(checkout.bases) as folders:
-            for name, path in checkout.entries:
+            for number, (name, path) in enumerate(checkout.entries):
+                if number % TOLD_EVERY == 0:
+                    told(number, len(checkout.entries))
                 try:
                     count += _add(archive, folders, name, path, owned)
                 except FileNotFoundError:
@@ -239,7 +250,7 @@ def _add(
     path: Path,
     owned: Callable[[TarInfo], TarInfo | None],
 ) -> bool:
-    """Add a file, a link or a folder as it is; return whether it is one of these.
+    """Add a file, a link or a folder unchanged; return whether it is one of these.
 
     Raises:
         OSError: it cannot be read, or a link has come into the way to it.
@@ -268,7 +279,7 @@ def _add(
 
 
 class BeneathFolders:
-    """Opens folders beneath some others, following no link on the way. The last one stays open."""
+    """Opens folders below some others without following links. The last one stays open."""
 
     def __init__(self, bases: tuple[Path, ...]) -> None:
         self._bases = sorted(bases, key=lambda base: len(base.parts), reverse=True)
@@ -312,15 +323,24 @@ class BeneathFolders:
         self._last = (None, -1)
 
 
-def put(engine: Engine, container: str, checkout: Checkout, owner: tuple[int, int], staging: Path) -> int:
+def put(
+    engine: Engine,
+    container: str,
+    checkout: Checkout,
+    owner: tuple[int, int],
+    staging: Path,
+    told: Callable[[int, int], None] = _quiet,
+) -> int:
     """Copy a checkout into the workspace of a session's container; return the number of entries.
+
+    The callback gets the number of entries packed so far, and the total.
 
     Raises:
         StoreError, EngineError: it cannot be read or copied.
     """
     with tempfile.TemporaryFile(dir=staging) as file:
         try:
-            count = pack(checkout, file, owner)
+            count = pack(checkout, file, owner, told)
         except OSError as error:
             raise StoreError(f"cannot check out: {error.strerror or error}") from error
         file.seek(0)

@@ -75,7 +75,7 @@ def _engine(context: Context) -> Check:
 def _memory() -> Check:
     rows = dict(line.split(":", 1) for line in Path("/proc/meminfo").read_text().splitlines())
     available = int(rows["MemAvailable"].split()[0]) << 10
-    hint = "" if available >= MEMORY_LEAST else "use a larger runner, or give jobs less with --memory"
+    hint = "" if available >= MEMORY_LEAST else "use a larger runner, or give jobs less memory with --memory"
     return Check("memory", not hint, f"{gib_text(available)} available", hint)
 
 
@@ -132,11 +132,11 @@ def _checkpointer(context: Context) -> Check:
             "(GitLab: `privileged = true`; inside of a container: `--privileged`)"
         )
         return Check("checkpointer", False, str(error), hint)
-    return Check("checkpointer", True, f"CRIU {plain(str(said['criu']), 20)} may look into other containers")
+    return Check("checkpointer", True, f"CRIU {plain(str(said['criu']), 20)} can look into other containers")
 
 
 def _round_trip(context: Context) -> list[Check]:
-    """Check a session, what it reaches, its capture and a restore."""
+    """Check a session, its reach, its capture and a restore."""
     from holdfast.runtime.doctor import round_trip
 
     return summary(round_trip.checks(context))

@@ -35,7 +35,7 @@ class DeliveryTarget:
     options: Mapping[str, Any] = field(default_factory=dict)
 
     def check(self, home: Home, note: Callable[[str], None]) -> None:
-        """Check that delivery is possible, before an hour is spent on what would be delivered there.
+        """Check that delivery is possible, before the job spends an hour on its result.
 
         If there is no key to sign with, one is made, which is reported to `note`.
 
@@ -83,7 +83,7 @@ class Deliveries:
         return None if folder is None else str(folder / f"{name}{own_folders.BUNDLE}")
 
     def deliver(self, snapshot: Snapshot, name: str, title: str, note: Callable[[str], None]) -> KeptCapture:
-        """Export or push it; `note` gets what its recipients should know.
+        """Export or push it; `note` gets messages for its recipients.
 
         Raises:
             HoldfastError: it failed; the snapshot is still here.

@@ -1,4 +1,4 @@
-"""The failure record of a job: what is known when it failed, in few words. Pure."""
+"""The failure record of a job: the known facts at its failure, in few words. Pure."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def of(
     *,
     seconds: float,
 ) -> Failure:
-    """Return the record of a command that failed or was given up; `seconds` is how long it ran."""
+    """Return the record of a command that failed or was given up; `seconds` is its run time."""
     shown = colored(tail.decode("utf-8", "replace"), keep=False).replace("\r", "\n")
     where, message = place(shown)
     reason, details = _why(watched, seconds)
@@ -98,7 +98,7 @@ def sight(pulse: Pulse) -> Iterator[str]:
     if pulse.limits is not None and pulse.limits.memory.used is not None:
         memory = pulse.limits.memory
         most = f" of {memory.limit >> 20} MiB" if memory.limit else ""
-        killed = f", {memory.oom_kills} killed for lack of it" if memory.oom_kills else ""
+        killed = f", {memory.oom_kills} killed for lack of memory" if memory.oom_kills else ""
         yield f"memory {(memory.used or 0) >> 20} MiB{most}{killed}"
     shown = [
         (depth, each)
@@ -129,7 +129,7 @@ def _why(watched: WatchedOutcome, seconds: float) -> tuple[Reason, str]:
             f"{state.phrase(time.time()) if state else 'it waits for input'}; there is no one to answer",
         )
     if watched.given == "standstill":
-        return "hang", "it made no progress: no output, no computing, nothing sent or received"
+        return "hang", "it made no progress: no output, no CPU time, no traffic"
     result = watched.result
     if result is not None and result.signal is not None:
         return "failed", f"ended by signal {result.signal}"

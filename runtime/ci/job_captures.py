@@ -37,7 +37,7 @@ MOST_FINDINGS = 5
 
 @dataclass(frozen=True, slots=True)
 class CaptureLimits:
-    """Limits of a capture: `seconds`, bytes of `size`. `files`: keep those if it cannot be live."""
+    """Limits of a capture: `seconds`, bytes of `size`. `files`: keep the files if it cannot be live."""
 
     seconds: float = 300.0
     size: int | None = None
@@ -46,7 +46,7 @@ class CaptureLimits:
 
 @dataclass(frozen=True, slots=True)
 class CapturedFailure:
-    """The captured snapshot. `why` says why it is not live, or missing altogether."""
+    """The captured snapshot. `why` is the reason why it is not live, or missing altogether."""
 
     snapshot: Snapshot | None
     why: str = ""
@@ -103,21 +103,22 @@ def _within(session: Session, kind: SnapshotKind, record: Failure, limits: Captu
     if limits.size is not None and taken.size > limits.size and taken.pack().size > limits.size:
         taken.remove()
         raise CaptureFailed(
-            f"cannot keep the snapshot: it has {taken.size >> 20} MiB, {limits.size >> 20} MiB are allowed",
+            f"cannot keep the snapshot: it has {taken.size >> 20} MiB, and the limit is "
+            f"{limits.size >> 20} MiB",
             hint="--size-limit SIZE allows more",
         )
     return taken
 
 
 def _check_memory(session: Session, limits: CaptureLimits) -> None:
-    """Refuse in advance what would be too large, so that it is never written."""
+    """Refuse a capture that is too large before it is written."""
     if limits.size is None:
         return
     found = session.pulse(parts=("limits",)).memory
     if found is not None and (found.anonymous or 0) > limits.size:
         raise CaptureFailed(
-            f"cannot capture the session: its programs use {(found.anonymous or 0) >> 20} MiB of memory, "
-            f"{limits.size >> 20} MiB are allowed",
+            f"cannot capture the session: its programs use {(found.anonymous or 0) >> 20} MiB "
+            f"of memory, and the limit is {limits.size >> 20} MiB",
             hint="--size-limit SIZE allows more",
         )
 
@@ -162,7 +163,7 @@ class JobCaptures:
 
     @property
     def of_failures(self) -> bool:
-        """True if one of them shows a failure: then the job as a whole need not be captured."""
+        """True if one of them shows a failure, so that the job as a whole need not be captured."""
         with self._lock:
             return any(each.failure is not None and each.failure.reason != "asked" for each, _ in self._taken)
 
@@ -207,5 +208,5 @@ class JobCaptures:
         ):
             with self._lock:
                 self._taken = [each for each in self._taken if each[0].id != served.snapshot.id]
-                self._refused.append(f"one has {served.snapshot.size >> 20} MiB, more than is allowed")
+                self._refused.append(f"one takes {served.snapshot.size >> 20} MiB, more than allowed")
             served.snapshot.remove()

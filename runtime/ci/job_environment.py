@@ -65,7 +65,7 @@ def with_plugin(variables: Mapping[str, str], command: str) -> dict[str, str]:
 
 
 def split(variables: Mapping[str, str], redaction: Redaction) -> tuple[dict[str, str], dict[str, str]]:
-    """Return those that may be recorded, and those that may not."""
+    """Return the variables that may be recorded, and the others."""
     hidden = {name: value for name, value in variables.items() if redaction.secret(name)}
     return {name: value for name, value in variables.items() if name not in hidden}, hidden
 

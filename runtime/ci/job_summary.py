@@ -31,7 +31,7 @@ _LIVE = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class KeptCapture:
-    """One capture: what failed there, how to thaw it, its size in bytes, its kind."""
+    """One capture: its failure, how to thaw it, its size in bytes, its kind."""
 
     title: str
     thaw: str
@@ -101,7 +101,7 @@ class Summary:
 
 
 def words(text: str) -> str:
-    """Return text in one line, in which nothing is Markdown or HTML."""
+    """Return text in one line, without active Markdown or HTML."""
     return _dead(plain(text, 500), lambda part: _MARKS.sub(r"\\\1", part))
 
 

@@ -103,7 +103,8 @@ class Redaction:
         )
 
     def undecided(self, data: bytes) -> int:
-        """Return where a possible secret begins that the end of data cuts off; else the length of data."""
+        """Return the beginning of a possible secret that the end of data cuts off; else the length of
+        data."""
         least = len(data)
         for secret in self.secrets:
             at = data.find(secret[:1], max(0, len(data) - len(secret) + 1), least)
@@ -128,7 +129,7 @@ class RedactedStream:
         self._held = b""
 
     def feed(self, data: bytes) -> bytes:
-        """Process more of the stream; return what can be shown by now."""
+        """Process more of the stream; return the part that can be shown by now."""
         data = self._held + data
         undecided = self._redaction.undecided(data)
         shown, at = [], 0
@@ -143,7 +144,7 @@ class RedactedStream:
         return passed if self._rest is None else self._rest.feed(passed)
 
     def end(self) -> bytes:
-        """Return what was held back when the stream ended."""
+        """Return the held-back part when the stream ended."""
         held, self._held = self._held, b""
         last = self._redaction.without_values(held)
         return last if self._rest is None else self._rest.feed(last) + self._rest.end()

@@ -1,4 +1,4 @@
-"""Runs a job from a fresh session to its exit code: files in, command, and if it fails everything kept.
+"""Runs a job from a fresh session to its exit code: files in, command, and after a failure a capture.
 
 The session belongs to the job. While it exists, an operation records it: if this process dies, the next one
 of the home removes it.
@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -56,7 +57,7 @@ TAIL_BYTES = 64 << 10
 
 @dataclass(frozen=True, slots=True)
 class CIJob:
-    """The command to run, its kind of session, and what happens if it fails.
+    """The command to run, its kind of session, and the treatment of a failure.
 
     Attributes:
         command: as bash reads it.
@@ -138,7 +139,7 @@ class JobRun:
         )
 
     def _written(self) -> list[Path]:
-        """Return where this job writes, and others before it have."""
+        """Return the folders to which this job and earlier ones write."""
         folder = self._job.destination.folder
         return [*self._job.written, *([] if folder is None else [folder])]
 
@@ -162,10 +163,12 @@ class JobRun:
             began = time.monotonic()
             owner = self._owner(session)
             if taken is not None:
-                self._context.doing("copying the checkout into the session")
+                text = "copying the checkout into the session, files"
+                self._context.doing(text, 0, len(taken.entries))
                 container = str(session.row.container_id)
                 staging = self._context.home.staging
-                checkout.put(self._context.engine, container, taken, owner, staging)
+                told = partial(self._context.doing, text)
+                checkout.put(self._context.engine, container, taken, owner, staging, told)
                 self._notes += taken.notes
                 self._revision = taken.revision
                 self._context.idle()
@@ -196,7 +199,7 @@ class JobRun:
             if number < len(self._job.setup):
                 shown = self.redaction.text(text)
                 self._context.progress(f"setup: {shown}")
-                self._context.doing(f"setup: {plain(shown, 100)}")
+                self._context.doing(f"setup: {plain(shown, 100)}", number + 1, len(self._job.setup))
             whole = text
             if hidden:
                 job_environment.hand_over(self._context.engine, str(session.row.container_id), hidden, owner)
@@ -261,7 +264,7 @@ class JobRun:
         return JobOutcome(1, seconds, found, (), self.redaction.text(str(error)), tuple(self._notes))
 
     def _completed(self, found: Failure) -> Failure:
-        """Return a record completed with what is known of the job, and without secrets."""
+        """Return a record completed with the facts about the job, and without secrets."""
         known = {"job": self._job.job, "revision": self._revision}
         return self.redaction.failure(found.model_copy(update=known))
 
@@ -273,8 +276,9 @@ class JobRun:
         return replace(outcome, kept=(*outcome.kept, *asked), notes=tuple(self._notes))
 
     def _keep(self, session: Session, found: Failure) -> tuple[tuple[KeptCapture, ...], str]:
-        """Capture the session and deliver it; return the results, and why less was kept than wanted."""
-        self._note("capturing the session as it is")
+        """Capture the session and deliver it; return the results, and the reason if less was kept than
+        wanted."""
+        self._note("capturing the session in its present state")
         captured = job_captures.capture_failure(session, found, self._job.limits)
         why = self.redaction.text(captured.why)
         if why:

@@ -59,7 +59,7 @@ class HangDetector:
     """The time since when there has been no progress."""
 
     def __init__(self, at: float, after: float) -> None:
-        """Start at a time; after `after` seconds a standstill is a hang, 0 never."""
+        """Start at a time; after `after` seconds, no progress counts as a hang; 0 means never."""
         self.after = after
         self._since = at
         self._base: Counters | None = None
@@ -70,7 +70,7 @@ class HangDetector:
         return max(0.25, min(30.0, self.after / LOOKS))
 
     def take(self, look: Counters) -> float:
-        """Process a sample; return for how many seconds there has been no progress."""
+        """Process a sample; return the seconds since the last progress."""
         base = self._base
         spent = look.at - self._since
         if base is None:
@@ -123,12 +123,12 @@ class Watchdog:
         self._confirm_at = None
 
     def next(self) -> float | None:
-        """Return when something is due; None if nothing ever is."""
+        """Return the time of the next check; None if there is none."""
         times = [time for time in (self._ends, self._look_at, self._confirm_at) if time is not None]
         return min(times, default=None)
 
     def due(self, at: float) -> Due | None:
-        """Return what is due now."""
+        """Return the checks that are due now."""
         if self._confirm_at is not None and at >= self._confirm_at:
             return "confirm"
         if self._ends is not None and at >= self._ends:
@@ -143,7 +143,7 @@ class Watchdog:
 
 @dataclass(frozen=True, slots=True)
 class WatchedOutcome:
-    """The outcome of a command: its `result`, or why it was `given` up and what it waits for."""
+    """The outcome of a command: its `result`, or why it was `given` up and the input it waits for."""
 
     result: ExecResult | None
     given: GivenUp | None = None
@@ -216,7 +216,7 @@ class CommandWatch:
         return None
 
     def _confirm(self, watchdog: Watchdog) -> WatchedOutcome | None:
-        """Check whether it still waits. A session that cannot be asked now, in a capture, is asked again."""
+        """Check whether it is still waiting. A session that is being captured is asked again later."""
         try:
             state = self._session.shell().observed
         except HoldfastError:
@@ -229,7 +229,7 @@ class CommandWatch:
         return None
 
     def _look(self) -> Counters:
-        """Return the session's counters so far, except what its supervisor uses to sample."""
+        """Return the session's counters so far, without the supervisor's own sampling."""
         found = self._session.pulse(parts=("processes", "limits"))
         used = (found.limits and found.limits.cpu.seconds) or 0.0
         own = sum(

@@ -15,7 +15,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from holdfast.runtime.access.audit_trail import AuditTrail
 
-SINCE = option("--since", metavar="DURATION", help="Only of this time until now, such as 1h or 7d.")
+SINCE = option("--since", metavar="DURATION", help="Only rows of the last 1h, 7d or the like.")
 
 
 @examples(
@@ -25,7 +25,7 @@ SINCE = option("--since", metavar="DURATION", help="Only of this time until now,
     "access new evals --e2b --role maintainer",
 )
 def new(
-    name: str = argument("NAME", help="The name of its user, for the journal: `ci`, `ada`."),
+    name: str = argument("NAME", help="Name of the key's user, for the journal: `ci`, `ada`."),
     role: str | None = option("--role", help="viewer, member, maintainer or admin; member by default."),
     scope: list[str] | None = option(
         "--scope", help="A scope, such as files:read or snapshots:*. Repeatable."
@@ -36,7 +36,7 @@ def new(
     e2b: bool = option("--e2b", help="In the form that clients of E2B accept, for E2B_API_KEY."),
     json: bool = JSON,
 ) -> None:
-    """Make a key that lets one agent or person use `holdfast serve`. It is shown once."""
+    """Make a key that lets one agent or person use `holdfast serve`. The key is shown once."""
     from holdfast.base.quantities import parse_duration
     from holdfast.runtime.access import permissions
     from holdfast.runtime.access.access_keys import AccessKeys
@@ -64,7 +64,7 @@ def new(
 
 @examples("access ls")
 def list_(json: bool = JSON) -> None:
-    """List keys: what each allows, until when, and when it was used."""
+    """List keys: their rights, their validity, and their last use."""
     from datetime import UTC, datetime
 
     from holdfast.runtime.access import permissions
@@ -101,7 +101,7 @@ def list_(json: bool = JSON) -> None:
 
 @examples("access rm ci")
 def remove(name: str = argument("NAME", help="Name or id of a key."), json: bool = JSON) -> None:
-    """Revoke a key: it opens nothing any more, and its open connections are cut within a second."""
+    """Revoke a key: it grants nothing any more, and its open connections are cut within a second."""
     from holdfast.runtime.access.access_keys import AccessKeys
 
     revoked = AccessKeys(Home.default().root).revoke(name)
@@ -169,7 +169,7 @@ def forget(name: str = argument("NAME", help="The name of a person."), json: boo
 )
 def show(
     since: str | None = SINCE,
-    actor: str | None = option("--actor", help="Only of this actor, such as agent:ci."),
+    actor: str | None = option("--actor", help="Only requests of this actor, such as agent:ci."),
     session: str | None = option(
         "--session", metavar="SESSION", help="Only for this session, as requests name it."
     ),
@@ -177,7 +177,7 @@ def show(
     ocsf: bool = option("--ocsf", help="As events of OCSF, one JSON object a line, of all rows."),
     json: bool = JSON,
 ) -> None:
-    """Show requests to `holdfast serve --audit`: by whom, for what, with which status."""
+    """Show requests to `holdfast serve --audit`: their callers, subjects and statuses."""
     from holdfast.base.quantities import parse_duration
 
     age = None if since is None else parse_duration(since)
@@ -217,7 +217,7 @@ def show(
 @examples("audit verify", "audit verify --head 1204:9f86d0…")
 def verify(
     head: str = option(
-        "--head", default="", metavar="N:HASH", help="A head that was printed and noted earlier."
+        "--head", default="", metavar="N:HASH", help="A head that was printed earlier, to compare with."
     ),
     json: bool = JSON,
 ) -> None:

@@ -74,7 +74,7 @@ PATIENCE = option(
     metavar="S",
 )
 KEY = option(
-    "--key", metavar="KEY", help="Run it at most once under this key; later calls get the same result."
+    "--key", metavar="KEY", help="Run it at most once under this key; later calls return the same result."
 )
 NETWORK = option("--network", help="`internet`, `none` or `open`.")
 DOMAIN = option(
@@ -103,7 +103,7 @@ NAME_OPTION = option("--name", help="Name of the new session.")
 AS = option(
     "--as",
     metavar="RUNG",
-    help="Take this: `live`; `commands` (files and a script of the recorded commands); `files`.",
+    help="Restore exactly this: `live`; `commands` (files and a script of the recorded commands); `files`.",
 )
-REQUIRE = option("--require", metavar="RUNG", help="Take the best that is possible, but at least this.")
-RUN_COMMANDS = option("--run-commands", help="With --as commands: run them as well, in order.")
+REQUIRE = option("--require", metavar="RUNG", help="Restore as much as possible, but at least this.")
+RUN_COMMANDS = option("--run-commands", help="With --as commands: also run them, in order.")

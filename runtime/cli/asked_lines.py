@@ -1,5 +1,5 @@
 """The lines that `holdfast -v VERB` writes to standard error: each request to the engine, a session, the
-checkpointer or a server as it begins, and the seconds it took.
+checkpointer or a server as it begins, and its duration.
 
 Requests are raised as audit events (PEP 578), which cost nothing unless they are watched: `holdfast.asks`
 with a number, the part that is asked, and the request; `holdfast.answered` with the number. Only the names of
@@ -37,7 +37,7 @@ class AskedLines:
         self._lock = threading.Lock()
 
     def watch(self, event: str, arguments: tuple[object, ...]) -> None:
-        """Write a line for an audit event, if it is one of a request; raise nothing, which would end that."""
+        """Write a line for an audit event about a request; never raise, which would end the request."""
         if event not in (ASKS, ANSWERED, STARTS):
             return
         now = time.monotonic()
@@ -54,7 +54,7 @@ class AskedLines:
                 self._say(now, f"{found[0]} took {now - found[1]:.3f} s")
 
     def _begin(self, now: float, number: int, text: str) -> None:
-        """Write that a request begins, unless it repeats the last one, as a wait for something does."""
+        """Write that a request begins, unless it repeats the last one, as polling does."""
         with self._lock:
             repeats = self._repeats
             self._repeats = repeats + 1 if text == self._last else 0
@@ -77,7 +77,7 @@ def show() -> None:
 
 
 def _program(arguments: tuple[object, ...]) -> str:
-    """Return the name of a program that is started, without its arguments."""
+    """Return the name of a started program, without its arguments."""
     executable, words = arguments[0], arguments[1]
     first = executable or (words[0] if isinstance(words, list | tuple) and words else words)
     if not isinstance(first, str | bytes | os.PathLike):

@@ -31,7 +31,7 @@ class EarlyOptions:
 
 
 def wants_json(option: bool) -> bool:
-    """Return whether a program makes this call, which wants JSON."""
+    """Return whether the caller is a program, which wants JSON."""
     return option or EarlyOptions.json
 
 
@@ -46,7 +46,7 @@ def controller() -> Holdfast:
 
 
 def doing(step: Step | None) -> None:
-    """Show a step on the terminal of a person, unless they want quiet; None: nothing is under way."""
+    """Show a step on a person's terminal, unless they want quiet; None: no operation is under way."""
     if not EarlyOptions.quiet and (line := _line()) is not None:
         line(step)
 
@@ -69,7 +69,7 @@ def is_over_a_url() -> bool:
 
 
 def context_of(holdfast: Holdfast, what: str) -> Context:
-    """Return the context of a home, for verbs that need all of it; `what` names one that does.
+    """Return the context of a home, for verbs that need all of it; `what` names such a verb.
 
     Raises:
         OnlyInProcess: the controller belongs to a server.

@@ -252,7 +252,7 @@ class CellPictures:
 
 
 def terminal_graphics(environment: Mapping[str, str]) -> str | None:
-    """Return the protocol by which the terminal draws pictures; None if it is not known to have one.
+    """Return the protocol by which the terminal draws pictures; None if it has no known protocol.
 
     tmux and screen pass pictures on only if their configuration says so.
     """
@@ -269,7 +269,7 @@ def terminal_graphics(environment: Mapping[str, str]) -> str | None:
 
 
 def png_size(content: bytes) -> tuple[int, int] | None:
-    """Return width and height of a PNG, by its first chunk (PNG 3.0, 11.2.1); None: it is not one to draw."""
+    """Return width and height of a PNG, by its first chunk (PNG 3.0, 11.2.1); None if it cannot be drawn."""
     if content[:8] != _PNG or content[12:16] != b"IHDR" or len(content) < 24:
         return None
     width, height = int.from_bytes(content[16:20], "big"), int.from_bytes(content[20:24], "big")

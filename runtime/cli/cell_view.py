@@ -1,4 +1,4 @@
-"""How what a cell shows looks on a terminal: text, tables, pictures, exceptions and what helps with them.
+"""The display of a cell's outputs on a terminal: text, tables, pictures, exceptions and their remedies.
 
 Takes the values of events or of the journal's outputs. Knows no kernel and no session beyond its name.
 """
@@ -84,7 +84,7 @@ class CellView:
 
 
 def missing_module(ename: str, evalue: str, session: str) -> str:
-    """Return the line that helps with an exception; an empty text with any other."""
+    """Return the line that helps with an exception; empty without a known remedy."""
     if ename != "ModuleNotFoundError" or (found := _NAME.match(evalue)) is None:
         return ""
     from holdfast.base import shell_words

@@ -59,12 +59,14 @@ def run(
     hang_after: str = option(
         default="10m", metavar="10m", help="Stop after this long without progress (0: never)."
     ),
-    answer_after: str = option(default="2s", metavar="2s", help="Stop after waiting this long for input."),
+    answer_after: str = option(
+        default="2s", metavar="2s", help=("Stop once the command has waited this long for input.")
+    ),
     export: Path | None = option(metavar="DIR", help="Export captures to files in this folder."),
     shared: bool = option(
         "--shared/--no-shared",
         default=True,
-        help="With --export: keep what captures have in common once, in DIR/blobs; or in each file.",
+        help="With --export: store shared parts once, in DIR/blobs, or in each file.",
     ),
     push: str | None = option(metavar="REF", help="Push captures to a registry."),
     plain_http: bool = option("--plain-http", help="Push without TLS."),
@@ -209,7 +211,7 @@ def _summarize(command: str, outcome: JobOutcome, file: Path | None) -> None:
 
 
 def _seconds(text: str, what: str) -> float:
-    """Return the seconds of a time such as `30m`; a bare number is seconds, 0 means no limit."""
+    """Return the seconds of a time such as `30m`; a bare number is in seconds, 0 means no limit."""
     from holdfast.runtime.store import policy
 
     if text.strip() == "0":
@@ -347,7 +349,7 @@ def _retried(snapshot: Snapshot, series: Series, *, as_json: bool) -> Spread:
 
 
 def show_spread(spread: Spread) -> None:
-    """Show people the verdict, the kinds, where they differ, and which runs were kept."""
+    """Show people the verdict, the kinds, their differences, and the kept runs."""
     printing.say(spread.text)
     if len(spread.runs) < spread.asked:
         printing.say(f"  {len(spread.runs)} of {spread.asked} runs; the others were not needed")

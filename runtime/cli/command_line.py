@@ -35,7 +35,7 @@ def early(
     team: str | None = option("--team", metavar="NAME", help="The team that is meant, not the home itself."),
     quiet: bool = option("--quiet", "-q", help="Do not show on the terminal what is under way."),
     verbose: bool = option(
-        "--verbose", "-v", help="Show each request to the engine and to sessions, and its seconds."
+        "--verbose", "-v", help="Show each request to the engine and to sessions, with its duration."
     ),
     version: bool = option("--version", help="Show the version."),
     help_all: bool = option("--help-all"),
@@ -113,7 +113,7 @@ def _understood(given: Sequence[str], *, as_json: bool) -> Call:
 
 
 def _next(known: Collection[str], words: Sequence[str], path: str) -> tuple[str, list[str]]:
-    """Return the verb that comes first, one of those known, and the words after it."""
+    """Return the first known verb, and the words after it."""
     first, *rest = words or [""]
     if first in known:
         return first, rest
@@ -135,7 +135,7 @@ def _verb(path: str, given: Sequence[str]) -> Call:
 
 
 def _help(path: str, *, is_asked: bool = True) -> int:
-    """Show the help of all verbs, of a group or of a verb; as an error if it was not asked for."""
+    """Show the help of all verbs, of a group or of a verb; as an error if it was not requested."""
     from holdfast.runtime.cli import help_pages
 
     to = sys.stdout if is_asked else sys.stderr

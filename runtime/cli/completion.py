@@ -1,4 +1,4 @@
-"""Completion: scripts for bash, zsh and fish, and the answers they get at each press of Tab.
+"""Completion: scripts for bash, zsh and fish, and the answers to each press of Tab.
 
 A shell asks the command itself, by environment variables, so that names of sessions are those of now. These
 variables have the names that scripts use which people have installed.
@@ -112,7 +112,7 @@ def _escaped(text: str) -> str:
 
 
 def found(early: grammar.Verb, before: Sequence[str], begun: str) -> Iterator[tuple[str, str]]:
-    """Yield the words that one that has begun can become after others, with a line about each."""
+    """Yield the possible completions of a word after other words, with a line about each."""
     verb, words = early, list(before)
     names: Mapping[str, str] = {name: line for name, (line, _) in verb_table.VERBS.items()}
     while verb is early:
@@ -198,7 +198,7 @@ def offer(wanted: str, *, install: bool) -> int:
 
 
 def _installed(shell: str) -> str:
-    """Have a shell of this user source its completion, and return the file that it is in."""
+    """Make a shell of this user source its completion, and return the file with the setting."""
     from pathlib import Path
 
     home = Path.home()

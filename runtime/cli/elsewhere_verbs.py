@@ -1,4 +1,5 @@
-"""Verbs between machines: fits, thaw, move, receive; and the part of a snapshot that this one can restore."""
+"""Verbs between machines: fits, thaw, move, receive; and the part of a snapshot that this machine can
+restore."""
 
 from __future__ import annotations
 
@@ -60,12 +61,12 @@ SOURCE = argument(
 def fits(
     snapshot: str = SOURCE,
     require: str | None = option(
-        "--require", metavar="RUNG", help="Exit with 3 if not at least this is possible here."
+        "--require", metavar="RUNG", help="Exit with 3 unless at least this is possible here."
     ),
     plain_http: bool = option("--plain-http", help="The registry uses HTTP without TLS."),
     json: bool = JSON,
 ) -> None:
-    """Show how much of a snapshot can run on this machine, and why no more. Starts nothing."""
+    """Show how much of a snapshot can run on this machine, and the obstacles to more. Starts nothing."""
     wanted = rung(require)
     found = controller().fits(snapshot, plain_http=plain_http)
     if wants_json(json):
@@ -88,7 +89,7 @@ def restore(
     keep_id: bool,
     as_json: bool,
 ) -> Session:
-    """Restore the requested rung. One this machine cannot provide is an error, with exit code 3."""
+    """Restore the requested rung. A rung this machine cannot provide is an error, with exit code 3."""
     wanted, least = rung(as_), rung(require)
     check(wanted, least, "restore")
     try:
@@ -103,7 +104,9 @@ def restore(
 def check_commands(as_: str | None, *, run: bool) -> None:
     """Raise InvalidArgument if commands are to be run that were not requested."""
     if run and as_ != "commands":
-        raise InvalidArgument("cannot run commands without --as commands", hint="add it, or leave them")
+        raise InvalidArgument(
+            "cannot run commands without --as commands", hint=("add --as commands, or leave the commands out")
+        )
 
 
 def run_again(snapshot: Snapshot, session: Session, *, as_json: bool) -> list[Again]:
@@ -253,7 +256,7 @@ def _came_back(done: Thawed) -> list[str]:
     lines = [kept]
     if done.snapshot.kind == "live":
         lines += [f"not live: {reason}" for reason in done.reasons]
-        lines.append(f"it lacks {', '.join(done.lost)}")
+        lines.append(f"without {', '.join(done.lost)}")
     return lines
 
 
@@ -279,7 +282,7 @@ def move(
         "--remote-command", default="holdfast", metavar="COMMAND", help="How `holdfast` is called there."
     ),
     through: str | None = option(
-        "--through", metavar="REFERENCE", help="Send the bytes through this registry."
+        "--through", metavar="REFERENCE", help="Send the data through this registry."
     ),
     plain_http: bool = PLAIN_HTTP,
     key: str | None = KEY_NAME,
@@ -305,11 +308,13 @@ def move(
     else:
         size, rest = printing.size(moved.bytes), printing.size(moved.rest)
         printing.say(f"{moved.name} runs at {moved.to}")
-        printing.note(f"it was paused for {moved.paused:.1f} s; {size} were sent, {rest} of it meanwhile")
+        printing.note(
+            f"it was paused for {moved.paused:.1f} s; {size} were sent, {rest} of it during the pause"
+        )
 
 
 def receive() -> None:
-    """Take in a session that another machine moves here: `holdfast move` starts this over ssh."""
+    """Receive a session from a different machine: `holdfast move` starts this over ssh."""
     if sys.stdin.isatty() or sys.stdout.isatty():
         raise InvalidArgument(
             "cannot receive from a terminal: another machine starts this",

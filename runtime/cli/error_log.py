@@ -61,7 +61,7 @@ def without_secrets(text: str, given: Sequence[str]) -> str | None:
 
 
 def _values(given: Sequence[str]) -> list[tuple[str, str]]:
-    """Return the words of a command line that can hold a secret: values behind `=`, and texts with blanks."""
+    """Return the words of a command line that can hold a secret: values after `=`, and texts with blanks."""
     found = [word for word in given if " " in word]
     for word in given:  # `--secret=NAME=VALUE`: all that follows each of them
         found += [word[at + 1 :] for at, character in enumerate(word) if character == "="]

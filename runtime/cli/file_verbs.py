@@ -78,13 +78,13 @@ def cp(
 
 
 class _Progress:
-    """Notes of how much was copied, for a copy that takes longer."""
+    """Progress notes of slow copies."""
 
     def __init__(self) -> None:
         self._told = time.monotonic()
 
     def __call__(self, made: Copied) -> None:
-        """Take the counts so far."""
+        """Accept the counts so far."""
         if time.monotonic() - self._told > EVERY:
             self._told = time.monotonic()
             printing.note(f"{made.files} files, {printing.size(made.bytes)} copied")
@@ -134,7 +134,9 @@ def _is_folder(files: SessionFiles, path: str) -> bool:
 def watch(
     session: str = SESSION_REF,
     path: str = argument("[PATH]", default=".", help="File or folder; by default the shell's directory."),
-    recursive: bool = option("--recursive", "-r", help="Watch the folders in it as well, new ones included."),
+    recursive: bool = option(
+        "--recursive", "-r", help=("Also watch the folders below it, including new ones.")
+    ),
     kind: list[str] | None = KIND,
     count: int | None = option("--count", "-n", metavar="N", least=1, help="End after this many changes."),
     limit: str | None = option("--for", metavar="TIME", help="End after this time: 30s, 10m, 2h."),

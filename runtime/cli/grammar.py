@@ -36,7 +36,7 @@ class Misuse(Exception):
 
 
 class Spelling:
-    """How a parameter is written.
+    """The spelling of a parameter.
 
     Attributes:
         flags: of an option, as `("--name", "-n")` or `("--on/--off",)`; empty for an argument.
@@ -55,7 +55,7 @@ class Spelling:
 
 
 class Together:
-    """Several options, which a verb gets in one mapping, as far as they were given.
+    """Several options that a verb receives in one mapping, if given.
 
     Attributes:
         parameters: returns name, annotation and spelling of each, when its verb is read.
@@ -79,7 +79,7 @@ def argument(
     default: Any = REQUIRED,
     names: Names | None = None,
 ) -> Any:
-    """Return the default of a parameter that is found by its place; see `Spelling`."""
+    """Return the default of a positional parameter; see `Spelling`."""
     return Spelling((), help, metavar, default, None, names)
 
 
@@ -96,7 +96,7 @@ def option(
 
 
 def examples(*lines: str) -> Callable[[Function], Function]:
-    """Return a decorator that gives a verb examples: what follows `holdfast`, as people type it."""
+    """Return a decorator that gives a verb examples: the words after `holdfast`, as people type them."""
 
     def decorated(function: Function) -> Function:
         vars(function)["examples"] = lines
@@ -175,7 +175,7 @@ class Parameter:
         return f" Choose from: {', '.join(self.choices)}" if self.choices else ""
 
     def value(self, text: str) -> Any:
-        """Return the value that a text stands for.
+        """Return the value of a text.
 
         Raises:
             Misuse: it stands for none.
@@ -199,7 +199,7 @@ class Parameter:
 
 
 class Verb:
-    """A verb: its words, its parameters in order, and the function that carries it out."""
+    """A verb: its words, its parameters in order, and its function."""
 
     __slots__ = ("doc", "examples", "function", "parameters", "path", "set_apart")
 
@@ -219,7 +219,7 @@ class Verb:
 
     @property
     def arguments(self) -> list[Parameter]:
-        """The parameters that are found by their place."""
+        """The positional parameters."""
         return [each for each in self.parameters if not each.on]
 
     @property
@@ -240,10 +240,10 @@ def _signature(function: Callable[..., int | None]) -> Iterator[tuple[str, str, 
 
 
 class Words:
-    """The words of a command line, sorted: what was given for each option, and the others."""
+    """The words of a command line, sorted: the values of each option, and the other words."""
 
     def __init__(self, verb: Verb, words: Sequence[str], *, leading: bool = False) -> None:
-        """Sort them; `leading` options only, up to the first other word.
+        """Sort the words; with `leading`, options only, up to the first other word.
 
         Raises:
             Misuse: there is no such option, or it lacks its value, or has one that it does not take.
@@ -292,7 +292,7 @@ class Words:
             self._add(found, flag in found.on)
 
     def _short(self, word: str) -> None:
-        """Take letters behind one dash; the first that takes a value has what follows it."""
+        """Process letters behind one dash; the first one that takes a value gets the rest."""
         for at, letter in enumerate(word[1:], 1):
             found = self._flags.get(f"-{letter}")
             if found is None:

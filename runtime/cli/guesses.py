@@ -1,4 +1,4 @@
-"""What people type who know other tools or an older release, as what does it here.  Pure."""
+"""Translation of words that people know from other tools or an older release. Pure."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ _HELP = "-h"
 
 
 def translated(given: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Return a command line with such words replaced, and a note for each verb and option that was."""
+    """Return a command line with such words replaced, and a note for each replaced verb and option."""
     words = ["--version" if word == "-V" or given == ["-v"] else word for word in given[:1]] + list(given[1:])
     if words == ["help", "all"]:
         return ["--help-all"], []
@@ -117,7 +117,7 @@ def _renamed(given: Sequence[str], notes: list[str]) -> list[str]:
             words.append(word)
             continue
         words += [*new[:-1], new[-1] + equals + value]
-        notes.append(f"{name} is now {' '.join(new)}; the old name goes with the next release")
+        notes.append(f"{name} is now {' '.join(new)}; the next release drops the old name")
     return words + rest[end:]
 
 

@@ -117,7 +117,7 @@ def _paragraph(text: str, columns: int) -> str:
 
 
 def _listed(lines: Rows, columns: int) -> str:
-    """Return what is explained beside its explanations, or above them where there is no room."""
+    """Return terms next to their explanations, or above them where there is no room."""
     left = min(max(len(term) for term, _ in lines), _LEFT)
     if columns - left - 4 < _RIGHT:
         left = 4

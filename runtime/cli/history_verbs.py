@@ -97,7 +97,7 @@ def snapshots(
 
 
 def _listed(found: Sequence[Snapshot], *, as_json: bool) -> None:
-    """Print snapshots as a server tells them, without what only the home's own records say."""
+    """Print snapshots as a server reports them, without the home's own records."""
     if as_json:
         printing.emit([one.as_dict() for one in found])
         return
@@ -119,7 +119,7 @@ def rewind(
     discard: bool = option(
         "--discard", help="Do not snapshot the present state: changes since the last one are lost."
     ),
-    force: bool = option("--force", help="Allow a snapshot of another session's lineage."),
+    force: bool = option("--force", help="Allow a snapshot from a different session's lineage."),
     reason: str | None = REASON,
     json: bool = JSON,
 ) -> None:
@@ -148,7 +148,7 @@ def diff(
     everything: bool = ALL,
     json: bool = JSON,
 ) -> None:
-    """Show what differs between two snapshots, on any branches."""
+    """Show the differences between two snapshots, on any branches."""
     result = controller().diff(before, after, everything=everything)
     if wants_json(json):
         printing.emit(result.as_dict())
@@ -186,7 +186,7 @@ def redo(
     since: str | None = option(
         "--from",
         metavar="SNAPSHOT",
-        help="Begin from this one of its past, or `begin`: a fresh session. Default: the last possible.",
+        help="Begin from this ancestor, or from `begin`, a fresh session. Default: the latest possible.",
     ),
     rung: Literal["live", "files"] | None = option(
         "--as", metavar="RUNG", help="How to restore the base: live or files. Default: the best."
@@ -195,13 +195,14 @@ def redo(
     repeat: list[str] | None = option(
         "--repeat", metavar="KEY", help="Repeat what was sent with this key. Repeatable."
     ),
-    exit_codes: bool = option("--exit-codes", help="Compare exit codes only, and no outputs."),
+    exit_codes: bool = option("--exit-codes", help="Compare exit codes only, not outputs."),
     timeout: float = option(
         "--timeout", default=600.0, metavar="S", help="The most seconds for each command."
     ),
     json: bool = JSON,
 ) -> None:
-    """Repeat in a new session what led to a snapshot, up to the first difference; then exit code 1.
+    """Repeat in a new session the actions that led to a snapshot, up to the first difference; then exit code
+    1.
 
     Use it where the snapshot cannot be restored live. Commands with a key, which run once, are skipped.
     """
@@ -257,7 +258,7 @@ def verify(
     ),
     json: bool = JSON,
 ) -> None:
-    """Check every stored byte of snapshots and repair what can be. Exit code 1 if one is damaged."""
+    """Check every stored byte of snapshots and repair what can be repaired. Exit code 1 if one is damaged."""
     with controller() as holdfast:
         found = holdfast.verify(*(snapshots or []))
     if wants_json(json):

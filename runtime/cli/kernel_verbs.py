@@ -119,9 +119,9 @@ def restart(session: str = SESSION_REF, kernel: str | None = KERNEL_NAME, json: 
 @examples("kernels work", "kernels work open lab")
 def kernels(
     session: str = SESSION_REF,
-    action: str = argument("open|close", default="list", help="Without it, list them."),
+    action: str = argument("open|close", default="list", help="Without an action, list them."),
     kernel: str | None = argument("NAME", default=None, help="Its name."),
-    spec: str | None = option("--spec", metavar="SPEC", help="With open: of which spec (python3)."),
+    spec: str | None = option("--spec", metavar="SPEC", help="With open: its spec (default python3)."),
     force: bool = option("--force", help="With close: even if a cell runs in it."),
     json: bool = JSON,
 ) -> None:

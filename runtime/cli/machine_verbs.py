@@ -35,7 +35,7 @@ def doctor(
     ),
     json: bool = JSON,
 ) -> None:
-    """Check everything Holdfast needs. Exit code 1 if something is missing."""
+    """Check everything that Holdfast needs. Exit code 1 if a requirement is missing."""
     if security:
         _security(as_json=wants_json(json))
         return
@@ -53,7 +53,7 @@ def doctor(
 
 
 def _security(*, as_json: bool) -> None:
-    """Print the posture. Exit code 1 if something that Holdfast promises does not hold."""
+    """Print the posture. Exit code 1 if a promise of Holdfast does not hold."""
     from holdfast.runtime.doctor import posture
 
     found = posture.judge(posture.read(context_of(controller(), "doctor --security")))
@@ -71,7 +71,7 @@ def _security(*, as_json: bool) -> None:
 
 
 def _shown(checks: Iterator[Check], *, as_json: bool) -> list[Check]:
-    """Run the checks; show each as it ends, and at the end what helps. JSON is one list."""
+    """Run the checks; show each as it ends, and the remedies at the end. JSON is one list."""
     if as_json:
         found = list(checks)
         _show(found, as_json=True)
@@ -102,7 +102,9 @@ def _show(found: Sequence[Check], *, as_json: bool) -> None:
 @examples("image build", "image build data")
 def build(
     kind: list[str] | None = argument(
-        "KIND", default=None, help="Such as `data`, `gateway`, `controller` (default: `session`, `toolbox`)."
+        "KIND",
+        default=None,
+        help=("Images to build, such as `data`, `gateway` or `controller` (default: `session`, `toolbox`)."),
     ),
     json: bool = JSON,
 ) -> None:
@@ -174,7 +176,7 @@ def choose(
     deny: Sequence[str] = (),
     remote: bool = False,
 ) -> str | None:
-    """Return the name of the image for a session, built, loaded or pulled as asked; None for the usual one.
+    """Return the name of a session's image, built, loaded or pulled as requested; None for the usual one.
 
     Raises:
         InvalidArgument: what was asked does not go together, or names files that a server does not see.
@@ -221,7 +223,7 @@ def choose(
 
 def _check_build(folder: str | None, devcontainer: str | None, *, what: bool, how: bool) -> None:
     if folder is None and what:
-        raise InvalidArgument("cannot choose what is built: nothing is", hint="add --build FOLDER")
+        raise InvalidArgument("cannot choose what is built: nothing is built", hint="add --build FOLDER")
     if folder is None and devcontainer is None and how:
         raise InvalidArgument(
             "cannot choose the rights of a build: nothing is built", hint="add --build or --devcontainer"

@@ -34,7 +34,8 @@ def main() -> NoReturn:
 
 
 class _Ending:
-    """The end of the process without taking apart what it has loaded, a fifth of the time of some verbs.
+    """The end of the process without freeing what it has loaded, which takes a fifth of the time of some
+    verbs.
 
     Threads have ended then, and all functions for the exit have run.
     """
@@ -42,7 +43,7 @@ class _Ending:
     code: int | None = None
 
     def cut_short(self) -> None:
-        """End the process now; after an exception leave that to Python, which reports it."""
+        """End the process now; after an exception, leave that to Python, which reports it."""
         if self.code is None:
             return
         with contextlib.suppress(OSError):  # its reader is gone, or the disk is full
@@ -72,7 +73,7 @@ def run() -> int:
 
 
 def _reported(given: list[str]) -> int:
-    """Return the exit code of a command line; keep the traceback of an error that no one expected."""
+    """Return the exit code of a command line; keep the traceback of an unexpected error."""
     try:
         return _called(given)
     except Exception as error:  # the last place that sees it
@@ -97,7 +98,7 @@ def _interrupted(given: list[str]) -> int:
 
 
 class _Interrupt:
-    """Ctrl-C, of which it is remembered that it came."""
+    """Ctrl-C, recorded when it arrives."""
 
     came = False
 
@@ -153,7 +154,7 @@ def _elsewhere(given: list[str]) -> Callable[[], int] | None:
 
 
 def _open_streams() -> None:
-    """Open what the caller closed: else the next file that is opened would be standard error."""
+    """Open streams that the caller closed; otherwise the next opened file would become standard error."""
     for number in range(3):
         try:
             os.fstat(number)
@@ -169,5 +170,5 @@ def _open_streams() -> None:
 
 
 def _end(number: int, _frame: FrameType | None) -> None:
-    """Leave as if by an error."""
+    """End the process as after an error."""
     raise SystemExit(128 + number)

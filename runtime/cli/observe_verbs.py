@@ -1,4 +1,4 @@
-"""Verbs that show what happened in a session: events, journal, metrics, replay."""
+"""Verbs that show the past of a session: events, journal, metrics, replay."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def events(
     session: str = SESSION_REF,
     follow: bool = option("--follow", "-f", help="Keep printing events until the session ends."),
     since: str | None = option(
-        metavar="SEQ|TIME", help="After this number; or an age (10m, 2h) or a time (2026-01-31T12:00)."
+        metavar="SEQ|TIME", help="Events after this number, an age (10m, 2h) or a time (2026-01-31T12:00)."
     ),
     kind: list[str] | None = option("--kind", "-k", metavar="KIND", help="Only this kind. Repeatable."),
     json: bool = JSON,
@@ -106,7 +106,7 @@ def metrics(
         printing.emit({"id": handle.id, "name": handle.name, "metrics": told})
         return
     if not found:
-        printing.note(f"{handle.name} was not sampled: a server does that while it runs")
+        printing.note(f"{handle.name} was not sampled: `holdfast serve` samples while it runs")
         return
     printing.table(["TIME", "PROCESSOR", "MEMORY", "OF", "DISK"], map(_used, found))
 
@@ -125,7 +125,7 @@ def journal(
         "--actor", metavar="ACTOR", help="Only entries by this actor, such as person:NAME or agent."
     ),
     since: str | None = option(
-        metavar="SEQ|TIME", help="After this number; or an age (10m, 2h) or a time (2026-01-31T12:00)."
+        metavar="SEQ|TIME", help="Events after this number, an age (10m, 2h) or a time (2026-01-31T12:00)."
     ),
     grep: str | None = option(metavar="TEXT", help="Only entries containing this text."),
     limit: int | None = option("--limit", "-n", help="Only the last N.", least=1),
@@ -191,7 +191,7 @@ def replay(
     start: str | None = option(
         "--from",
         metavar="PLACE",
-        help=f"Where: {_PLACE}. With --why a snapshot; by default the last checkpoint before.",
+        help=f"Start: {_PLACE}. With --why a snapshot; by default the last checkpoint before.",
     ),
     end: str | None = option("--to", metavar="PLACE", help="Where to stop."),
     speed: float = option("--speed", default=1.0, metavar="X", help="Playback speed (2: twice as fast)."),
@@ -277,7 +277,7 @@ def _row(each: StatedAction) -> Sequence[str]:
 
 
 def first_line(each: StatedAction) -> str:
-    """Return an action as a line: the first of its text, marked by its kind."""
+    """Return an action as a line: the first line of its text, marked by its kind."""
     head, _, rest = each.text.strip().partition("\n")
     return _MARKS.get(each.kind, "") + (f"{head} …" if rest or each.cut else head)
 

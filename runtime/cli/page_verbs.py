@@ -99,7 +99,7 @@ def _ticket(address: ClientAddress) -> str:
         )
     if not isinstance(ticket := answer_.get("ticket"), str):
         raise ServerUnavailable(
-            f"cannot open the page: the server at {address.url} has none",
+            f"cannot open the page: the server at {address.url} does not serve one",
             hint="an older Holdfast serves there",
         )
     return ticket

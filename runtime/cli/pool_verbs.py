@@ -1,4 +1,4 @@
-"""The verb of the pool, and how others show what waits in it."""
+"""The verb of the pool, and its display in other verbs."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
 @examples("pool", "pool set 3", "pool set 2 --image python:3.12 --kernel", "pool set 0")
 def pool(
     action: str | None = argument("set", default=None, help="To change it.", names=lambda _typed: ["set"]),
-    size: int | None = argument("N", default=None, help="How many sessions wait; 0 removes them."),
-    image: str | None = option(help="For sessions with this image; by default Holdfast's own."),
-    kernel: bool = option("--kernel", help="Have their kernel ready as well."),
+    size: int | None = argument("N", default=None, help="Number of waiting sessions; 0 removes them."),
+    image: str | None = option(help="Image of the sessions; by default Holdfast's own."),
+    kernel: bool = option("--kernel", help="Also have their kernel ready."),
     json: bool = JSON,
 ) -> None:
-    """Show the sessions that wait to be handed over by `new`, or set how many do."""
+    """Show the sessions that wait to be handed over by `new`, or set their number."""
     if action not in (None, "set"):
         raise InvalidArgument(f"cannot {action} the pool: it can only be set", hint="`holdfast pool set 3`")
     if action is None and (image is not None or kernel):

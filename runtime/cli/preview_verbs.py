@@ -25,16 +25,22 @@ _PROGRAM = 60
 def preview(
     session: str = SESSION_REF,
     port: int = argument("PORT", help="A port of the session."),
-    public: bool = option("--public", help="Let everyone see it who knows the name, without the link."),
-    lasting: str | None = option(
-        "--for", metavar="DURATION", help="How long, such as 2h or 7d; 8h by default, 30d at most."
+    public: bool = option(
+        "--public", help=("Let everyone who knows the name see the port, even without the link.")
     ),
-    revoke: bool = option("--revoke", help="End all links of the port, and its being public."),
+    lasting: str | None = option(
+        "--for",
+        metavar="DURATION",
+        help=("How long the link is valid, such as 2h or 7d; 8h by default, at most 30d."),
+    ),
+    revoke: bool = option("--revoke", help="End all links of the port, and make it private."),
     json: bool = JSON,
 ) -> None:
     """Print a link by which a browser sees what listens at a port. It needs `holdfast serve`."""
     if revoke and (public or lasting is not None):
-        raise InvalidArgument("cannot both make and revoke links", hint="leave out --revoke, or the others")
+        raise InvalidArgument(
+            "cannot both make and revoke links", hint=("leave out --revoke, or the other options")
+        )
     found = controller().session(session)
     if revoke:
         found.revoke_preview(port)
@@ -59,7 +65,7 @@ def preview(
         printing.note(f"port {port} is public: everyone who knows its name can see it")
     else:
         printing.note(
-            f"the link shows port {port} for {seconds(time)}, and nothing else, to everyone who has it"
+            f"the link shows port {port} for {seconds(time)}, and nothing else, to everyone who has the link"
         )
 
 

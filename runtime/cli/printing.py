@@ -133,7 +133,7 @@ def note(text: str) -> None:
 
 
 def make_room() -> None:
-    """Clear the line that says what is under way, before something else is written."""
+    """Clear the progress line before other output is written."""
     if clear_line is not None:
         clear_line()
 
@@ -276,7 +276,7 @@ def approximate(error: UnicodeError) -> tuple[str, int]:
 
 
 def never_fail() -> None:
-    """Have standard output and standard error write every text, unless they are UTF-8 and can."""
+    """Make standard output and standard error able to write every text."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper) and not is_unicode(stream.encoding):
             codecs.register_error(APPROXIMATE, approximate)

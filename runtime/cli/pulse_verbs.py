@@ -38,18 +38,18 @@ HOME, TO_LINE_END, TO_SCREEN_END = "\x1b[H", "\x1b[K", "\x1b[J"
 @examples("pulse work", "pulse work --port 8000   # exits with 3 if nothing listens", "pulse work -w")
 def pulse(
     session: str = SESSION_REF,
-    port: int | None = option(help="Show who listens here, and whether it answers."),
+    port: int | None = option(help="Show the listener at this port, and whether it answers."),
     pid: int | None = option(help="Show everything about this process."),
-    file: str | None = option(metavar="PATH", help="Show who has this file open."),
+    file: str | None = option(metavar="PATH", help="Show the processes that have this file open."),
     files: bool = option("--files", help="List every open file of every process."),
-    disk: bool = option("--disk", help="Include what was written since the image."),
-    since: str | None = option(metavar="MOMENT", help="Like --disk, since this moment (see `drift`)."),
+    disk: bool = option("--disk", help="Include files written since the image."),
+    since: str | None = option(metavar="MOMENT", help="Like --disk, but since this moment (see `drift`)."),
     screen: bool = option("--screen/--no-screen", default=True, help="Include the terminals' screens."),
     watch: bool = option("--watch", "-w", help="Refresh until C-c."),
     interval: float = option(default=1.0, metavar="S", help="Seconds between checks."),
     json: bool = JSON,
 ) -> None:
-    """Show what is going on in a session: processes, files, sockets, terminals, kernels, limits."""
+    """Show the activity in a session: processes, files, sockets, terminals, kernels, limits."""
     if sum(each is not None for each in (port, pid, file)) + watch > 1:
         raise InvalidArgument(
             "cannot show several things in one call", hint="give one of --port, --pid, --file and --watch"
@@ -162,7 +162,7 @@ def _watch(session: Session, interval: float, *, as_json: bool, screens: bool) -
 
 
 def _not_running(session: Session, error: SessionError, *, as_json: bool) -> None:
-    """Show what the store knows of a session that does not run."""
+    """Show the store's knowledge of a session that does not run."""
     from holdfast.runtime.pulse.limits import Lineage
 
     told = session.as_dict()
@@ -226,7 +226,7 @@ def process_lines(pulse: Pulse, pid: int) -> Iterator[str]:
 
     found, detail = pulse.process(pid), pulse.detail
     if found is None:
-        yield f"process {pid}: there is none"
+        yield f"process {pid}: there is no such process"
         return
     yield pulse_text.process_line(found)
     yield f"  state {found.state} · parent {found.ppid} · group {found.group} · terminal {found.terminal}"

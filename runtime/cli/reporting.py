@@ -13,7 +13,7 @@ _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 
 
 class Exit(Exception):
-    """The end of a verb with an exit code, for what it cannot return it from."""
+    """The end of a verb with an exit code, from where it cannot return one."""
 
     def __init__(self, code: int) -> None:
         super().__init__(code)
@@ -21,7 +21,7 @@ class Exit(Exception):
 
 
 def wants_json(given: Sequence[str]) -> bool:
-    """Return whether a command line wants errors as JSON: what follows `--` belongs to a command."""
+    """Return whether a command line wants errors as JSON; words after `--` belong to a command."""
     own = given[: given.index("--")] if "--" in given else given
     return "--json" in own
 

@@ -1,4 +1,4 @@
-"""Verbs of when snapshots are taken and kept: pin, unpin, policy, quota, autosnap, gc, serve-captures."""
+"""Verbs of the taking and keeping of snapshots: pin, unpin, policy, quota, autosnap, gc, serve-captures."""
 
 from __future__ import annotations
 
@@ -201,10 +201,10 @@ def autosnap(
 
 @examples("gc --dry-run", "gc")
 def gc(
-    dry_run: bool = option("--dry-run", help="Only show what would be deleted."),
+    dry_run: bool = option("--dry-run", help="Only list the items to delete."),
     json: bool = JSON,
 ) -> None:
-    """Delete what nothing needs: expired snapshots, leftovers of failed operations, old images."""
+    """Delete unneeded things: expired snapshots, leftovers of failed operations, old images."""
     found = controller().keeping.collect_garbage(dry_run=dry_run)
     if wants_json(json):
         printing.emit([as_table(one, "remove") for one in found])

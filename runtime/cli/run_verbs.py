@@ -57,7 +57,7 @@ def run(
     raw: bool = RAW,
     json: bool = JSON,
 ) -> None:
-    """Run a program without shell and terminal. Exits with its code, or 124 after a timeout.
+    """Run a program without a shell or terminal. Exits with its code, or 124 after a timeout.
 
     Its output and its errors are passed on separately, byte for byte. The shell stays free for others.
     An image gets a session of its own, which is removed at the end.
@@ -153,7 +153,7 @@ def jobs(session: str = SESSION_REF, json: bool = JSON) -> None:
 
 @examples("job work train")
 def job(session: str = SESSION_REF, job: str = JOB_REF, json: bool = JSON) -> None:
-    """Show what a job is doing, or how it ended."""
+    """Show a job's activity, or its end."""
     info = controller().session(session).job(job).info()
     if wants_json(json):
         printing.emit(info.as_dict())

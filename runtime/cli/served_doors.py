@@ -1,4 +1,5 @@
-"""All doors of one server behind its gate: the first that takes a request has it, the last is our own API."""
+"""All doors of one server behind its gate: the first door that accepts a request handles it, the last is our
+own API."""
 
 from __future__ import annotations
 

@@ -36,21 +36,21 @@ def serve(
     listen: str | None = option(
         "--listen", metavar="PORT|HOST:PORT", help=f"A port of loopback; {PORT} by default."
     ),
-    unix: Path | None = option("--unix", metavar="PATH", help="A unix socket instead, for you alone."),
+    unix: Path | None = option("--unix", metavar="PATH", help="Serve on a unix socket, for you alone."),
     anywhere: bool = option("--anywhere", help="Let --listen name an address beyond loopback."),
     host_name: list[str] | None = option(
         "--host-name", metavar="NAME", help="A name that clients can use for this server."
     ),
     origin: list[str] | None = option(
-        "--origin", metavar="URL", help="Let pages of this origin use the server."
+        "--origin", metavar="URL", help="Let web pages of this origin use the server."
     ),
     rate: float = option(
-        "--rate", default=500, least=0, help="Requests a second in the long run; 0 is any number."
+        "--rate", default=500, least=0, help="Sustained requests per second; 0 for no limit."
     ),
     preview_url: str | None = option(
-        "--preview-url", metavar="URL", help="Where browsers reach names below one that lead here."
+        "--preview-url", metavar="URL", help="URL of a domain whose subdomains lead to this server."
     ),
-    pool: int | None = option("--pool", metavar="N", help="Have N sessions wait, ready, while it serves."),
+    pool: int | None = option("--pool", metavar="N", help="Keep N sessions ready while it serves."),
     audit: bool = option(
         "--audit", help="Write a row for each request: `holdfast audit` shows and checks them."
     ),
@@ -195,9 +195,9 @@ def _pool(home: Home, size: int | None) -> AbstractContextManager[None]:
 @examples("mcp", "mcp --image data --warm")
 def mcp(
     session: str | None = option(
-        "--session", metavar="NAME", help="The default session, else one for this folder."
+        "--session", metavar="NAME", help="The default session; otherwise one named after this folder."
     ),
-    template: str | None = option("--template", help="Start sessions that are made from this template."),
+    template: str | None = option("--template", help="Start sessions from this template."),
     options: dict[str, Any] = session_options("mcp"),
     warm: bool = option("--warm", help="Create sessions whose kernel is ready."),
     http: str | None = option("--http", metavar="PORT", help="Serve on this port of loopback."),

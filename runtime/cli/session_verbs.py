@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from holdfast.runtime.egress.network_changes import Reach
 
 _KINDS = {
-    "internet": "the internet, and nothing of the host or around it",
+    "internet": "the internet, but not the host or its private networks",
     "open": "everything but other sessions, link-local addresses and cloud metadata",
     "none": "nothing: it has no network",
     "domains": "its domains, over HTTP and HTTPS through the gateway, and nothing else",
@@ -58,18 +58,18 @@ def new(
         metavar="internet|none|engine", help="Network of a build's steps; by default a session's."
     ),
     allow_remote_sources: bool = option(
-        "--allow-remote-sources", help="Let the engine fetch what a Dockerfile names: URLs of ADD, frontends."
+        "--allow-remote-sources", help="Let the engine fetch URLs and frontends that a Dockerfile names."
     ),
     pull: str | None = option(help="When to ask the image's registry: `missing`, `always` or `never`."),
     devcontainer: str | None = option(
-        metavar="FOLDER", help="As its devcontainer.json says, with a copy of the folder."
+        metavar="FOLDER", help="Follow the folder's devcontainer.json, and copy the folder in."
     ),
     entrypoint: bool = option("--entrypoint", help="Run the image's ENTRYPOINT, as a job of that name."),
     options: dict[str, Any] = session_options("new"),
     policy: str | None = option(
         metavar="every=20,before-risky,...", help="Same settings as `holdfast policy`."
     ),
-    template: str | None = option(help="Start as this template was, with its programs running."),
+    template: str | None = option(help="Start from this template, with its programs running."),
     warm: bool = option("--warm", help="Start with the kernel ready, from a template made at the first use."),
     label: list[str] | None = option(
         "--label", metavar="KEY=VALUE", help="A label to find it by, as in `ls --label`. Repeatable."
@@ -131,7 +131,7 @@ def ls(
     label: list[str] | None = option(
         "--label", metavar="KEY[=VALUE]", help="Only sessions with this label. Repeatable."
     ),
-    everything: bool = option("--all", help="Those as well that wait in the pool."),
+    everything: bool = option("--all", help="Also list the sessions that wait in the pool."),
     json: bool = JSON,
 ) -> int:
     """List sessions."""
@@ -208,7 +208,8 @@ def lifetime(
     idle: str | None = IDLE,
     json: bool = JSON,
 ) -> None:
-    """Show when a session ends and when it sleeps; with options, change it first. `none` takes one back."""
+    """Show when a session ends and when it sleeps; with options, change that first. `none` removes a
+    limit."""
     given = {"life": life, "then": then, "idle": idle}
     nothing = ("none", "off", "0")
     choices: Any = {name: None if text in nothing else text for name, text in given.items() if text}
@@ -292,9 +293,9 @@ def network_lines(reached: Reach, now: datetime) -> list[str]:
             found.append(f"{what:<9} {', '.join(items)}")
     found += [f"refused   {_refused(one, now)}" for one in reached.refused[:SHOWN]]
     if (more := len(reached.refused) - SHOWN) > 0:
-        found.append(f"          and {more} more destinations: --json")
+        found.append(f"          and {more} more destinations; --json lists them")
     if reached.refused_more:
-        found.append("          more can have been refused: at most this many are recorded in an hour")
+        found.append("          there may be more: at most this many are recorded per hour")
     return found
 
 

@@ -175,7 +175,7 @@ def _served(found: Session, command: str | None, port: int, patience: float | No
 
 
 def _shown(*, as_json: bool, raw: bool) -> AbstractContextManager[Callable[[bytes], None] | None]:
-    """Return where to write output as it arrives; programs get it with the result instead."""
+    """Return the stream for output as it arrives; programs get the output with the result instead."""
     return nullcontext() if as_json else printing.guest_output(raw=raw)
 
 
@@ -226,7 +226,7 @@ def send(
 
 @examples("screen work")
 def screen(session: str = SESSION_REF, shell: str = SHELL, json: bool = JSON) -> int:
-    """Print what the session's terminal shows now."""
+    """Print the session's terminal screen."""
     _load_emulator()
     found = controller().session(session)
     shown = found.terminal_of(shell).screen()
@@ -249,7 +249,7 @@ def screen(session: str = SESSION_REF, shell: str = SHELL, json: bool = JSON) ->
 
 
 def report(found: Session, result: ExecResult, shell: str, *, as_json: bool = False) -> int:
-    """Report the outcome of a command, apart from its output, and return the exit code."""
+    """Report the outcome of a command, except its output, and return the exit code."""
     if as_json:
         from holdfast.runtime.api import plain_tables
 
@@ -269,7 +269,7 @@ def report(found: Session, result: ExecResult, shell: str, *, as_json: bool = Fa
 
 
 def notes(found: Session, result: ExecResult, shell: str) -> None:
-    """Tell what the caller should know of an outcome."""
+    """Report the news that come with an outcome."""
     if result.recorded:
         printing.note("it ran before under this key; this is its recorded result")
     if result.lost and result.recorded:
@@ -306,7 +306,7 @@ def _note_running(found: Session, result: ExecResult, shell: str) -> None:
 
 
 def _load_emulator() -> None:
-    """Load pyte without wcwidth's tables, which take longer to load than all else that `screen` needs.
+    """Load pyte without wcwidth's tables, which take longer to load than the rest of `screen`.
 
     Only for the process of a command line: for a moment, another module takes the place of wcwidth.
     """

@@ -57,13 +57,17 @@ def snapshot(
     label: str | None = option("--label", "-l", help="A name for the snapshot."),
     kind: str = option("--kind", default="live", help="`live` or `filesystem`."),
     reason: str | None = REASON,
-    check: bool = option("--check", help="Only show what would survive; exit code 3 if something blocks."),
-    all_: bool = option("--all", help="With --check: include the supervisor's own resources."),
+    check: bool = option(
+        "--check", help="Only list what survives a capture; exit code 3 if something blocks it."
+    ),
+    all_: bool = option("--all", help="With --check: also list the supervisor's own resources."),
     force_drop: list[str] | None = option(
         "--force-drop",
         metavar="pid:N|fd:N/M",
-        help="Do without what blocks: end that process and its descendants first, or leave that "
-        "descriptor out of copies.",
+        help=(
+            "Leave out a blocker: end this process and its descendants first, or leave this "
+            "descriptor out of copies."
+        ),
     ),
     json: bool = JSON,
 ) -> int:
@@ -101,7 +105,7 @@ def template(
     reason: str | None = REASON,
     json: bool = JSON,
 ) -> None:
-    """Capture a session as a template: `new --template NAME` starts where it is now."""
+    """Capture a session as a template: `new --template NAME` starts from its present state."""
     made = controller().session(session).template(name, replace=replace, reason=reason)
     if wants_json(json):
         printing.emit(made.as_dict())
@@ -110,7 +114,7 @@ def template(
 
 
 def _snapshot(ref: str) -> Snapshot:
-    """Return a snapshot; a session of that name is told apart."""
+    """Return a snapshot; explain if a session has that name."""
     holdfast = controller()
     try:
         return holdfast.snapshot(ref)
@@ -131,7 +135,9 @@ def restore(
     network: str | None = NETWORK,
     allow: list[str] | None = ALLOW,
     deny: list[str] | None = DENY,
-    keep_id: bool = option("--keep-id", help="No copy: the session itself, under its id and name."),
+    keep_id: bool = option(
+        "--keep-id", help=("Restore the session itself, under its id and name, not a copy.")
+    ),
     json: bool = JSON,
 ) -> None:
     """Start a new session from a snapshot. Exit code 3 if that is not possible on this machine."""
@@ -166,7 +172,9 @@ def fork(
     network: str | None = NETWORK,
     allow: list[str] | None = ALLOW,
     deny: list[str] | None = DENY,
-    eager: bool = option("--eager", help="Load all memory now; else large heaps when they are touched."),
+    eager: bool = option(
+        "--eager", help=("Load all memory now; by default, large heaps load when they are used.")
+    ),
     json: bool = JSON,
 ) -> None:
     """Start copies of a session's present state, or of a snapshot."""
@@ -191,7 +199,7 @@ def suspend(session: str = SESSION_REF, json: bool = JSON) -> None:
 @examples("resume work")
 def resume(
     session: str = SESSION_REF,
-    here: bool = option("--here", help="Even if a move was cut short, and it can be running there."),
+    here: bool = option("--here", help="Even if a move was cut short and it is possibly running there."),
     json: bool = JSON,
 ) -> None:
     """Continue a suspended session, or start a dead one again on its files."""
@@ -247,7 +255,7 @@ def _why(one: Resource) -> str:
 
 
 def _survivors(found: list[Resource]) -> Iterable[Sequence[str]]:
-    """Yield one row for each process: how many resources of each kind."""
+    """Yield one row for each process, with the number of resources of each kind."""
     kinds: dict[tuple[int, str], dict[str, int]] = {}
     for one in found:
         counted = kinds.setdefault((one.pid, one.command), {})
@@ -287,7 +295,7 @@ def _summary(report: Survivability) -> Iterable[str]:
         f"{printing.size(report.free_bytes)} are free"
     )
     yield (
-        f"besides, {report.changed_files} files changed since the session's image: "
+        f"in addition, {report.changed_files} files changed since the session's image: "
         f"{printing.size(report.changed_bytes)}, without holes {printing.size(report.changed_length)}"
     )
     if report.fault:

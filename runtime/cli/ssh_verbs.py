@@ -28,7 +28,7 @@ LEAVE_SECONDS = 1.0
 
 @examples("ssh-config", "ssh-config --install     # then: ssh work.holdfast")
 def ssh_config(
-    install: bool = option("--install", help="Have ~/.ssh/config include it, once and for all sessions."),
+    install: bool = option("--install", help="Include it in ~/.ssh/config, once for all sessions."),
 ) -> None:
     """Print the part of ~/.ssh/config by which `ssh NAME.holdfast` reaches every session of this home.
 
@@ -55,7 +55,7 @@ def ssh_config(
 
 
 def _include(folder: Path, line: str) -> bool:
-    """Begin a user's configuration with a line, unless it has that; the first value of a setting counts."""
+    """Begin a user's configuration with a line, unless it is there; the first value of a setting counts."""
     path = folder / "config"
     try:
         folder.mkdir(mode=0o700, exist_ok=True)

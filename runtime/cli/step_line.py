@@ -1,4 +1,4 @@
-"""The line of a person's terminal that says what a long operation is doing, until something else is written.
+"""The line of a person's terminal that shows the progress of a long operation, until other output is written.
 
 Nothing is written before the first second, and nothing to pipes and files. Knows no operation: steps are
 given to it. `printing` clears the line before it writes.
@@ -37,7 +37,7 @@ class StepLine:
         self._changed = threading.Event()
 
     def __call__(self, step: Step | None) -> None:
-        """Take a step that begins; None: nothing is under way."""
+        """Show a step that begins; None: no operation is under way."""
         with self._lock:
             if self._step is None and step is not None:
                 self._since = time.monotonic()

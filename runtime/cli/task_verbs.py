@@ -1,4 +1,4 @@
-"""Verbs: task and what is below it, checkpoint, handoff, board."""
+"""Verbs: task and its subverbs, checkpoint, handoff, board."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 NUMBER = argument("STEP", help="Number of a step, such as 2.1.")
 TEXT = argument("TEXT", help="One line.")
-ENTRY = option("--entry", metavar="#N", help="The journal entry that shows it, such as #12.")
+ENTRY = option("--entry", metavar="#N", help="The journal entry that proves it, such as #12.")
 LONGEST_INPUT = 256 << 10
 """Bytes that are read of a file or of standard input."""
 
@@ -29,13 +29,15 @@ LONGEST_INPUT = 256 << 10
 @examples("task set work --goal 'Port the store to SQLite'")
 def set_(
     session: str = SESSION_REF,
-    goal: str | None = option("--goal", help="The goal; begins a task."),
-    resume_at: str | None = option("--resume-at", help="Where exactly to continue."),
-    retry_limit: int | None = option("--retry-limit", help="Retries of a step that has failed.", least=0),
-    verify: str | None = option("--verify", metavar="CMD", help="Verifies steps without one of their own."),
-    back_end: str | None = option("--back-end", help="The engine or service chosen."),
+    goal: str | None = option("--goal", help="The goal. Begins a task."),
+    resume_at: str | None = option("--resume-at", help="The exact point at which to continue."),
+    retry_limit: int | None = option("--retry-limit", help="Number of retries for a failed step.", least=0),
+    verify: str | None = option(
+        "--verify", metavar="CMD", help=("Command that verifies steps without their own.")
+    ),
+    back_end: str | None = option("--back-end", help="The chosen engine or service."),
     artifacts: str | None = option(
-        "--artifacts", metavar="GLOBS", help="Files that checkpoints register: 'dist/* *.csv'."
+        "--artifacts", metavar="GLOBS", help="Files for checkpoints to register: 'dist/* *.csv'."
     ),
     profile: list[str] | None = option(
         "--profile", metavar="NAME=CMD", help="A named verification; steps say `@NAME`. Repeatable."
@@ -88,7 +90,7 @@ def step(
 def claim(
     session: str = SESSION_REF,
     number: str = NUMBER,
-    take: bool = option("--take", help="Even if another has claimed it."),
+    take: bool = option("--take", help="Even if someone else has claimed it."),
     json: bool = JSON,
 ) -> None:
     """Claim a step: others are refused to finish it until it is done or released."""
@@ -111,7 +113,7 @@ def done(
     junit: str | None = option(
         "--junit",
         metavar="PATH",
-        help="A test report that it must write in the session: with tests, and none failed.",
+        help="A test report that it must write in the session, with tests and without failures.",
     ),
     busy_wait: float | None = BUSY_WAIT,
     json: bool = JSON,
@@ -168,7 +170,7 @@ def decide(
 def alternative(
     session: str = SESSION_REF,
     text: str = TEXT,
-    why: str = option("--why", default=REQUIRED, help="Why it was not taken."),
+    why: str = option("--why", default=REQUIRED, help="Reason against it."),
     json: bool = JSON,
 ) -> None:
     """Record a path that was not taken."""
@@ -190,9 +192,9 @@ def answer(
 def note(
     session: str = SESSION_REF,
     text: str = TEXT,
-    question: bool = option("--question", help="It is an open question."),
+    question: bool = option("--question", help="Record an open question."),
     risk: bool = option("--risk", help="It is a risk."),
-    about: str | None = option("--step", metavar="STEP", help="The step that it is about."),
+    about: str | None = option("--step", metavar="STEP", help="The step it concerns."),
     json: bool = JSON,
 ) -> None:
     """Add a remark, an open question, or a risk. A question about a step blocks it."""
@@ -228,7 +230,7 @@ def artifact(
 @examples("task artifacts work")
 def artifacts(
     session: str = SESSION_REF,
-    orphans: bool = option("--orphans", help="Instead list generated files that nothing accounts for."),
+    orphans: bool = option("--orphans", help="Instead list generated files that are not accounted for."),
     json: bool = JSON,
 ) -> None:
     """Register the files that the patterns of `set --artifacts` match, and print their names."""
@@ -260,14 +262,14 @@ def drop(
     number: int = argument("N", help="Its number in the list, from 1."),
     json: bool = JSON,
 ) -> None:
-    """Remove what is settled."""
+    """Remove a settled item."""
     _report(_task(session).drop(kind, number), as_json=json)
 
 
 @examples("task block work 'No access to the store' --needs 'a token'")
 def block(
     session: str = SESSION_REF,
-    why: str = argument("WHY", help="The reason why the work cannot continue."),
+    why: str = argument("WHY", help="The reason the work cannot continue."),
     needs: str = option("--needs", default=REQUIRED, help="The thing needed to continue."),
     at: str | None = option("--step", metavar="STEP", help="The step that is blocked."),
     entry: str | None = ENTRY,
@@ -294,7 +296,7 @@ def unblock(
     how: str | None = option("--how", help="How that came."),
     json: bool = JSON,
 ) -> None:
-    """Record that nothing blocks the work any more; resume the session if it is suspended."""
+    """Record that the work is no longer blocked; resume the session if it is suspended."""
     _report(_task(session).unblock(how), as_json=json)
 
 
@@ -315,10 +317,10 @@ def show(session: str = SESSION_REF, json: bool = JSON) -> None:
 def import_(
     session: str = SESSION_REF,
     file: str = argument("FILE|-", help="Markdown or JSON, as `show` prints it."),
-    replace: bool = option("--replace", help="Even if it lacks what was recorded since it was exported."),
+    replace: bool = option("--replace", help="Even if it lacks entries recorded since it was exported."),
     json: bool = JSON,
 ) -> None:
-    """Take over a record, in place of the present one."""
+    """Replace the present record by an exported one."""
     text = _standard_input() if file == "-" else _read(file)
     _report(_task(session).import_(text, replace=replace), as_json=json)
 
@@ -345,7 +347,7 @@ def resume(session: str = SESSION_REF, json: bool = JSON) -> None:
 def checkpoint(
     session: str = SESSION_REF,
     label: str | None = option("--label", help="Label of the snapshot."),
-    resume_at: str | None = option("--resume-at", help="Where exactly to continue."),
+    resume_at: str | None = option("--resume-at", help="The exact point at which to continue."),
     kind: Literal["live", "filesystem"] = option(
         "--kind", default="live", help="live, or filesystem for files only."
     ),
@@ -365,7 +367,7 @@ def handoff(
     budget: int = option("--budget", default=1500, metavar="TOKENS", help="The most tokens.", least=1),
     json: bool = JSON,
 ) -> None:
-    """Print what a successor needs to continue a session's task."""
+    """Print the handoff that a successor needs to continue a session's task."""
     text = _task(session).handoff(budget)
     if wants_json(json):
         printing.emit({"session": session, "budget": budget, "text": text})
@@ -375,7 +377,7 @@ def handoff(
 
 @examples("board")
 def board(json: bool = JSON) -> None:
-    """Show where the tasks of all sessions stand."""
+    """Show the progress of all sessions' tasks."""
     found = controller().board()
     if wants_json(json):
         printing.emit([each.as_dict() for each in found])
@@ -404,7 +406,7 @@ def _profile(text: str) -> tuple[str, str]:
     name, sign, command = text.partition("=")
     if not sign:
         raise InvalidArgument(
-            f"cannot use the profile '{plain(text, 60)}': it has no command",
+            f"cannot use the profile '{plain(text, 60)}': its command is missing",
             hint="such as `--profile quick='pytest -x -q'`; without a command after `=` it is removed",
         )
     return name, command

@@ -27,7 +27,7 @@ def attach(
     detach_key: str = option(
         "--detach-key", default="C-]", metavar="NAME", help="The key that detaches, such as C-] or C-q."
     ),
-    view: bool = option("--view", help="Watch only; nothing you type is passed on."),
+    view: bool = option("--view", help="Watch only; your typing is not passed on."),
     take: bool = option("--take", help="Take the shell even if someone holds it."),
     shell: str = SHELL,
     raw: bool = RAW,
@@ -55,7 +55,7 @@ def attach(
 @examples("lease work", "lease work take --for 10m", "lease work return")
 def lease(
     session: str = SESSION_REF,
-    action: str = argument("[take|return|give]", default="show", help="Without it, show the holder."),
+    action: str = argument("[take|return|give]", default="show", help="Without an action, show the holder."),
     to: str | None = argument("TO", default=None, help="With give: person:NAME or agent:NAME."),
     for_: str | None = option(
         "--for", metavar="TIME", help="For how long, such as 90s, 10m or 2h (default 15m)."
@@ -65,7 +65,7 @@ def lease(
     shell: str = SHELL,
     json: bool = JSON,
 ) -> None:
-    """Show who holds the session's shell, take it, return it, or hand it over."""
+    """Show the holder of the session's shell, take it, return it, or hand it over."""
     if (to is None) == (action == "give") or action not in ("show", "take", "return", "give"):
         raise InvalidArgument(
             f"cannot do '{plain(action, 40)}' with the lease",
@@ -124,7 +124,7 @@ def _lines(state: Lease) -> list[str]:
 @examples("shells work", "shells work open logs", "shells work close logs")
 def shells(
     session: str = SESSION_REF,
-    action: str = argument("open|close", default="list", help="Without it, list them."),
+    action: str = argument("open|close", default="list", help="Without an action, list them."),
     shell: str | None = argument("NAME", default=None, help="Its name."),
     size: str | None = option("--size", metavar="ROWSxCOLS", help="With open: its terminal (40x120)."),
     force: bool = option("--force", help="With close: even if a command runs in it."),

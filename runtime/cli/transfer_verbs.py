@@ -34,27 +34,29 @@ COMPRESSION = option(
     help="Compression of file layers: gzip, or zstd (needs Docker 23 or newer).",
 )
 ENCRYPT_TO = option("--encrypt-to", metavar="KEY", help="Encrypt it for x25519:…. Repeatable.")
-WITH_PASSPHRASE = option("--passphrase", help=f"Encrypt it with one: asked for, or from {BUNDLE_PASSPHRASE}.")
+WITH_PASSPHRASE = option(
+    "--passphrase", help=(f"Encrypt it with a passphrase, from a prompt or {BUNDLE_PASSPHRASE}.")
+)
 SECRETS = option(
     "--secrets",
     metavar="warn|refuse|ignore",
     help="Treatment of secrets found in memory and files (default: as scrub.json says, else warn).",
 )
 OPENING_PASSPHRASE = option(
-    "--passphrase", help=f"It is encrypted with one: asked for, or {BUNDLE_PASSPHRASE}."
+    "--passphrase", help=f"Decrypt it with a passphrase, from a prompt or {BUNDLE_PASSPHRASE}."
 )
 LABEL = option("--label", "-l", help="A name for the snapshot here.")
 MEMORY = option("--memory", help="Memory limit of sessions restored from it, such as 512m or 4g.")
 CORES = option("--cpus", help="Cores.")
 FILES_ONLY = option("--files-only", help="Import the files without memory and processes, from any signer.")
-PLAIN_HTTP = option("--plain-http", help="Do without TLS, even if the registry is on another machine.")
+PLAIN_HTTP = option("--plain-http", help="Do not use TLS, even if the registry is on a different machine.")
 REFERENCE = argument("REFERENCE", help="host[:port]/name[:tag]")
 
 
 @examples("export before before.holdfast")
 def export(
     snapshot: str = SNAPSHOT_REF,
-    file: Path = argument("FILE", help="File to write, replaced if it exists; or - (pipe)."),
+    file: Path = argument("FILE", help="File to write (replaced if it exists), or - for a pipe."),
     key: str | None = KEY_NAME,
     compression: str = COMPRESSION,
     encrypt_to: list[str] | None = ENCRYPT_TO,
@@ -63,7 +65,9 @@ def export(
     shared: bool = option(
         "--shared", help="Keep its parts in `blobs` next to FILE, shared with other snapshots."
     ),
-    thin: bool = option("--thin", help="Leave out the session image's layers, which the other engine has."),
+    thin: bool = option(
+        "--thin", help=("Leave out layers of the session image that the receiving engine has.")
+    ),
     json: bool = JSON,
 ) -> None:
     """Write a snapshot to a signed file that can be imported elsewhere."""
@@ -145,7 +149,7 @@ def _end(file: Path, descriptor: Callable[[], int], what: str) -> Path | int:
 
 
 def given(**limits: Any) -> dict[str, Any]:
-    """Return the limits of sessions that were given."""
+    """Return the given limits of sessions."""
     return {key: value for key, value in limits.items() if value is not None}
 
 
@@ -160,7 +164,7 @@ def arrived(found: Snapshot, label: str | None, *, as_json: bool) -> None:
 
 
 def notes(done: Exported | Pushed, *, encrypted: bool) -> None:
-    """Print what the sender of a snapshot should know."""
+    """Print a sender's warnings about a snapshot."""
     for warning in done.warnings:
         printing.note(warning)
     if done.warnings and not encrypted:
@@ -170,7 +174,7 @@ def notes(done: Exported | Pushed, *, encrypted: bool) -> None:
 
 
 def about(done: Exported | Pushed) -> dict[str, Any]:
-    """Return what programs get of a snapshot that was sent, to either end."""
+    """Return the result of sending a snapshot for programs, at either end."""
     return {
         "signed_by": done.signed_by,
         "new_key": done.new_key,
@@ -210,7 +214,7 @@ def asked_passphrase(*, twice: bool = False) -> str:
 
 @contextmanager
 def bar(what: str) -> Iterator[Progress]:
-    """Show progress on a terminal, and nothing elsewhere."""
+    """Show progress on a terminal, and only there."""
     if not sys.stderr.isatty():
         yield lambda _done, _all: None
         return
@@ -267,7 +271,7 @@ def push(
         )
     else:
         printing.say(done.pinned)
-        printing.note(f"{printing.size(done.bytes)}, of which {printing.size(done.sent)} were not there")
+        printing.note(f"{printing.size(done.bytes)}, of which {printing.size(done.sent)} were sent")
 
 
 @examples("pull registry.example.com/team/work:before")
@@ -304,10 +308,12 @@ def pull(
 @examples("key new", "key new ci --passphrase")
 def new(
     name: str = argument("[NAME]", default="default", help="Name of the key in this home."),
-    passphrase: bool = option("--passphrase", help=f"Ask for one, or take it from {PASSPHRASE}."),
+    passphrase: bool = option(
+        "--passphrase", help=(f"Protect the key with a passphrase, from a prompt or {PASSPHRASE}.")
+    ),
     json: bool = JSON,
 ) -> None:
-    """Create a key that signs what is exported from here."""
+    """Create a key that signs exports from here."""
     secret = None
     if passphrase:
         secret = os.environ.get(PASSPHRASE) or asked_passphrase(twice=True)

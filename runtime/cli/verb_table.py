@@ -1,4 +1,4 @@
-"""All verbs: their families as `holdfast --help` shows them, a line for each, and where its function is.
+"""All verbs: their families as `holdfast --help` shows them, a line for each, and the place of its function.
 
 The line distinguishes a verb from all others; what it does in full is its own help. A command line loads the
 module of its verb and no other, because all of them take longer to load than most commands take to run.
@@ -47,11 +47,11 @@ FAMILIES: Mapping[str, Mapping[str, tuple[str, _Place]]] = {
         ),
     },
     "Run": {
-        "run": ("Run a program without shell and terminal.", "run_verbs:run"),
+        "run": ("Run a program without a shell or terminal.", "run_verbs:run"),
         "cp": ("Copy files into a session or out of it.", "file_verbs:cp"),
         "wait": ("Wait for a running command to end.", "shell_verbs:wait"),
         "send": ("Type text and keys into the terminal.", "shell_verbs:send"),
-        "screen": ("Show what the terminal shows now.", "shell_verbs:screen"),
+        "screen": ("Show the terminal's screen.", "shell_verbs:screen"),
         "jobs": ("List commands started by `exec --detach`.", "run_verbs:jobs"),
         "job": ("Show the state of one of them.", "run_verbs:job"),
         "output": ("Print what one of them wrote.", "run_verbs:output_"),
@@ -59,7 +59,7 @@ FAMILIES: Mapping[str, Mapping[str, tuple[str, _Place]]] = {
     },
     "Work": {
         "task": (
-            "Record what is to be done, and how far it is.",
+            "Record goal, plan and progress of the work.",
             {
                 "set": "task_verbs:set_",
                 "plan": "task_verbs:plan",
@@ -85,8 +85,8 @@ FAMILIES: Mapping[str, Mapping[str, tuple[str, _Place]]] = {
         ),
         "checkpoint": ("Capture a session with the record of its task.", "task_verbs:checkpoint"),
         "handoff": ("Print what a successor needs to continue.", "task_verbs:handoff"),
-        "board": ("Show where the tasks of all sessions stand.", "task_verbs:board"),
-        "report": ("Show what was done since a time, and verified how.", "work_verbs:report"),
+        "board": ("Show the progress of all sessions' tasks.", "task_verbs:board"),
+        "report": ("Show the work done since a time, and how it was verified.", "work_verbs:report"),
         "artifact": (
             "Fetch files that sessions have produced.",
             {
@@ -98,9 +98,9 @@ FAMILIES: Mapping[str, Mapping[str, tuple[str, _Place]]] = {
     },
     "Observe": {
         "events": ("Show deaths, waits, captures and refused connections.", "observe_verbs:events"),
-        "journal": ("Show what was run, by whom, why, and its result.", "observe_verbs:journal"),
+        "journal": ("Show commands that ran: by whom, why, and with which result.", "observe_verbs:journal"),
         "drift": ("Show changes since a moment, and their actors.", "history_verbs:drift"),
-        "metrics": ("Show the use of the machine in the last day.", "observe_verbs:metrics"),
+        "metrics": ("Show a session's use of the machine in the last day.", "observe_verbs:metrics"),
         "replay": ("Play back what the terminal showed.", "observe_verbs:replay"),
         "ports": ("Show which programs listen in a session, and their answers.", "preview_verbs:ports"),
         "watch": ("Show changes of a session's files as they happen.", "file_verbs:watch"),
@@ -108,8 +108,8 @@ FAMILIES: Mapping[str, Mapping[str, tuple[str, _Place]]] = {
     "Snapshots": {
         "snapshots": ("List snapshots.", "history_verbs:snapshots"),
         "template": ("Keep a session as a template for new ones.", "snapshot_verbs:template"),
-        "diff": ("Show what differs between two snapshots.", "history_verbs:diff"),
-        "verify": ("Check every stored byte, and repair what can be.", "history_verbs:verify"),
+        "diff": ("Show the differences between two snapshots.", "history_verbs:diff"),
+        "verify": ("Check every stored byte, and repair damage where possible.", "history_verbs:verify"),
         "redo": ("Repeat in a new session what led to a snapshot.", "history_verbs:redo"),
         "rmi": ("Delete snapshots.", "snapshot_verbs:rmi"),
         "serve-captures": (
@@ -119,7 +119,7 @@ FAMILIES: Mapping[str, Mapping[str, tuple[str, _Place]]] = {
     },
     "Move": {
         "move": ("Move a session to another machine, live.", "elsewhere_verbs:move"),
-        "receive": ("Take in a session: `move` starts this over there.", "elsewhere_verbs:receive"),
+        "receive": ("Receive a session: `move` starts this on the other machine.", "elsewhere_verbs:receive"),
         "fits": ("Show how much of a snapshot can run on this machine.", "elsewhere_verbs:fits"),
         "thaw": ("Fetch, check and restore a captured failure, and attach.", "elsewhere_verbs:thaw"),
         "export": ("Write a snapshot to a signed file.", "transfer_verbs:export"),
@@ -148,7 +148,10 @@ FAMILIES: Mapping[str, Mapping[str, tuple[str, _Place]]] = {
     },
     "Keep": {
         "lifetime": ("Set when a session ends, and when it sleeps.", "session_verbs:lifetime"),
-        "policy": ("Set when to capture automatically, and how many to keep.", "retention_verbs:policy"),
+        "policy": (
+            ("Set when to capture automatically, and what to keep."),
+            "retention_verbs:policy",
+        ),
         "autosnap": (
             "Carry out lifetimes, and capture sessions when they are idle.",
             "retention_verbs:autosnap",
@@ -194,7 +197,7 @@ FAMILIES: Mapping[str, Mapping[str, tuple[str, _Place]]] = {
             },
         ),
         "audit": (
-            "Show and check what was asked of a server, and by whom.",
+            "Show and check requests to a server, and their callers.",
             {
                 "show": "access_verbs:show",
                 "verify": "access_verbs:verify",
@@ -203,7 +206,7 @@ FAMILIES: Mapping[str, Mapping[str, tuple[str, _Place]]] = {
     },
     "Machine": {
         "doctor": ("Try out what this machine supports.", "machine_verbs:doctor"),
-        "pool": ("Show or set how many sessions wait, ready to be handed over.", "pool_verbs:pool"),
+        "pool": ("Show or set the number of sessions that wait ready.", "pool_verbs:pool"),
         "image": (
             "Build and list the images of sessions.",
             {
@@ -220,7 +223,7 @@ VERBS: Mapping[str, tuple[str, _Place]] = {
 
 
 def below(verb: str) -> Mapping[str, str]:
-    """Return the places of the verbs below one; empty for one that is no group."""
+    """Return the places of the verbs below a group; empty for a verb that is not a group."""
     place = VERBS[verb][1]
     return {} if isinstance(place, str) else place
 

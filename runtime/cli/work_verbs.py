@@ -23,7 +23,8 @@ def report(
     ),
     json: bool = JSON,
 ) -> None:
-    """Show what was done on tasks, by whom, and verified how: in all sessions, removed ones included."""
+    """Show the work done on tasks, its actors and its verification: in all sessions, including removed
+    ones."""
     from holdfast.runtime.history.drift.starting_point import time_of
 
     begin = time_of(since, datetime.now().astimezone())

@@ -1,1 +1,1 @@
-"""The library over a URL: the same calls, made of a server instead of in process; blocking and async."""
+"""The library over a URL: the same calls, made to a server instead of in process; blocking and async."""

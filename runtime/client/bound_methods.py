@@ -82,7 +82,7 @@ def like(method: Callable[..., Any]) -> Callable[[Made], Made]:
 
 
 def sendable(value: Any) -> Any:
-    """Return an argument as JSON has it: a time with its zone, a list, a table; others as they are."""
+    """Return an argument in JSON form: a time with its zone, a list, a table; other values unchanged."""
     if isinstance(value, datetime):
         return value.astimezone(UTC).isoformat()
     if isinstance(value, Mapping):
@@ -94,7 +94,7 @@ def sendable(value: Any) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """How the arguments of a method are sent: in the path, which has them in braces, or in the query or body.
+    """The placement of a method's arguments: in the path, where braces mark them, or in the query or body.
 
     GET and DELETE have a query, others a body, unless `in_query`. `names` are those that differ there.
     """
@@ -111,7 +111,7 @@ class Route:
         told: Mapping[str, Any],
         signature: inspect.Signature,
     ) -> HttpCall:
-        """Return the request about a resource, of which each has these parameters, for a call of a method."""
+        """Return the request for a call of a method about a resource, which always has these parameters."""
         fields = {self.names.get(name, name): value for name, value in told.items()}
         path = list(at)
         for part in filter(None, self.path.split("/")):

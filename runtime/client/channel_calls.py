@@ -1,4 +1,4 @@
-"""Calls over the WebSocket, each as what is sent and what is made of what comes.  Pure.
+"""Calls over the WebSocket, each as the messages sent and the values made of the answers. Pure.
 
 A call whose connection is lost is opened again where it was: it knows the id of what it follows, and how far
 it has read. One that joins this process's terminal to a session's is painted again instead.
@@ -38,7 +38,7 @@ OVERHEAD = 200
 
 
 class ServerStopped(ServerUnavailable):
-    """The server lets all calls return because it is being stopped; another one may take its place."""
+    """The server ends all calls because it is being stopped; a new server may take its place."""
 
     code = "server_stopped"
 
@@ -105,11 +105,11 @@ class ChannelCall(ABC, Generic[Result]):
         return json.dumps(told)
 
     def opened(self) -> None:
-        """Note that it was sent."""
+        """Record that the call was sent."""
         self._opened = True
 
     def linked(self, connection: Any) -> None:
-        """Note the connection over which it was sent, by which more can be said."""
+        """Record the connection that carries the call, for further messages."""
 
     def closing(self) -> str:
         """Return the message that ends the waiting."""
@@ -157,7 +157,7 @@ class ChannelCall(ABC, Generic[Result]):
             self.returned.append(returned)
 
     def _goes_on(self, result: Result) -> bool:
-        """Return whether what it follows has neither ended nor asked for anything."""
+        """Return whether the followed work has neither ended nor asked for input."""
         return False
 
     @abstractmethod
@@ -171,7 +171,7 @@ class ChannelCall(ABC, Generic[Result]):
     def _begun_twice(self) -> None:
         if self.key is None:
             raise OutcomeUnknown(
-                "cannot say whether it began: the connection to the server was lost before it said so",
+                "cannot tell whether it began: the connection to the server was lost before it answered",
                 hint="with a `key` it could be sent again",
             )
 
@@ -368,7 +368,7 @@ class ProgramCall(ChannelCall[ProgramResult]):
 
 
 class WatchCall(ChannelCall[bool]):
-    """The changes of a folder or a file, as they happen; the result is whether what is watched is gone."""
+    """The changes of a folder or a file as they happen; the result is whether it was removed."""
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
@@ -424,7 +424,7 @@ PIECE = 256 << 10
 
 
 class AttachCall(ChannelCall[str]):
-    """Output is passed on as it comes; the result is why it ended.
+    """Output is passed on as it comes; the result is the reason of its end.
 
     Over another connection the terminal is painted again.
     """
@@ -450,7 +450,7 @@ class AttachCall(ChannelCall[str]):
         ]
 
     def resizing(self, rows: int, cols: int) -> str:
-        """Return the message that reports another size, which a call over another connection begins with."""
+        """Return the message that reports a new size, with which a call over a new connection begins."""
         self.args |= {"rows": rows, "cols": cols}
         return json.dumps({"channel": CHANNEL, "resize": [rows, cols]})
 

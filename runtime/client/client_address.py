@@ -1,4 +1,4 @@
-"""Where a server is, whose program listens there, and how long it is waited for; the token for it.
+"""A server's address, its user, its deadline, and the token for it.
 
 The caller says it, or the environment, or the home here. Any user of a machine can listen on a port of
 loopback while no server does, or make a unix socket in a folder that all can write to: what a home keeps
@@ -41,7 +41,7 @@ def is_loopback(host: str) -> bool:
 
 
 def check_port(host: str, port: int) -> None:
-    """Check that those who listen on a port of this machine's loopback are programs of this user.
+    """Check that the listeners on a port of this machine's loopback are programs of this user.
 
     Raises:
         ServerUnavailable: one is another user's, or that cannot be found out.
@@ -66,7 +66,7 @@ def check_socket(path: str) -> None:
 def _require(owners: set[int], place: str) -> None:
     for other in sorted(owners - {os.geteuid()}):
         raise ServerUnavailable(
-            f"cannot give the token of this home to the server at {place}: it is a program of user {other}",
+            f"cannot give the token of this home to the server at {place}: it runs as user {other}",
             hint="`holdfast serve` on another port, or with `--unix PATH`; HOLDFAST_TOKEN is sent to any",
         )
 
@@ -79,7 +79,7 @@ def _owners(host: str, port: int) -> Iterator[int]:
 
 
 def _listeners(port: int) -> list[SocketRow]:
-    """Return at least those that listen on a port, asked of the kernel, or read of its tables."""
+    """Return at least the listeners on a port, from the kernel or its tables."""
     with suppress(OSError), sock_diag.opened(_OWNER_SECONDS) as link:
         return list(sock_diag.tcp(link, 1 << socket_tables.LISTENING))
     number = f":{port:04X} ".encode()
@@ -90,7 +90,7 @@ def _listeners(port: int) -> list[SocketRow]:
         except FileNotFoundError as error:
             if name == _TABLES[0]:
                 raise ServerUnavailable(
-                    "cannot find out whose program the server is: this machine has no /proc/net/tcp",
+                    "cannot find out which user runs the server: this machine has no /proc/net/tcp",
                     hint="set HOLDFAST_TOKEN",
                 ) from error
             continue  # the kernel has no IPv6
@@ -99,7 +99,7 @@ def _listeners(port: int) -> list[SocketRow]:
 
 
 def _reached(local: str, wanted: set[ipaddress.IPv4Address | ipaddress.IPv6Address]) -> bool:
-    """Return whether who listens on an address gets connections to one of those that are wanted."""
+    """Return whether a listener on an address gets connections to one of the wanted addresses."""
     found = ipaddress.ip_address(local)
     if isinstance(found, ipaddress.IPv6Address) and found.ipv4_mapped is not None:
         found = found.ipv4_mapped
@@ -126,7 +126,7 @@ def pause(attempt: int, error: BaseException) -> float | None:
 
 
 def is_refusal(error: BaseException) -> bool:
-    """Return whether nothing listens at the server's address, or at none of the addresses of its name."""
+    """Return whether none of the addresses of the server's name has a listener."""
     if isinstance(error, ConnectionRefusedError | FileNotFoundError):
         return True
     # asyncio reports several addresses that failed in different words as one error without a number.
@@ -161,7 +161,7 @@ class ClientAddress:
         return given | ({TEAM_HEADER: team} if (team := Home.team_named()) else {})
 
     def check(self) -> None:
-        """Check that who listens there may get the token, before it is sent.
+        """Check that the listener may get the token, before the token is sent.
 
         Raises:
             ServerUnavailable: it is a program of another user.
@@ -177,7 +177,7 @@ class ClientAddress:
 
 
 def is_url(given: object) -> bool:
-    """Return whether this is the URL of a server, and no folder."""
+    """Return whether this is the URL of a server, and not a folder."""
     return isinstance(given, str) and "://" in given
 
 

@@ -1,4 +1,4 @@
-"""Errors of a server as the errors of the library that they are there.  Pure."""
+"""Errors of a server, turned into the same errors of the library. Pure."""
 
 from __future__ import annotations
 
@@ -73,9 +73,9 @@ def missing(name: str) -> OnlyInProcess | AttributeError:
 
 
 def not_over_a_url(name: str) -> OnlyInProcess:
-    """Return the error for something that a handle over a URL does not have."""
+    """Return the error for an attribute that handles over a URL do not have."""
     return OnlyInProcess(
-        f"cannot use `{name}` over a URL: it is only in process",
+        f"cannot use `{name}` over a URL: it exists only in process",
         hint="run it on the server's machine, without HOLDFAST_URL",
     )
 

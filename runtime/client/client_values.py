@@ -1,4 +1,4 @@
-"""What a server tells, as the values that the library has in process.  Pure."""
+"""A server's answers, as the values of the library in process. Pure."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ CELL_ENDS: tuple[CellStatus, ...] = (*ENDS, "waiting", "running")
 
 
 def table(raw: Any) -> dict[str, Any]:
-    """Return what must be a JSON object.
+    """Return a value that must be a JSON object.
 
     Raises:
         ProtocolError: it is something else.
@@ -42,14 +42,14 @@ def table(raw: Any) -> dict[str, Any]:
 
 
 def tables(raw: Any) -> list[dict[str, Any]]:
-    """Return what must be a list of JSON objects."""
+    """Return a value that must be a list of JSON objects."""
     if not isinstance(raw, list):
         raise ProtocolError("cannot understand the server: its answer has an unexpected form")
     return [table(each) for each in raw]
 
 
 def texts(raw: Any) -> tuple[str, ...]:
-    """Return what must be a list of texts; none from a server that does not send them yet."""
+    """Return a value that must be a list of texts; empty from a server that does not send them yet."""
     if raw is None:
         return ()
     if not isinstance(raw, list):
@@ -58,7 +58,7 @@ def texts(raw: Any) -> tuple[str, ...]:
 
 
 def data_in(raw: Table, name: str) -> bytes:
-    """Return bytes that are sent as text, or in base64 where they are not UTF-8."""
+    """Return bytes that are sent as text, or in base64 if they are not UTF-8."""
     coded = raw.get(f"{name}_base64")
     try:
         return base64.b64decode(coded, validate=True) if coded is not None else str(raw[name]).encode()
@@ -67,12 +67,12 @@ def data_in(raw: Table, name: str) -> bytes:
 
 
 def state(raw: Any) -> State | None:
-    """Return what a shell, command or cell does."""
+    """Return the activity of a shell, command or cell."""
     return None if raw is None else wait_state.state(raw)
 
 
 def exec_result(raw: Table, output: bytes, dropped: int) -> ExecResult:
-    """Return the result of a command, with the output that was received."""
+    """Return the result of a command, with the output received."""
     return wire_fields.value(
         ExecResult,
         raw,
@@ -101,7 +101,7 @@ def cell_error(raw: Any) -> CellError | None:
 
 
 def cell_event(raw: Table) -> CellEvent:
-    """Return something that a cell showed or asked."""
+    """Return an output or a question of a cell."""
     kind: CellEventKind = wire_fields.choice(raw, "event", CELL_EVENTS)
     text = wire_fields.text(raw, "prompt" if kind == "input_request" else "text", "")
     error = cell_error(raw) if kind == "error" else None
@@ -111,7 +111,7 @@ def cell_event(raw: Table) -> CellEvent:
 def cell_result(
     raw: Table, streams: Mapping[str, bytes], outputs: tuple[CellEvent, ...], dropped: int
 ) -> CellResult:
-    """Return the result of a cell, with what was received of it."""
+    """Return the result of a cell, with the output received."""
     return wire_fields.value(
         CellResult,
         raw,
@@ -126,7 +126,7 @@ def cell_result(
 
 
 def program_result(raw: Table, streams: Mapping[str, bytes], dropped: int) -> ProgramResult:
-    """Return how a program ended, with what was received of it."""
+    """Return the end of a program, with the output received."""
     info = ProgramInfo.of(table(raw.get("info")))
     return wire_fields.value(ProgramResult, raw, info=info, dropped=dropped, **streams)
 
@@ -138,7 +138,7 @@ def job_info(raw: Any) -> JobInfo:
 
 
 def screen(raw: Any) -> Screen:
-    """Return what a terminal shows."""
+    """Return a terminal's screen."""
     told = table(raw)
     row, column = wire_fields.integers(told, "cursor")[:2]
     rows, cols = wire_fields.integer(told, "rows", 1), wire_fields.integer(told, "cols", 1)
@@ -154,7 +154,7 @@ def session_file(raw: Any) -> SessionFile:
 
 
 def found_file(raw: Any) -> FoundFile:
-    """Return what a search has found."""
+    """Return the results of a search."""
     return FoundFile.of(table(raw))
 
 
@@ -171,12 +171,12 @@ def watched_change(raw: Any) -> WatchedChange:
 
 
 def copied(raw: Any) -> Copied:
-    """Return what was copied."""
+    """Return the counts of a copy."""
     return wire_fields.value(Copied, table(raw))
 
 
 def count(raw: Any) -> int:
-    """Return how often something was found."""
+    """Return the number of matches."""
     return wire_fields.integer(table(raw), "count")
 
 

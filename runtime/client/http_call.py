@@ -1,4 +1,4 @@
-"""Requests and answers of a server: one that is whole, one in parts, one that says what it is doing.  Pure.
+"""Requests and answers of a server: whole, in parts, or with steps. Pure.
 
 A transport sends and receives them. `serve.step_streams` writes the lines of steps.
 """
@@ -63,7 +63,7 @@ def given(**fields: Any) -> dict[str, Any]:
 
 
 def typed_text(text: str | bytes) -> dict[str, Any]:
-    """Return the body that has text typed.
+    """Return the body that types a text.
 
     Raises:
         InvalidArgument: it is neither text nor bytes.
@@ -85,7 +85,7 @@ def _plain(value: Any) -> Any:
 
 
 def answer(status: int, content: bytes) -> Any:
-    """Return what a server answered; None if it is nothing.
+    """Return a server's answer; None if it is empty.
 
     Raises:
         HoldfastError: the error that it reports.
@@ -127,7 +127,7 @@ class PartStream(io.RawIOBase):
         self._left = memoryview(b"")
 
     def readable(self) -> bool:
-        """Return true."""
+        """Return True."""
         return True
 
     def readinto(self, buffer: object) -> int:
@@ -160,7 +160,7 @@ class StepLines:
         self._last: dict[str, Any] | None = None
 
     def feed(self, data: bytes) -> None:
-        """Take more of the answer.
+        """Process more of the answer.
 
         Raises:
             ProtocolError: it is not such an answer.

@@ -1,4 +1,4 @@
-"""Values of a session's state, history and task, as a server tells them and the library has them.  Pure."""
+"""Values of a session's state, history and task, from a server's answers. Pure."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ Table = Mapping[str, Any]
 
 
 def pulse(raw: Any) -> Pulse:
-    """Return what is going on in a session."""
+    """Return the activity in a session."""
     told = client_values.table(raw)
     found = read(Pulse, told)
     # Dropped where the words of a session are read; this screen was drawn by the server.
@@ -61,12 +61,12 @@ def pulse(raw: Any) -> Pulse:
 
 
 def port(raw: Any) -> Port:
-    """Return what listens at a port."""
+    """Return the listener at a port."""
     return read(Port, raw)
 
 
 def listening_port(raw: Any) -> ListeningPort:
-    """Return a port at which something listens."""
+    """Return a port with a listener."""
     return read(ListeningPort, raw)
 
 
@@ -88,19 +88,19 @@ def entry(raw: Any) -> Entry:
 
 
 def drift(raw: Any) -> Drift:
-    """Return what has changed in a session."""
+    """Return the changes in a session."""
     return read(Drift, _shaped(_drift, client_values.table(raw)))
 
 
 def diff(raw: Any) -> Diff:
-    """Return how two snapshots differ."""
+    """Return the differences between two snapshots."""
     told = client_values.table(raw)
     names = _shaped(lambda table: {"before": table["from"], "after": table["to"]}, told)
     return read(Diff, {**names, "drift": drift({"authors": {}, **told})})
 
 
 def reach(raw: Any) -> Reach:
-    """Return what a session can reach."""
+    """Return the reach of a session."""
 
     def shaped(told: Table) -> dict[str, Any]:
         refused = [
@@ -120,28 +120,30 @@ def reach(raw: Any) -> Reach:
 
 
 def survivability(raw: Any) -> Survivability:
-    """Return what of a session would survive a capture."""
+    """Return the survivability of a session in a capture."""
 
     def shaped(told: Table) -> dict[str, Any]:
         if any(each["kind"] not in CATALOGUE for each in told["findings"]):
-            raise ProtocolError("cannot understand the server: it finds what this version does not know")
+            raise ProtocolError(
+                "cannot understand the server: it reports something that this version does not know"
+            )
         return {**told, "resources": told["findings"]}
 
     return read(Survivability, _shaped(shaped, client_values.table(raw)))
 
 
 def verification(raw: Any) -> Verification | None:
-    """Return how a restored session compares with what was captured."""
+    """Return the comparison of a restored session with its capture."""
     return None if raw is None else read(Verification, raw)
 
 
 def ladder(raw: Any) -> Ladder:
-    """Return what is possible with a snapshot."""
+    """Return the possible rungs of a snapshot."""
     return read(Ladder, raw)
 
 
 def recorded(raw: Any) -> Recorded:
-    """Return a command, cell or job that was run before a snapshot."""
+    """Return a command, cell or job that ran before a snapshot."""
     return read(Recorded, raw)
 
 
@@ -151,7 +153,8 @@ def failure(raw: Any) -> Failure | None:
 
 
 def spread(raw: Any) -> Spread:
-    """Return how many runs of one command ended; outputs are those of the first run of each kind."""
+    """Return the distribution of the ends of one command's runs; outputs are those of the first run of
+    each kind."""
     told = client_values.table(raw)
     runs = tuple(read(Run, each) for each in client_values.tables(told.get("runs")))
     return Spread(
@@ -165,7 +168,7 @@ def spread(raw: Any) -> Spread:
 
 @dataclass(frozen=True, slots=True)
 class RecordingPart:
-    """What a server tells of a recording, see `RecordingAnswer`."""
+    """A server's description of a recording, see `RecordingAnswer`."""
 
     start: int
     end: int
@@ -222,7 +225,7 @@ def _shaped(shape: Callable[[Table], dict[str, Any]], told: Table) -> dict[str, 
 
 
 def _drift(told: Table) -> dict[str, Any]:
-    """Return the fields of a drift: its JSON has some by other names, and times as text."""
+    """Return the fields of a drift: some have different names in JSON, and times are texts."""
     since = told["since"]
     return {
         **told,
@@ -276,7 +279,7 @@ def registered(raw: Any) -> list[str]:
 
 
 def verdict(raw: Any) -> TaskVerdict:
-    """Return what came out of a verification or an attempt."""
+    """Return the result of a verification or an attempt."""
     told = client_values.table(raw)
     failure = told.get("failure")
     return TaskVerdict(
@@ -318,7 +321,7 @@ def orphan(raw: Any) -> OrphanFile:
 
 
 def standing(raw: Any) -> TaskStanding:
-    """Return where a task stands."""
+    """Return the state of a task."""
     told = client_values.table(raw)
     known = {field.name for field in fields(TaskStanding)}
     found = {name: told[name] for name in told if name in known}
@@ -334,7 +337,7 @@ def _phase(told: dict[str, Any]) -> PhaseStanding:
 
 
 def work_report(raw: Any) -> WorkReport:
-    """Return what was done on tasks."""
+    """Return the work done on tasks."""
     return insight_values.read(WorkReport, client_values.table(raw))
 
 
@@ -344,11 +347,11 @@ def action(raw: Any) -> StatedAction:
 
 
 def redo(raw: Any) -> Redo:
-    """Return what was repeated."""
+    """Return the repeated actions."""
     told = client_values.table(raw)
     return insight_values.read(Redo, {name: told[name] for name in told if name != "complete"})
 
 
 def text(raw: Any) -> str:
-    """Return a text that is all of an answer."""
+    """Return an answer that is one text."""
     return str(client_values.table(raw).get("text", ""))

@@ -11,6 +11,7 @@ import shutil
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import partial
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -35,6 +36,8 @@ ENGINE_LEAST = (20, 10)
 # A session image is about 1 GB, a snapshot as large as what it captures.
 DISK_LEAST = 5 << 30
 INOTIFY_LEAST = 16
+_FIXED = 13
+"""Checks that every machine gets, the trial of a snapshot among them."""
 """Instances that are free for captures, which take one each, and for programs that watch files."""
 _INOTIFY = Path("anon_inode:inotify")
 
@@ -47,8 +50,11 @@ def checks(context: Context) -> list[Check]:
 def each(context: Context) -> Iterator[Check]:
     """Run the same checks, and yield each as it ends."""
 
+    numbers = count(1)
+    total = _FIXED + bool(context.home.has_gateway) + bool(pool_plan.read(context.home).size)
+
     def tried(name: str, look: Callable[[], Check]) -> Check:
-        context.doing(f"checking: {name}")
+        context.doing(f"checking: {name}", next(numbers), total)
         try:
             return guarded(name, look)
         finally:
@@ -76,7 +82,7 @@ def each(context: Context) -> Iterator[Check]:
     if pool_plan.read(context.home).size:
         yield tried("pool", lambda: _pool(context))
     yield tried("leftovers", lambda: _leftovers(context))
-    context.doing("trying a session, a snapshot and a restore")
+    context.doing("checking: a session, a snapshot and a restore", total, total)
     found = _snapshots(context, all(check.ok for check in images))
     context.idle()
     yield from found
@@ -126,7 +132,7 @@ def _disk(context: Context) -> Check:
 
 
 def engine_room(context: Context) -> int:
-    """Return the bytes that are free where the engine keeps its data, as far as that is seen from here."""
+    """Return the free bytes where the engine keeps its data, as far as that is visible from here."""
     place = Path(str(context.engine.info().get("DockerRootDir") or "/"))
     for folder in (place, *place.parents):
         with suppress(OSError):  # not seen from here, or closed to this user
@@ -169,7 +175,7 @@ def selinux_check(options: frozenset[str]) -> list[Check]:
     if "selinux" not in options:
         return []
     detail = (
-        "the engine labels containers, which was never tried with Holdfast: sessions may be denied the home, "
+        "the engine labels containers, which is untested with Holdfast: sessions may be denied the home, "
         "and restores are refused, as CRIU cannot give labels back; what follows tries both"
     )
     hint = 'set `"selinux-enabled": false` in daemon.json: SELinux stays in force for all but containers'
@@ -181,7 +187,7 @@ def _kernel() -> Check:
 
 
 def inotify_check(root: Path = Path("/proc")) -> Check:
-    """Check how many more inotify instances the user of sessions may have, which captures and watches take.
+    """Check how many inotify instances, which captures and watches need, are left to the user of sessions.
 
     The kernel counts them by user (inotify(7)); sessions run as root of the host's user namespace.
     """
@@ -219,7 +225,8 @@ def _shared_folder(context: Context) -> Check:
         "shared folder",
         False,
         f"sessions can fill {context.home.root} through it: {trouble}",
-        "run where the engine runs, in its mount namespace, or put the state directory on a disk of its own",
+        "run it where the engine runs, in its mount namespace, or put the state "
+        "directory on a disk of its own",
     )
 
 
@@ -237,8 +244,8 @@ def _proxies(context: Context) -> Check:
 
     found = ", ".join(str(one) for one in home_network.ways_out(context.home))
     if not found:
-        return Check("proxies", True, "none is open for sessions")
-    summary = f"sessions reach everything that can be reached through {plain(found, 200)}"
+        return Check("proxies", True, "sessions cannot use a proxy")
+    summary = f"sessions reach everything behind {plain(found, 200)}"
     return Check(
         "proxies", True, f"{summary}; `close` in {home_network.NAME} of the state directory shuts it"
     )
@@ -266,7 +273,7 @@ def _gateway(context: Context) -> Check:
 
 
 def _pool(context: Context) -> Check:
-    """Report what waits in the pool, and why not more."""
+    """Report the waiting sessions of the pool, and why there are not more."""
     settings, rows = pool_plan.read(context.home), context.store.waiting.all()
     running = context.running_containers()
     alive = sum(row.container_id in running for row in rows)
@@ -282,7 +289,7 @@ def _leftovers(context: Context) -> Check:
 
     found = orphan_containers.unowned(context)
     if not found:
-        return Check("leftovers", True, "nothing is left of operations that failed")
+        return Check("leftovers", True, "failed operations left nothing behind")
     some = " ".join(container[:12] for container in found[:5])
     return Check(
         "leftovers", False, f"{len(found)} containers belong to no session", f"`docker rm -f {some}`"

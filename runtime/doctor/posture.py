@@ -1,4 +1,4 @@
-"""How well this machine confines untrusted code: its facts are read, and judged by rules, which are pure.
+"""The confinement of untrusted code on this machine: facts, and pure rules that judge them.
 
 A finding is `ok`; `limit`, where nothing can be done with live snapshots; `better`, where the machine could
 do more; or `weak`, where something that Holdfast promises does not hold. Facts that cannot be read are left
@@ -31,7 +31,7 @@ Level = Literal["ok", "limit", "better", "weak"]
 
 @dataclass(frozen=True, slots=True)
 class PostureFinding:
-    """One finding: what there is, why it matters, and how to improve it (empty: nothing to do)."""
+    """One finding: the fact, its importance, and the remedy (empty if none is needed)."""
 
     name: str
     level: Level
@@ -41,7 +41,7 @@ class PostureFinding:
 
 
 def judge(facts: MachineFacts) -> list[PostureFinding]:
-    """Return all findings, from what confines a session most directly to what surrounds it."""
+    """Return all findings, from the confinement of a session outwards."""
     return [found for rule in _RULES for found in rule(facts)]
 
 
@@ -55,7 +55,7 @@ def _users(facts: MachineFacts) -> Iterator[PostureFinding]:
             "weak",
             f"{what}: sessions cannot run on this engine",
             why,
-            "use an engine without it: CRIU cannot restore there (docs/decisions/0016)",
+            "use an engine without user namespaces: CRIU cannot restore there (docs/decisions/0016)",
         )
     else:
         yield PostureFinding("user namespace", "limit", "none: CRIU cannot restore into one", why)
@@ -97,7 +97,7 @@ def _labels(facts: MachineFacts) -> Iterator[PostureFinding]:
 def _seccomp(facts: MachineFacts) -> Iterator[PostureFinding]:
     why = "keeps system calls that sessions do not need out of reach"
     if "seccomp" in facts.engine.options:
-        yield PostureFinding("seccomp", "ok", "our own profile, an allowlist", why)
+        yield PostureFinding("seccomp", "ok", "Holdfast's own profile, an allowlist", why)
     else:
         yield PostureFinding(
             "seccomp",
@@ -109,7 +109,7 @@ def _seccomp(facts: MachineFacts) -> Iterator[PostureFinding]:
 
 
 def _privileges(facts: MachineFacts) -> Iterator[PostureFinding]:
-    why = "stops setuid programs from gaining rights, within the capabilities of a session at most"
+    why = "stops setuid programs from gaining rights, at most to the capabilities of a session"
     if "no-new-privileges" in facts.engine.options:
         yield PostureFinding("no_new_privs", "ok", "set by the engine; sudo does not work in sessions", why)
     else:
@@ -118,7 +118,7 @@ def _privileges(facts: MachineFacts) -> Iterator[PostureFinding]:
 
 def _limits(facts: MachineFacts) -> Iterator[PostureFinding]:
     engine = facts.engine
-    why = "bounds what a session takes of memory, processors and process ids"
+    why = "limits a session's memory, processors and process ids"
     if engine.missing_limits:
         missing = ", ".join(engine.missing_limits)
         yield PostureFinding(
@@ -158,7 +158,7 @@ def _storage(facts: MachineFacts) -> Iterator[PostureFinding]:
 
 @dataclass(frozen=True, slots=True)
 class _Switch:
-    """A protection of the kernel: at least this value of a sysctl is wanted."""
+    """A protection of the kernel: the least acceptable value of a sysctl."""
 
     name: str
     least: int
@@ -190,7 +190,7 @@ def _kernel(facts: MachineFacts) -> Iterator[PostureFinding]:
 
 
 def _processor(facts: MachineFacts) -> Iterator[PostureFinding]:
-    why = "containers share the processor: without mitigations one can read what others hold in memory"
+    why = "containers share the processor: without mitigations, one can read the memory of others"
     if facts.weaknesses is None:
         yield PostureFinding("processor", "better", "the kernel does not report its vulnerabilities", why, "")
     elif facts.weaknesses:
@@ -224,7 +224,7 @@ def _runtimes(facts: MachineFacts) -> Iterator[PostureFinding]:
 
 def _home(facts: MachineFacts) -> Iterator[PostureFinding]:
     home = facts.home
-    why = "a user who can write to it controls sessions; one who can read it has the memory in snapshots"
+    why = "a user who can write to it controls sessions; one who can read it can read the memory in snapshots"
     mode = f"{home.path} is {home.mode:04o}"
     if not home.own:
         yield PostureFinding(
@@ -261,7 +261,7 @@ def _socket(facts: MachineFacts) -> Iterator[PostureFinding]:
 
 
 def _exposed(facts: MachineFacts) -> Iterator[PostureFinding]:
-    why = "a client that reaches such a port is root on this machine"
+    why = "any client of such a port is root on this machine"
     if facts.engine.exposed:
         yield PostureFinding(
             "engine on TCP",
@@ -285,7 +285,7 @@ def _live_restore(facts: MachineFacts) -> Iterator[PostureFinding]:
 
 
 def _network(facts: MachineFacts) -> Iterator[PostureFinding]:
-    why = "keeps sessions from each other and from hosts that they must not reach"
+    why = "isolates sessions from each other and from forbidden hosts"
     if facts.network is None:
         yield PostureFinding("sessions' network", "weak", "not known", why, "`holdfast doctor`")
     else:
@@ -308,7 +308,7 @@ def _images(facts: MachineFacts) -> Iterator[PostureFinding]:
 def _capabilities(_facts: MachineFacts) -> Iterator[PostureFinding]:
     from holdfast.runtime.sessions.session_options import CAPABILITIES
 
-    why = "root of a session is the host's root without the rest of its rights"
+    why = "a session's root is the host's root with fewer rights"
     yield PostureFinding("capabilities", "ok", f"{len(CAPABILITIES)}: {', '.join(CAPABILITIES).lower()}", why)
 
 

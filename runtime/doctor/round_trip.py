@@ -49,7 +49,7 @@ print(json.dumps([tried(tuple(place)) for place in {places}]))
 
 @dataclass(frozen=True, slots=True)
 class _Probe:
-    """State to set up in a session, and how to check that it is still there."""
+    """State to set up in a session, and the check that it is still there."""
 
     name: str
     detail: str
@@ -153,7 +153,7 @@ PROBES = (
     ),
     _Probe(
         "terminal",
-        "a PTY pair with text on its way, and its modes",
+        "a PTY pair with text in flight, and its modes",
         _kernel(
             "import os, pty, termios, tty\nm, s = pty.openpty(); tty.setraw(s); os.write(m, b'on its way')"
         ),
@@ -204,7 +204,7 @@ PROBES = (
 
 
 def egress_check(session: Session, home: Home) -> Check:
-    """Return what the session reached but should not have; raises what the session's kernel raises."""
+    """Return the forbidden places that the session reached; raises the errors of the session's kernel."""
     with _listening() as listener:
         port = listener.getsockname()[1]
         addresses = [str(one) for one in host_network.look().addresses if not one.is_link_local]

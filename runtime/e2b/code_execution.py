@@ -100,7 +100,7 @@ invisible()
 
 
 def checked(variables: Mapping[str, str]) -> dict[str, str]:
-    """Return variables that can be set.
+    """Return the variables that can be set.
 
     Raises:
         InvalidArgument: one cannot, or they are too large.
@@ -108,7 +108,7 @@ def checked(variables: Mapping[str, str]) -> dict[str, str]:
     for name, value in variables.items():
         if not name or "=" in name or "\0" in name + value or not _encodable(name + value):
             raise InvalidArgument(
-                "cannot set the environment: a name is empty or has `=`, or a text cannot be in one"
+                "cannot set the environment: a name is empty or has `=`, or a value is not allowed"
             )
     if len(repr(dict(variables))) > MOST_BYTES:
         raise InvalidArgument("cannot set the environment: the variables have more than 64 KiB")
@@ -116,7 +116,7 @@ def checked(variables: Mapping[str, str]) -> dict[str, str]:
 
 
 def source(language: str, kept: Mapping[str, str], passing: Mapping[str, str]) -> str | None:
-    """Return the code, which leaves no name that the user has behind; None if there is nothing to set.
+    """Return the code, which does not leave a visible name behind; None if there are no variables.
 
     Raises:
         InvalidArgument: the code of this language cannot be given variables, and `passing` has some.
@@ -126,8 +126,7 @@ def source(language: str, kept: Mapping[str, str], passing: Mapping[str, str]) -
     write = _WRITERS.get(language)
     if write is None and passing:
         raise InvalidArgument(
-            f"cannot set variables for code in {language}: that is possible in Python, bash, JavaScript, "
-            "TypeScript and R",
+            f"cannot set variables for code in {language}: only Python, bash, JavaScript, TypeScript and R",
             hint="set them in the code itself",
         )
     return write(kept, passing) if write is not None else None
@@ -152,7 +151,7 @@ def _r(kept: Mapping[str, str], passing: Mapping[str, str]) -> str:
 
 
 def _in_r(text: str) -> str:
-    """Return a text as R writes it."""
+    """Return a text as an R literal."""
     characters = (
         char if char.isascii() and char.isprintable() and char not in '\\"' else f"\\U{{{ord(char):x}}}"
         for char in text
@@ -161,7 +160,7 @@ def _in_r(text: str) -> str:
 
 
 def _bash(kept: Mapping[str, str], passing: Mapping[str, str]) -> str:
-    """Return commands of bash; names of the sandbox that it cannot have are for other programs, and left out.
+    """Return commands of bash; names that bash cannot have are for other programs, and left out.
 
     Its kernel types each line at an interactive shell, where a tab completes and a terminal takes 4095 bytes
     in a line: the script travels in pieces, quoted in printable characters.
@@ -234,7 +233,7 @@ TOO_DEEP = "[a value was left out: it is nested too deeply]"
 
 
 def result_fields(bundle: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the fields of a result, among them only what the bundle has."""
+    """Return the fields of a result that are in the bundle."""
     fields: dict[str, Any] = {}
     extra: dict[str, Any] = {}
     for mime, value in bundle.items():
@@ -251,7 +250,7 @@ def result_fields(bundle: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def finite(value: Any) -> Any:
-    """Return a value that JSON has: its numbers are finite, others are null."""
+    """Return a JSON value: finite numbers as they are, others as null."""
     try:
         return _finite(value)
     except RecursionError:
@@ -269,7 +268,7 @@ def _finite(value: Any) -> Any:
 
 
 def _text(value: Any) -> str | None:
-    """Return a text of a bundle, which may also be a list of its lines; None if it is something else."""
+    """Return a text of a bundle, possibly given as a list of lines; None for anything else."""
     if isinstance(value, str):
         return value
     if isinstance(value, list) and all(isinstance(line, str) for line in value):
@@ -287,7 +286,7 @@ def _is_base64(text: str) -> bool:
 
 
 def _unquoted(text: str) -> str:
-    """Return the text of a value without the quotes of a string, as clients know it."""
+    """Return the text of a value without the quotes of a string, as clients expect."""
     quoted = len(text) > 1 and text[0] == text[-1] and text[0] in _QUOTES
     return text[1:-1] if quoted else text
 
@@ -315,12 +314,12 @@ def written(line: Line) -> bytes:
 
 
 def error_line(name: str, value: str, traceback: str = "") -> Line:
-    """Return the line that says that the code failed, or could not be run."""
+    """Return the line that reports that the code failed, or could not be run."""
     return {"type": "error", "name": name, "value": value, "traceback": traceback}
 
 
 def note(text: str) -> Line:
-    """Return the line for something of ours that the code has not written: no error, which would be its."""
+    """Return the line for a message of ours: not an error, which would be attributed to the code."""
     return {"type": "stderr", "text": f"[holdfast: {text}]\n", "timestamp": time.time_ns()}
 
 
@@ -335,7 +334,7 @@ class ExecutionLines:
         self._versions: dict[str, tuple[Line, int]] = {}
 
     def asked(self) -> None:
-        """Note that the code asked for input: its end is reported as that, and not as an interrupt."""
+        """Note that the code asked for input: its end is then reported as that, not as an interrupt."""
         self._asked = True
 
     def heard(self, event: CellEvent, at: int) -> list[Line]:

@@ -51,7 +51,7 @@ _CONTEXT = re.compile(r"[A-Za-z0-9_-]{1,40}")
 
 
 def language_named(given: str | None) -> str:
-    """Return the language that a client means; Python if it says none.
+    """Return the language that a client means; Python if it does not name one.
 
     Raises:
         InvalidArgument: it cannot be one.
@@ -63,12 +63,12 @@ def language_named(given: str | None) -> str:
 
 
 def specs_of(language: str) -> tuple[str, ...]:
-    """Return the kernels that may run a language."""
+    """Return the kernels that can run a language."""
     return SPECS.get(language, (language,))
 
 
 def language_of(kernel: KernelInfo) -> str:
-    """Return the language of a context: the one its name begins with, since a kernel may run several."""
+    """Return the language of a context: the one its name begins with, since a kernel can run several."""
     named = kernel.name.partition("-")[0]
     if kernel.spec in SPECS.get(named, ()):
         return named
@@ -78,12 +78,12 @@ def language_of(kernel: KernelInfo) -> str:
 
 
 def shared_context(language: str) -> str:
-    """Return the id of the context in which code of a language runs if it names none."""
+    """Return the id of the default context for code of a language."""
     return defaults.MAIN if language == PYTHON else re.sub(r"[^a-z0-9_-]", "-", language)
 
 
 def new_context(language: str) -> str:
-    """Return the id of a context that is to be made, which says its language."""
+    """Return the id of a context that is to be made, which contains its language."""
     return f"{language}-{secrets.token_hex(8)}" if language in SPECS else secrets.token_hex(8)
 
 
@@ -99,7 +99,7 @@ def context_named(given: str) -> str:
 
 
 def unavailable(language: str) -> InvalidArgument:
-    """Return the error for a language that a session's image has no kernel for."""
+    """Return the error for a language without a kernel in the session's image."""
     wanted = " or ".join(specs_of(language))
     return InvalidArgument(
         f"cannot run code in {language}: the sandbox's image does not have a Jupyter kernel for it",
@@ -117,7 +117,7 @@ def context_described(kernel: KernelInfo) -> dict[str, Any]:
 
 
 def contexts_listed(found: Session) -> list[dict[str, Any]]:
-    """Return all contexts, the one that every sandbox has first, then the one that E2B begins with as well.
+    """Return all contexts: the main one, then E2B's default, then the others.
 
     The latter's process is started by the first code for it.
     """
@@ -130,14 +130,14 @@ def contexts_listed(found: Session) -> list[dict[str, Any]]:
 
 
 def _waits(found: Session, context: str, kernels: Iterable[KernelInfo]) -> bool:
-    """Return whether a context is listed that has no kernel yet."""
+    """Return whether to list a context that does not have a kernel yet."""
     facts = SandboxFacts.of(found.row)
     has = context == SECOND and facts is not None and facts.javascript
     return has and all(each.name != context for each in kernels)
 
 
 def context_opened(found: Session, language: str, cwd: str | None, name: str | None = None) -> KernelInfo:
-    """Open a context; its id is made up if none is given.
+    """Open a context; its id is generated if none is given.
 
     Raises:
         InvalidArgument: the sandbox has no kernel for this language, or no such directory.
@@ -155,7 +155,7 @@ def context_opened(found: Session, language: str, cwd: str | None, name: str | N
 
 
 def remove_kernel(found: Session, context: str) -> None:
-    """End a context, and what runs in it.
+    """End a context, and its running code.
 
     Raises:
         KernelNotFound: there is none of that id.
@@ -245,7 +245,7 @@ async def execute(caller: SandboxCaller, asked: Execution) -> CallResponse:
 
 
 def execution_call(asked: Execution, stopping: Callable[[], bool]) -> ServedCall:
-    """Run code; what it emits are the lines, written, and before them that it has begun.
+    """Run code; `emits` get the lines, written, after a notice that it has begun.
 
     `stopping`: the server ends, and no client has left.
     """
@@ -313,7 +313,7 @@ class _ToldLines:
 
 
 def _before(found: Session, context: str, language: str | None, passing: Mapping[str, str]) -> str | None:
-    """Return what is to run before the cell, so that it has its environment."""
+    """Return the code to run before the cell for its environment."""
     facts = SandboxFacts.of(found.row)
     return code_execution.source(
         language or language_in(found, context),
@@ -323,7 +323,7 @@ def _before(found: Session, context: str, language: str | None, passing: Mapping
 
 
 def _interrupt(found: Session, context: str, cell_id: str) -> None:
-    """Interrupt a cell that its client follows no longer."""
+    """Interrupt a cell that its client no longer follows."""
     with suppress(HoldfastError):  # it has ended, or the session has
         found.kernel.interrupt(context, cell_id=cell_id)
 
@@ -345,7 +345,7 @@ PORT = b"49999"
 
 
 class InterpreterRoute(APIRoute):
-    """A path of this port: others may have the same one."""
+    """A route matched only on the interpreter's port."""
 
     def matches(self, scope: Scope) -> tuple[Match, Scope]:
         """Return whether a request is for it."""

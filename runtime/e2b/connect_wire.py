@@ -1,4 +1,4 @@
-"""The wire of Connect as clients of E2B speak it: frames, bodies, errors, and answers that are streams.
+"""Connect's wire as clients of E2B speak it: frames, bodies, errors, and streamed answers.
 
 A message of a stream is one byte of flags, its length (4 bytes, big endian), and JSON; the last of an
 answer has flag 2, and the error in it, if there was one (connectrpc.com/docs/protocol). Names of fields are
@@ -63,7 +63,7 @@ class MessageReader:
         self._left = bytearray()
 
     def feed(self, data: bytes) -> list[dict[str, Any]]:
-        """Return the messages that are whole now.
+        """Return the messages that are now complete.
 
         Raises:
             InvalidArgument: it is not a message.
@@ -140,7 +140,7 @@ class WireBody(BaseModel):
             ) from None
 
     def written(self) -> dict[str, Any]:
-        """Return it as JSON; what is not known is left out."""
+        """Return the fields as JSON; unknown ones are left out."""
         return self.model_dump(mode="json", by_alias=True, exclude_none=True)
 
 
@@ -164,13 +164,13 @@ RPC_CODES = {
 
 
 class SandboxUnavailable(SessionError):
-    """A sandbox that does not run; 502 is what clients take for that."""
+    """A sandbox that does not run, which clients expect as 502."""
 
     code = "sandbox_unavailable"
 
 
 class SandboxNotFound(HoldfastError):
-    """There is no such sandbox (any more); an answer of the control plane."""
+    """The sandbox does not exist (any more); an answer of the control plane."""
 
     code = "sandbox_not_found"
 
@@ -182,13 +182,13 @@ class InputNotTaken(HoldfastError):
 
 
 class SandboxBusy(SessionError):
-    """Another operation holds the sandbox; the same request can be sent again soon."""
+    """A different operation holds the sandbox; the same request can be repeated soon."""
 
     code = "sandbox_busy"
 
 
 class AlreadyPaused(SessionError):
-    """The sandbox is paused already, which is what clients take a 409 for."""
+    """The sandbox is already paused, which clients expect as 409."""
 
     code = "already_paused"
 
@@ -200,13 +200,13 @@ class CannotPause(SessionError):
 
 
 class WatcherNotFound(HoldfastError):
-    """No such watcher: it was removed, or no one has asked for its events for long."""
+    """No such watcher: it was removed, or has not been polled for long."""
 
     code = "watcher_not_found"
 
 
 class NotOffered(HoldfastError):
-    """Something of the wire that sessions do not have."""
+    """A feature of the wire that sessions do not have."""
 
     code = "not_offered"
 
@@ -232,7 +232,7 @@ def status_of(error: HoldfastError) -> int:
 
 
 def sentence(error: HoldfastError) -> str:
-    """Return its message and what to do, in one line."""
+    """Return its message and hint, in one line."""
     return f"{error}; {error.hint}" if error.hint else str(error)
 
 
@@ -277,7 +277,7 @@ async def only_message(request: Request) -> dict[str, Any]:
 
 
 def seconds_given(caller: ApiCaller) -> float | None:
-    """Return how long a stream may take, so that its client still hears of its end; None without a limit.
+    """Return the time limit of a stream, so that its client still hears of its end; None without a limit.
 
     Raises:
         InvalidArgument: the header that gives it is not a number.

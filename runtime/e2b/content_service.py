@@ -1,4 +1,4 @@
-"""Contents of files as they come and go: any size, packed or not, with a token or a signed address.
+"""Contents of files in both directions: any size, packed or not, with a token or a signed address.
 
 Nothing of an upload is kept: the files of a multipart body are passed on while it arrives, one after the
 other.
@@ -58,7 +58,7 @@ _Event = dict[str, str] | bytes | object
 
 @dataclass(frozen=True, slots=True)
 class UploadedFile:
-    """One file on its way. `filename` is what the client calls it, often a path; empty without one."""
+    """One file in transit. `filename` is the client's name for it, often a path; empty without one."""
 
     filename: str
     content: Iterator[bytes]
@@ -74,7 +74,7 @@ def boundary_of(content_type: str) -> bytes | None:
     if kind != b"multipart/form-data":
         return None
     if not options.get(b"boundary"):
-        raise InvalidArgument("cannot read the files: the multipart body names no boundary")
+        raise InvalidArgument("cannot read the files: the multipart body lacks a boundary")
     return options[b"boundary"]
 
 
@@ -121,7 +121,7 @@ def _events(body: Iterable[bytes], boundary: bytes) -> Iterator[_Event]:
 
 @dataclass(slots=True)
 class _Found:
-    """What the parser calls out, in its order."""
+    """The parser's callbacks, in order."""
 
     whole: bool = False
     _events: list[_Event] = field(default_factory=list)
@@ -197,7 +197,7 @@ def is_packed(accepted: str) -> bool:
 
 
 async def packed(content: AsyncIterator[Any], threads: CallThreads) -> AsyncIterator[bytes]:
-    """Yield content packed with gzip; threads do the work, since it is much."""
+    """Yield content packed with gzip; threads do the heavy work."""
     packer = isal_zlib.compressobj(level=1, wbits=_GZIP)
     async for piece in content:
         data = bytes(piece)
@@ -212,7 +212,7 @@ LONGEST_PATH = 4096
 
 
 def content_of(body: BodyPipe, *, packed: bool) -> Iterator[bytes]:
-    """Yield what was sent, unpacked if it was packed with gzip.
+    """Yield the body, unpacked if it was packed with gzip.
 
     Raises:
         InvalidArgument: it is no gzip, or not whole.
@@ -238,7 +238,7 @@ def store_files(
     boundary: bytes | None,
     metadata: Mapping[str, str],
 ) -> list[dict[str, Any]]:
-    """Write what was sent, and return a description of each file.
+    """Write the body's files, and return a description of each.
 
     Without a boundary the content is one file. With one it has files, each with its path as its name, or one
     file for the path of the request. Each gets the metadata.
@@ -278,14 +278,14 @@ def _store(
     place, found = located(files, to, attributes=bool(metadata))
     if not attributes_of(metadata).items() <= found.attributes.items():
         raise InvalidArgument(
-            f"cannot keep metadata with {shown(to)}: the sandbox is of an older version, which keeps none",
+            f"cannot keep metadata with {shown(to)}: the sandbox has an older version without metadata",
             hint="the file was written",
         )
     return uploaded_entry(clean(place), metadata)
 
 
 def gathered(content: Iterator[bytes]) -> Iterator[bytes]:
-    """Yield the same bytes in larger pieces: each is a request to the session, however small it is."""
+    """Yield the same bytes in larger pieces: each piece is a request to the session, however small."""
     held = bytearray()
     for piece in content:
         held += piece
@@ -337,17 +337,17 @@ async def download(
 async def upload(
     who: From, path: Annotated[FilePath | None, Query()] = None, username: Username = None
 ) -> list[dict[str, Any]]:
-    """Write the files of the body; each appears, or replaces another, when it is whole."""
+    """Write the files of the body; each appears, or replaces an existing file, once complete."""
     headers = who.request.headers
     metadata = metadata_in(headers)
     kind, coding = headers.get("content-type", ""), headers.get("content-encoding", "identity").lower()
     if coding not in ("identity", "gzip"):
-        raise HTTPException(415, f"cannot unpack {coding[:40]!r}: a body is packed with gzip, or not")
+        raise HTTPException(415, f"cannot unpack {coding[:40]!r}: only gzip is accepted")
     boundary = boundary_of(kind)
     if boundary is None and kind.partition(";")[0].strip().lower() != RAW:
         raise HTTPException(415, f"cannot write: the body must be multipart/form-data or {RAW}")
     if boundary is None and path is None:
-        raise InvalidArgument("cannot write: the request names no path")
+        raise InvalidArgument("cannot write: the request lacks a path")
     with BodyPipe(who.request.stream()) as body:
         content = content_of(body, packed=coding == "gzip")
         store = partial(store_files, path=path, content=content, boundary=boundary, metadata=metadata)
@@ -355,7 +355,7 @@ async def upload(
 
 
 def _place(who: SandboxCaller, found: Session, path: str, username: str | None) -> tuple[str, str | None]:
-    """Return where a file is that is to be read, and with whose rights."""
+    """Return the path of a file to be read, and the user whose rights apply."""
     facts = SandboxFacts.of(found.row)
     if facts is None or facts.home is None:
         return path, who.own_user(username)

@@ -1,4 +1,4 @@
-"""Bodies of the control plane: requests, what sessions cannot honor of them, and sandboxes as answers.  Pure.
+"""Bodies of the control plane: requests, their unsupported fields, and sandboxes as answers. Pure.
 
 Allowed destinations take precedence over denied ones. A request that a session cannot honor is refused: a
 network is never wider or narrower than the client asked for. A page of
@@ -77,7 +77,7 @@ class NetworkWish:
         return NetworkWish("internet", deny=_EVERYTHING) if self.network == "none" else self
 
     def options(self, kept: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the options for a session with the options `kept`, of which exceptions with a port stay.
+        """Return the options for a session with the options `kept`, whose exceptions with a port stay.
 
         This wire cannot express these: they come from the person who made the session on this machine.
         """
@@ -138,7 +138,7 @@ def _refuse_private(places: Mapping[str, Network | None]) -> None:
 
 
 def _undenied(network: Network) -> str:
-    """Return an allowed network as sessions write it."""
+    """Return an allowed network in the sessions' form."""
     return str(Allowed.parse(f"[{network}]" if network.version == 6 else str(network)))
 
 
@@ -212,7 +212,7 @@ class NewSandbox(WireBody):
             )
         if self.volume_mounts:
             raise NotOffered(
-                "cannot mount volumes: there are none",
+                "cannot mount volumes: this server does not have any",
                 hint="write files into the sandbox, or fork one that has them",
             )
         if self.wakes and not self.auto_pause:
@@ -254,7 +254,7 @@ class ConnectBody(WireBody):
 
 
 class TimeoutBody(WireBody):
-    """Another end."""
+    """A new end."""
 
     timeout: Timeout
 
@@ -281,7 +281,7 @@ class SnapshotBody(WireBody):
 
 
 class ForkBody(WireBody):
-    """Copies to be made. Without a timeout they live as long as what they are copies of."""
+    """The copies to make. Without a timeout they live as long as their original."""
 
     timeout: Timeout | None = None
     count: Annotated[int, Field(ge=1, le=MOST_FORKS)] = 1
@@ -301,7 +301,7 @@ NO_END = "9999-01-01T00:00:00Z"
 
 
 def sandbox_made(row: SessionRow, tokens: SandboxTokens, domain: str) -> dict[str, Any]:
-    """Return what a client needs to reach a sandbox."""
+    """Return the data that a client needs to reach a sandbox."""
     facts = SandboxFacts.of(row) or SandboxFacts()
     found = {
         "templateID": facts.template,
@@ -316,7 +316,7 @@ def sandbox_made(row: SessionRow, tokens: SandboxTokens, domain: str) -> dict[st
 
 
 def sandbox_listed(row: SessionRow, disk: int) -> dict[str, Any]:
-    """Return a sandbox as a list has it; `disk` is the size of the machine's, in bytes."""
+    """Return the list entry of a sandbox; `disk` is the size of the machine's, in bytes."""
     facts, ends_at = SandboxFacts.of(row) or SandboxFacts(), Lifetime.of(row.details).ends_at
     options = row.options
     found = {
@@ -371,7 +371,7 @@ def _said_network(options: Mapping[str, Any]) -> tuple[list[str], list[str]]:
 
 
 def processors(row: SessionRow) -> int:
-    """Return how many processors a sandbox may use; a part of one counts as one."""
+    """Return the number of processors of a sandbox; a fraction counts as one."""
     return max(1, round(float(row.options.get("cpus") or os.cpu_count() or 1)))
 
 
@@ -381,7 +381,7 @@ def disk_size(folder: str) -> int:
 
 
 def written_time(moment: datetime) -> str:
-    """Return a time as clients read it."""
+    """Return a time in the clients' form."""
     return moment.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
@@ -426,7 +426,7 @@ class ListQuery:
         for name in named:
             if name not in STATES:
                 raise InvalidArgument(
-                    f"cannot list sandboxes in state '{plain(name, 40)}': there are running and paused"
+                    f"cannot list sandboxes in state '{plain(name, 40)}': the states are running and paused"
                 )
         return cls(wanted, frozenset(STATES[name] for name in named), template, _moment(started_after))
 
@@ -458,7 +458,7 @@ def page(rows: Sequence[Listed], limit: int | None, token: str | None, *, oldest
     """
     size = MOST_ROWS if limit is None else limit
     if not 1 <= size <= MOST_ROWS:
-        raise InvalidArgument(f"cannot list {size} at once: the number is from 1 to {MOST_ROWS}")
+        raise InvalidArgument(f"cannot list {size} in one page: the limit is from 1 to {MOST_ROWS}")
     ordered = sorted(rows, key=_key, reverse=not oldest_first)
     if token:
         last = _read_token(token)
@@ -483,7 +483,7 @@ def _read_token(token: str) -> tuple[str, str]:
     except (binascii.Error, ValueError):
         bar = ""
     if not bar:
-        raise InvalidArgument("cannot continue the list: the token is not one of a page")
+        raise InvalidArgument("cannot continue the list: the token does not belong to a page")
     return moment, row_id
 
 

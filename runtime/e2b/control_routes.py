@@ -96,19 +96,19 @@ class ControlCaller(ApiCaller):
         return Session(hf.context, row)
 
     async def brief(self, work: Callable[[Holdfast], Result]) -> Result:
-        """Do work that ends by itself, and return its result."""
+        """Run finite work, and return its result."""
         with _told():
             return await super().brief(work)
 
     async def in_session(self, ref: str, work: Callable[[Session], Result]) -> Result:
-        """Do work with a session that ends by itself, and return its result."""
+        """Run finite work with a session, and return its result."""
         with _told():
             return await super().in_session(ref, work)
 
 
 @contextmanager
 def _told() -> Iterator[None]:
-    """Translate errors for the control plane: a sandbox that has ended is a 404, one that is busy a 503."""
+    """Translate errors for the control plane: a sandbox that has ended is a 404, a busy one a 503."""
     try:
         yield
     except (SessionNotFound, SessionDead) as error:
@@ -199,7 +199,7 @@ async def list_sandboxes(
 ) -> JSONResponse:
     """List sandboxes that clients made, in pages."""
     if order not in ("asc", "desc"):
-        raise InvalidArgument("cannot list in that order: there are asc and desc")
+        raise InvalidArgument("cannot list in that order: use asc or desc")
     query = ListQuery.parse(metadata, state or (), template, started_after)
     return await _list(who, query, limit, token, oldest_first=order == "asc")
 
@@ -251,7 +251,7 @@ async def kill(who: From, sandbox: str) -> Response:
 @router.post("/v2/sandboxes/{sandbox}/connect")
 @router.post("/sandboxes/{sandbox}/resume")
 async def connect(who: From, sandbox: str, body: ConnectBody) -> JSONResponse:
-    """Return a sandbox that runs; one that is paused is resumed (201)."""
+    """Return a running sandbox; a paused one is resumed (201)."""
 
     def work(found: Session) -> JSONResponse:
         row = found.refresh().row
@@ -331,7 +331,7 @@ def _answered(row: SnapshotRow) -> dict[str, Any]:
 
 @router.post("/sandboxes/{sandbox}/snapshots", status_code=201)
 async def take_snapshot(who: From, sandbox: str, body: SnapshotBody) -> dict[str, Any]:
-    """Capture a sandbox, which continues. One of the same name is replaced."""
+    """Capture a sandbox, which continues. A snapshot of the same name is replaced."""
 
     def work(found: Session) -> dict[str, Any]:
         name = (body.name or "").removesuffix(":default") or None
@@ -351,7 +351,7 @@ async def list_snapshots(
     limit: int | None = None,
     token: Annotated[str | None, Query(alias="nextToken")] = None,
 ) -> JSONResponse:
-    """List the snapshots that were asked for, in pages; those of pauses and policies are left out."""
+    """List the requested snapshots, in pages; those of pauses and policies are left out."""
 
     def work(hf: Holdfast) -> JSONResponse:
         rows = [row for row in hf.store.snapshots(sandbox) if row.label or row.pinned]
@@ -433,7 +433,7 @@ def metric(found: Metrics) -> dict[str, Any]:
 
 
 def _present(who: ApiCaller, found: Session, start: int | None, end: int | None) -> list[Metrics]:
-    """Return the present metrics of a running session, as it reports them itself.
+    """Return the present metrics of a running session, from its own report.
 
     Root in the session can forge the samples: nothing is decided by them.
     """

@@ -44,7 +44,11 @@ _REASONS = (
         "cannot build or list templates: a template is a snapshot here",
         "prepare a sandbox, take a snapshot of it, and make sandboxes from that",
     ),
-    ("volumes", "cannot keep volumes: there are none", "fork or snapshot a sandbox that has the files"),
+    (
+        "volumes",
+        ("cannot keep volumes: this server does not have any"),
+        "fork or snapshot a sandbox that has the files",
+    ),
     (
         "secrets",
         "cannot store secrets over this wire",
@@ -53,7 +57,7 @@ _REASONS = (
     ("teams|nodes", "cannot list teams or nodes: this server has one user and one machine", ""),
     (
         "sandboxes/[^/]+/logs",
-        "cannot return the log of a sandbox here",
+        "cannot return the log of a sandbox over this interface",
         "`holdfast journal` and `holdfast events` report what happened in it",
     ),
 )

@@ -1,4 +1,4 @@
-"""The service of files, `filesystem.Filesystem/*`, and what else clients ask of the daemon in a sandbox.
+"""The service of files, `filesystem.Filesystem/*`, and other requests of clients to the daemon in a sandbox.
 
 A path is relative to the session's directory, as everywhere in sessions; E2B's own servers take the home of
 the user instead, and an empty path for that folder. Names of owners come from the session's own tables:
@@ -34,7 +34,7 @@ _ACCOUNT = re.compile(rb"^([A-Za-z0-9_][A-Za-z0-9_.-]{0,31}):[^:\n]*:(\d{1,10})(
 
 
 class AccountNames:
-    """The names in a session; a table is read when the first of its names is asked for."""
+    """The names in a session; a table is read when its first name is needed."""
 
     def __init__(self, files: SessionFiles) -> None:
         self._files = files
@@ -139,12 +139,12 @@ def _metadata(found: SessionFile) -> dict[str, str]:
 
 
 def clean(path: str) -> str:
-    """Return a path without what is superfluous; what `..` means depends on links, and stays."""
+    """Return a path without redundant parts; `..` depends on links, and stays."""
     return path if ".." in path.split("/") else posixpath.normpath("/" + path.lstrip("/"))
 
 
 def shown(text: str) -> str:
-    """Return a path as text: names may have any bytes, and what is no UTF-8 cannot be sent."""
+    """Return a path as text: names may have any bytes, and invalid UTF-8 cannot be sent."""
     return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
@@ -171,7 +171,7 @@ MOST_LINKS = 1000
 
 
 class FolderListing:
-    """One list. All levels are of one file system or not, links are not followed into."""
+    """One listing. Stays on one file system or not; links are not followed."""
 
     def __init__(self, files: SessionFiles) -> None:
         self._files = files
@@ -180,7 +180,7 @@ class FolderListing:
         self._links = self._bytes = 0
 
     def of(self, path: str, depth: int) -> list[dict[str, Any]]:
-        """Return the entries in a folder, each folder followed by what is in it.
+        """Return the entries in a folder, each folder followed by its contents.
 
         Raises:
             InvalidArgument: it is not a folder, or there is too much in it.
@@ -232,7 +232,7 @@ def described(files: SessionFiles, path: str) -> dict[str, Any]:
 
 
 def led_to(files: SessionFiles, path: str) -> Kind | None:
-    """Return the kind of what a link leads to; None if that cannot be looked at."""
+    """Return the kind of a link's target; None if it cannot be inspected."""
     try:
         return files.stat(path).kind
     except SessionFileError:
@@ -248,7 +248,7 @@ def is_folder(files: SessionFiles, path: str) -> bool:
 
 
 def make_above(files: SessionFiles, path: str) -> None:
-    """Make the folders above a path, as this wire does for whatever is written."""
+    """Make the folders above a path, as this wire does for every write."""
     above = posixpath.dirname(path)
     if above not in ("", "/", "~"):
         files.make_folder(above, parents=True)
@@ -260,7 +260,7 @@ FolderPath = Annotated[str, Field(max_length=4096, pattern=TEXT)]
 
 
 class StatRequest(WireBody):
-    """A file or folder to be looked at."""
+    """A file or folder to describe."""
 
     path: FolderPath = ""
 
@@ -307,7 +307,7 @@ router = wire_router("e2b.folders", prefix="/filesystem.Filesystem")
 
 @router.post("/Stat")
 async def look_at(who: From, body: StatRequest) -> dict[str, Any]:
-    """Return what is at a path, a link itself."""
+    """Return the entry at a path, a link itself."""
     return await who.in_session(
         who.sandbox, lambda found: {"entry": described(who.files(found, who.user), body.path)}
     )
@@ -315,7 +315,7 @@ async def look_at(who: From, body: StatRequest) -> dict[str, Any]:
 
 @router.post("/ListDir")
 async def list_folder(who: From, body: ListRequest) -> dict[str, Any]:
-    """Return what is in a folder, and in those below."""
+    """Return the entries of a folder and its subfolders."""
 
     def work(found: Session) -> dict[str, Any]:
         return {"entries": FolderListing(who.files(found, who.user)).of(body.path, body.depth)}
@@ -343,7 +343,7 @@ async def make_folder(who: From, body: PathRequest) -> JSONResponse:
 
 @router.post("/Move")
 async def move(who: From, body: RenameRequest) -> dict[str, Any]:
-    """Give a file or folder another path; the folders above that are made."""
+    """Move a file or folder to a new path; the folders above it are made."""
 
     def work(found: Session) -> dict[str, Any]:
         place = who.files(found, who.user)
@@ -357,7 +357,7 @@ async def move(who: From, body: RenameRequest) -> dict[str, Any]:
 
 @router.post("/Remove")
 async def remove(who: From, body: PathRequest) -> dict[str, Any]:
-    """Remove a file, or a folder with all that is in it; nothing has to be there."""
+    """Remove a file, or a folder with all its contents; a missing path is not an error."""
 
     def work(found: Session) -> dict[str, Any]:
         who.files(found, who.user).remove(body.path, recursive=True, missing_ok=True)
@@ -371,7 +371,7 @@ daemon_router = wire_router("e2b.daemon")
 
 @daemon_router.get("/health", status_code=204)
 async def health(who: From) -> Response:
-    """Tell whether the sandbox runs. One that is paused stays so: clients ask this again and again."""
+    """Report whether the sandbox runs. A paused one stays paused: clients ask this again and again."""
 
     def look(hf: Holdfast) -> None:
         try:

@@ -1,4 +1,4 @@
-"""Watches of folders: one stream of events, or a watcher that is asked for them.
+"""Watches of folders: one stream of events, or a watcher that is polled.
 
 A file that is made with content is CREATE, CHMOD and WRITE: E2B's server gives each to its user. What moves
 is RENAME for its old name, if the watch saw that, and CREATE for the new one. The files in which uploads
@@ -50,12 +50,12 @@ KEEPALIVE: dict[str, Any] = {"keepalive": {}}
 
 
 def gone() -> dict[str, Any]:
-    """Return the event of a watched folder that is not there any more."""
+    """Return the event of a watched folder that was removed."""
     return {"name": ".", "type": REMOVE}
 
 
 def events(change: WatchedChange, root: str, names: OwnerNames | None = None) -> list[dict[str, Any]]:
-    """Return the events of a change below `root`; with `names` they describe what is there now."""
+    """Return the events of a change below `root`; with `names` they describe the present file."""
     below = _below(change.path, root)
     told: dict[str, Any] = {"name": shown(below)}
     if names is not None and change.file is not None:
@@ -104,7 +104,7 @@ class PolledWatcher:
         self._left: list[dict[str, Any]] = []
 
     def news(self) -> list[dict[str, Any]]:
-        """Return what has happened since the last time; in a thread.
+        """Return the events since the last time; in a thread.
 
         Raises:
             HoldfastError: the sandbox does not run.
@@ -128,7 +128,7 @@ class PolledWatcher:
             seconds = NEXT_SECONDS
 
     def close(self) -> None:
-        """End it, from any thread, without waiting for one that asks for its events."""
+        """End it, from any thread, without waiting for a caller that polls its events."""
         self.patience.end()
         if self._one_at_a_time.acquire(blocking=False):
             self._watch.close()
@@ -136,7 +136,7 @@ class PolledWatcher:
 
 
 class PolledWatchers:
-    """All of a server; used in its loop."""
+    """All watchers of a server; used in its loop."""
 
     def __init__(self, callers: Callers, budget: WatchBudget = SERVED) -> None:
         self._callers, self._budget = callers, budget
@@ -144,7 +144,7 @@ class PolledWatchers:
         self._ends: dict[str, asyncio.TimerHandle] = {}
 
     async def begin(self, sandbox: str, begun: Callable[[Patience, WatchShare], PolledWatcher]) -> str:
-        """Begin to watch, in a thread; return the id of the watcher, which no one can guess.
+        """Begin to watch, in a thread; return the id of the watcher, which cannot be guessed.
 
         Raises:
             TooManyWatches: there are too many.
@@ -166,7 +166,7 @@ class PolledWatchers:
         return id_
 
     def find(self, sandbox: str, id_: str) -> PolledWatcher:
-        """Return a watcher of a sandbox, which is then kept for another while.
+        """Return a watcher of a sandbox, and prolong its life.
 
         Raises:
             WatcherNotFound: it has none of this id.
@@ -192,7 +192,7 @@ class PolledWatchers:
         self._ends[id_] = asyncio.get_running_loop().call_later(IDLE_SECONDS, self.end, id_)
 
     async def _forget_gone(self) -> None:
-        """End the watchers of sandboxes that there are no longer."""
+        """End the watchers of sandboxes that no longer exist."""
         there = await self._callers.brief.run(
             lambda: {row.id for row in self._callers.controller(ACTOR).store.sessions()}
         )
@@ -229,7 +229,7 @@ async def create_watcher(who: From, body: WatchRequest) -> dict[str, Any]:
 
 @router.post("/GetWatcherEvents")
 async def watcher_events(who: From, body: WatcherRequest) -> dict[str, Any]:
-    """Return what has changed since the last time."""
+    """Return the changes since the last time."""
     watcher = _watchers(who).find(who.sandbox, body.watcher_id)
 
     def work() -> list[dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""Traffic to the port of a sandbox: one request and its answer, or one WebSocket, with what listens there.
+"""Traffic to the port of a sandbox: one request and its answer, or one WebSocket, with the port's server.
 
 What is meant for this server, its tokens above all, is not passed on to the session; what a session says of
 other names than its own is not passed on to browsers. The session decides what comes back, and when: heads
@@ -101,7 +101,7 @@ def answer_head(found: h11.Response) -> Headers | None:
 
 
 def kept_headers(headers: Iterable[tuple[bytes, bytes]]) -> Headers:
-    """Return the headers of an answer that are for the client."""
+    """Return the headers of an answer that the client gets."""
     said: Headers = [(bytes(name), bytes(value)) for name, value in headers]
     left_out = _HOP_BY_HOP | _named_by_connection(said) | _NOT_OF_SESSION
     found = [(name, value) for name, value in said if name not in left_out and not name.startswith(_SOCKET)]
@@ -130,13 +130,13 @@ MOST_INFORMATIONAL = 16
 
 
 class AnswerCut(HoldfastError):
-    """An answer of a server in a session that ended before its end."""
+    """An answer of a server in a session that ended too early."""
 
     code = "answer_cut"
 
 
 class BadAnswer(SandboxUnavailable):
-    """What a server in a session answered is no HTTP."""
+    """The answer of a server in a session is not HTTP."""
 
     code = "bad_answer"
 
@@ -175,7 +175,7 @@ class PortExchange:
                 case h11.InformationalResponse():
                     informational += 1
                     if informational > MOST_INFORMATIONAL:
-                        raise BadAnswer("cannot read the answer: it does not begin")
+                        raise BadAnswer("cannot read the answer: it is missing")
                 case h11.Response():
                     await self._begin(event)
                 case h11.Data():
@@ -213,7 +213,7 @@ class PortExchange:
         return BadAnswer(f"cannot read the answer: {why}")
 
     async def _pass_body_on(self) -> None:
-        """Send the body to the session, and return when the client is gone."""
+        """Send the body to the session, and return when the client has left."""
         while (message := await self._receive())["type"] != "http.disconnect":
             if self._whole:
                 continue
@@ -311,7 +311,7 @@ class PortSocket:
         raise BadAnswer("cannot open a WebSocket: the server in the sandbox does not begin its answer")
 
     async def _refuse(self, found: Any) -> None:
-        """Answer as the server in the session does, with as much as a page of its reason."""
+        """Answer as the session's server does, with at most a page of its reason."""
         headers, body = answer_head(found), bytearray()
         if headers is None:
             raise BadAnswer(f"cannot open a WebSocket: the answer has status {found.status_code}")
@@ -338,7 +338,7 @@ class PortSocket:
         await self._send({"type": "websocket.accept", "subprotocol": name, "headers": cookies})
 
     async def _from_session(self, data: bytes) -> None:
-        """Pass messages on to the client until the session closes it, and close it then."""
+        """Pass messages on to the client until the session closes the connection, then close the client's."""
         code, reason = 1011, "the connection to the sandbox was lost"
         with suppress(ConnectionError):
             while True:
@@ -402,13 +402,13 @@ class PortSocket:
 
 
 def _sendable(code: int) -> int:
-    """Return a code that an end may send: those from 1004 to 1006 and 1015 say that none was sent."""
+    """Return a code that an end can send: 1004 to 1006 and 1015 mean that none was sent."""
     reserved = code in (1004, 1005, 1006, 1015)
     return code if 1000 <= code < 5000 and not reserved and not 1016 <= code < 3000 else 1000
 
 
 class PortTraffic:
-    """Connects those whom the door has let in."""
+    """Connects the callers that the door has admitted."""
 
     def __init__(self, callers: Callers, tokens: SandboxTokens, admission: Admission) -> None:
         self._callers, self._tokens, self._admission = callers, tokens, admission

@@ -69,7 +69,7 @@ def start_call(asked: StartBody, user: str | None, seconds: float | None) -> Ser
 
 
 def acting(facts: SandboxFacts | None, user: str | None, cwd: str | None) -> tuple[str | None, str | None]:
-    """Return as whom a process runs, and where; None for the session's own user and directory.  Pure."""
+    """Return the user and directory of a process; None for the session's own. Pure."""
     if facts is None or facts.home is None:
         return None if user in (None, "", ACCOUNT) else user, cwd or None
     name = user or ACCOUNT
@@ -100,7 +100,7 @@ def connect_call(choice: ProcessChoice) -> ServedCall:
 
 
 def _followed(process: SandboxProcess, patience: Patience, emit: Emit | None) -> bool:
-    """Report all of a process; whether it has ended."""
+    """Report all output of a process; return whether it has ended."""
     if emit is None:
         return process.follow(patience, lambda _stream, _data: None) is not None
     emit(sandbox_processes.started_message(process.pid), OVERHEAD)
@@ -128,7 +128,7 @@ def _left(process: SandboxProcess) -> SandboxUnavailable:
 
 
 class InputTurns:
-    """Whose input is next, for each process of each sandbox: two at once would be mixed."""
+    """Turns for the input of each process of each sandbox: simultaneous input would be mixed."""
 
     def __init__(self) -> None:
         self._locks: WeakValueDictionary[tuple[str, str], asyncio.Lock] = WeakValueDictionary()
@@ -178,7 +178,7 @@ async def give(
     try:
         if not await _taken(turn, patience, left):
             raise InputNotTaken(
-                f"cannot give the process {process} this input: it does not read what was sent before"
+                f"cannot give the process {process} this input: it has not read its earlier input"
             )
         try:
             await who.waits(work)
@@ -190,7 +190,7 @@ async def give(
 
 
 async def _taken(turn: asyncio.Lock, patience: Patience, left: asyncio.Future[None]) -> bool:
-    """Wait for a turn while the client does; whether it has come."""
+    """Wait for a turn while the client waits; return whether it has come."""
     taking = asyncio.ensure_future(turn.acquire())
     either: set[asyncio.Future[Any]] = {taking, left}
     await asyncio.wait(either, timeout=patience.left(), return_when=asyncio.FIRST_COMPLETED)
@@ -221,7 +221,7 @@ async def give_stream(who: SandboxCaller, turns: InputTurns, seconds: float | No
                     await give(who, turns, process, asked.data.input, patience.left(), left)
     reader.end()
     if process is None:
-        raise InvalidArgument("cannot give input: the stream names no process")
+        raise InvalidArgument("cannot give input: the stream does not name a process")
 
 
 async def leaving(who: SandboxCaller) -> None:
@@ -231,13 +231,13 @@ async def leaving(who: SandboxCaller) -> None:
 
 
 async def _by_pid(who: SandboxCaller, process: ProcessChoice) -> ProcessChoice:
-    """Return the same process by its pid: its turns have one name."""
+    """Return the same process by its pid, so that its turns have one name."""
     found = await who.in_session(who.sandbox, lambda found: sandbox_processes.running(found, process))
     return ProcessChoice(pid=found.pid)
 
 
 async def _arriving(body: AsyncIterator[bytes]) -> AsyncGenerator[tuple[bytes, asyncio.Future[None]], None]:
-    """Yield the parts of a body, each with a future that is done when the client leaves before the next.
+    """Yield the parts of a body, each with a future that is done when the client leaves before the next part.
 
     So a client that leaves is noticed while the process does not read.
     """
@@ -273,7 +273,7 @@ async def list_processes(who: From) -> Any:
 
 @router.post("/Start")
 async def start(who: From) -> Response:
-    """Start a process, and send what it writes and how it ends."""
+    """Start a process, and send its output and its end."""
     asked = StartBody.read(await connect_wire.only_message(who.request))
     seconds = connect_wire.seconds_given(who)
     return await connect_wire.streamed(who, who.sandbox, start_call(asked, who.user, seconds), seconds)
@@ -281,7 +281,7 @@ async def start(who: From) -> Response:
 
 @router.post("/Connect")
 async def connect(who: From) -> Response:
-    """Send all that a process has written and writes, and how it ends."""
+    """Send all output of a process, past and future, and its end."""
     asked = ProcessRef.read(await connect_wire.only_message(who.request))
     return await connect_wire.streamed(
         who, who.sandbox, connect_call(asked.process), connect_wire.seconds_given(who)
@@ -322,7 +322,7 @@ async def stream_input(who: From, turns: Turns) -> Response:
 
 @router.post("/CloseStdin")
 async def close_input(who: From, body: ProcessRef) -> Nothing:
-    """Let a process find the end of its input."""
+    """Close the input of a process."""
     await who.in_session(
         who.sandbox, lambda found: sandbox_processes.running(found, body.process).close_input()
     )

@@ -1,4 +1,4 @@
-"""Who may reach what of sandboxes: whose a request is, and which credential opens what of it.
+"""Access to sandboxes: the sandbox of a request, and the rights of each credential.
 
 The requests share the port of the server, and are known by their paths and headers, those for ports by the
 name they are sent to. Tokens are made from the server's own one and the id of the session, so nothing of
@@ -43,7 +43,7 @@ SANDBOX = admission.SANDBOX
 
 @dataclass(frozen=True, slots=True)
 class FileSignature:
-    """What a signed address for one file says. `expiration` is in seconds since 1970."""
+    """The content of a signed address for one file. `expiration` is in seconds since 1970."""
 
     path: str
     operation: str
@@ -52,7 +52,7 @@ class FileSignature:
     expiration: int | None
 
     def expired(self, now: float) -> bool:
-        """Return whether its time is over."""
+        """Return whether it has expired."""
         return self.expiration is not None and now > self.expiration
 
 
@@ -97,7 +97,8 @@ class SandboxTokens:
         return self._by("traffic", sandbox, given)
 
     def signed(self, sandbox: str, asked: FileSignature) -> bool:
-        """Return whether a signature was made with the access token of a sandbox, for just this."""
+        """Return whether a signature was made with the access token of a sandbox, for exactly this
+        address."""
         expected = self.signature(sandbox, asked.path, asked.operation, asked.user, asked.expiration)
         return hmac.compare_digest(asked.signature.encode(), expected.encode())
 
@@ -135,11 +136,11 @@ class SandboxIds:
         self._ids: asyncio.Future[Iterable[str]] | None = None
 
     async def known(self) -> Iterable[str]:
-        """Return them, as they were at most a second ago."""
+        """Return the ids, at most a second old."""
         return (await self._latest())[1]
 
     async def has(self, sandbox: str) -> bool:
-        """Return whether there is a session with this id now: another process may just have made it."""
+        """Return whether a session with this id exists now: a different process may just have made it."""
         asked = time.monotonic()
         while True:
             began, ids = await self._latest()
@@ -151,7 +152,7 @@ class SandboxIds:
                 self.forget()
 
     async def _latest(self) -> tuple[float, Iterable[str]]:
-        """Return when the latest reading began, and what it found."""
+        """Return the time of the latest reading, and its result."""
         if self._ids is None or time.monotonic() > self._began + SECONDS:
             self._began = time.monotonic()
             self._ids = asyncio.ensure_future(self._read())
@@ -165,7 +166,7 @@ class SandboxIds:
             raise
 
     def forget(self) -> None:
-        """Read them again when they are needed: there is another one."""
+        """Read the ids again when they are next needed: there is a new one."""
         self._ids = None
 
 
@@ -183,7 +184,7 @@ _PORT = re.compile(rb"\d{1,5}")
 
 @dataclass(frozen=True, slots=True)
 class PortName:
-    """A port of a sandbox. `domain` is what the name ends with; None if headers said it."""
+    """A port of a sandbox. `domain` is the end of the host name; None if headers named the port."""
 
     sandbox: str
     port: int
@@ -196,12 +197,12 @@ class PortName:
 
     @property
     def possible(self) -> bool:
-        """Whether there is a port of that number."""
+        """Whether the port's number is valid."""
         return 0 < self.port <= 65535
 
 
 def named(headers: Mapping[bytes, bytes]) -> PortName | None:
-    """Return the port that a request is for, if it is for one; names of headers are in lower case."""
+    """Return the port that a request is for, if any; names of headers are in lower case."""
     if found := _HOST.fullmatch(headers.get(b"host", b"").lower()):
         return PortName(found[2].decode(), int(found[1]), found[3])
     sandbox, port = headers.get(SANDBOX_ID, b""), headers.get(SANDBOX_PORT, b"")
@@ -233,7 +234,7 @@ _WRONG: Refusal = (
 
 @dataclass(frozen=True, slots=True)
 class Scopes:
-    """The applications of this wire, by what opens them.
+    """The applications of this wire, by the credential that opens them.
 
     `control` has the paths for sandboxes as wholes, and needs the server's own token. `sandbox` has
     processes, files and code of one, for its access token; `contexts` and `files` have the few of those that
@@ -270,7 +271,7 @@ class SandboxDoor(ServedDoor):
         await admission.answer(scope, send, status, told)
 
     async def opens(self, scope: Scope) -> App | Refusal:
-        """Return the application that a request may reach, or why it may reach none."""
+        """Return the application that a request can reach, or the reason for its refusal."""
         headers = dict(scope["headers"])
         if _CONTROL.match(scope["path"]):
             # Some clients send the id of a sandbox to the control plane as well.
@@ -291,7 +292,7 @@ class SandboxDoor(ServedDoor):
     async def _named(
         self, scope: Scope, headers: Mapping[bytes, bytes], asked: FileSignature | None
     ) -> App | Refusal:
-        """Return what a credential opens of the sandbox that the request names."""
+        """Return the part of the request's sandbox that a credential opens."""
         sandbox, access, traffic = (
             headers.get(name, b"").decode("latin-1") for name in (SANDBOX_ID, ACCESS, TRAFFIC)
         )
@@ -327,7 +328,7 @@ class SandboxDoor(ServedDoor):
     async def _found(
         self, scope: Scope, headers: Mapping[bytes, bytes], asked: FileSignature | None
     ) -> App | Refusal:
-        """Return what a credential opens of the sandbox that it is of."""
+        """Return the part of its own sandbox that a credential opens."""
         # Some clients send the token without the id of the sandbox they have connected to.
         access = headers.get(ACCESS, b"").decode("latin-1")
         keys = [] if asked is None else _keys(self.rules)
@@ -370,7 +371,7 @@ def is_of_wire(scope: Scope) -> bool:
 
 
 def signature(scope: Scope) -> FileSignature | None:
-    """Return what a signed address says; None if it is not one."""
+    """Return the content of a signed address; None if it is not one."""
     items = QueryParams(scope["query_string"]).multi_items()
     said = dict(items)
     if "signature" not in said or len(said) < len(items):  # twice: which is signed, and which one counts?
@@ -404,7 +405,7 @@ NOT_FOUND = "The sandbox was not found"
 
 
 class PortDoor(ServedDoor):
-    """The door to ports, before all others: what is sent to the name of a port reaches no other path.
+    """The door to ports, before all others: a request to the name of a port cannot reach other paths.
 
     A port is open to callers with the server's token, an access key or a token of its sandbox, to visitors
     with a link, and to everyone if the maker of the sandbox or a person wanted that. Every session is a
@@ -437,10 +438,10 @@ class PortDoor(ServedDoor):
         return None if name is None else {**preview_visits.disclosed(scope), PORT: name}
 
     def elsewhere(self, scope: Scope) -> Refusal | None:
-        """Return the refusal of a request that came by another name than those of this server."""
+        """Return the refusal of a request that used a name other than this server's."""
         name: PortName = scope[PORT]
         if not name.possible:
-            return 400, "bad_request", f"there is no port {name.port}"
+            return 400, "bad_request", f"port {name.port} does not exist"
         # What pages of other origins may do is for the server in the session to say.
         if name.domain is not None and self.rules.is_here(name.domain):
             return None

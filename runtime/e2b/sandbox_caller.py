@@ -1,4 +1,4 @@
-"""The caller of one request of this wire: the sandbox it is for, and in whose name.
+"""The caller of one request of this wire: its sandbox, and its actor.
 
 A session that is suspended is resumed for a request if its maker wanted that, and else does not run.
 """
@@ -48,7 +48,7 @@ class SandboxCaller(ApiCaller):
 
     @property
     def sandbox(self) -> str:
-        """The id of the session that the request is for; only what the door has admitted to one has it."""
+        """The id of the request's session; only the door's admission sets it."""
         return str(self.connection.scope[SANDBOX])
 
     @property
@@ -68,7 +68,7 @@ class SandboxCaller(ApiCaller):
 
     @staticmethod
     def files(found: Session, user: str | None) -> SessionFiles:
-        """Return the files of a session as a client means them that names this user, or none.
+        """Return the files of a session with the rights of the user that a client names.
 
         As at E2B the account may read and write anything; what is made belongs to the user, in whose home
         relative paths begin. Others, and those of a session that no client made, have their own rights.

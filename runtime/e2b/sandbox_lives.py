@@ -33,7 +33,7 @@ MAKING_SECONDS = 600.0
 
 
 class SandboxFacts(BaseModel):
-    """What is kept.
+    """The kept facts.
 
     `public_ports`: its ports are open to those without its token. `request_host` is the name under which its
     servers see requests, with `${PORT}` for the port; None for the one that the client has used.
@@ -112,12 +112,12 @@ def change_life(store: Store, session_id: str, how: Callable[[Lifetime], Lifetim
 
 
 def ended(row: SessionRow) -> bool:
-    """Return whether a session is being removed: clients do not find it any more."""
+    """Return whether a session is being removed: clients no longer find it."""
     return Lifetime.of(row.details).ended
 
 
 def kill_sandbox(hf: Holdfast, row: SessionRow) -> None:
-    """Remove a session. Snapshots that were asked for stay.
+    """Remove a session. Requested snapshots stay.
 
     Clients do not find it any more: one whose answer is cut by this asks whether it still runs.
 
@@ -132,7 +132,7 @@ def kill_sandbox(hf: Holdfast, row: SessionRow) -> None:
 
 
 def pause_sandbox(hf: Holdfast, row: SessionRow, *, memory: bool = True) -> None:
-    """Suspend a session; its clock stops. Without `memory` its processes end, and it begins with new ones.
+    """Suspend a session; its clock stops. Without `memory` its processes end, and it resumes with new ones.
 
     Raises:
         LiveUnsupported, CaptureFailed, SessionBusy, SessionDead, SessionError: it continues, or does not run.

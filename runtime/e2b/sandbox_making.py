@@ -49,7 +49,7 @@ def make_account(client: GuestClient, name: str) -> str:
     """
     home = wire_fields.text(client.request("account_make", name=name), "home")
     if not home.startswith("/") or len(home) > LONGEST or not home.isprintable():
-        raise ProtocolError("cannot understand the session: it names no home of the account")
+        raise ProtocolError("cannot understand the session: it does not name the account's home folder")
     return home
 
 
@@ -136,7 +136,7 @@ def _started(
     if wish.network == "domains":
         raise InvalidArgument(
             "cannot let a sandbox from a snapshot reach domains only: its programs run already",
-            hint="take the snapshot of a sandbox that was made so",
+            hint="use a snapshot of a sandbox that was created with these rules",
         )
     rules = None if wish.network in (None, "none") else wish.options
     return template_start.start(hf.context, found.id, details=details, network=wish.network, rules=rules)
@@ -230,7 +230,7 @@ def copied_life(parent: Lifetime, seconds: float | None, now: float) -> Lifetime
 
 
 def handed_over(hf: Holdfast, row: SessionRow, seconds: float) -> None:
-    """Let the life of a sandbox begin: it is ready, however long that took."""
+    """Start the life of a sandbox once it is ready, however long its creation took."""
     sandbox_lives.change_life(hf.store, row.id, lambda kept: kept.given(seconds, time.time()))
 
 

@@ -1,4 +1,4 @@
-"""The processes of a sandbox: programs on pipes and jobs on terminals, and how the wire speaks of them."""
+"""The processes of a sandbox: programs on pipes and jobs on terminals, and their form on the wire."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class ProcessBody(WireBody):
 
 
 class ProcessChoice(ProcessBody):
-    """Which process: by its pid, or by the tag it was started with."""
+    """A reference to a process: by its pid, or by the tag it was started with."""
 
     pid: Annotated[int, Field(ge=0, lt=2**32)] | None = None
     tag: str | None = None
@@ -92,7 +92,7 @@ class ProcessWords(ProcessBody):
 
 
 class StartBody(ProcessBody):
-    """A process to be started: on a terminal if it has `pty`, else on pipes, with input unless it says so."""
+    """A process to be started: on a terminal if it has `pty`, else on pipes, with input unless refused."""
 
     process: ProcessWords
     pty: PtyBody | None = None
@@ -107,7 +107,7 @@ class ProcessRef(ProcessBody):
 
 
 class UpdateBody(ProcessRef):
-    """What is to change of a process: the size of its terminal."""
+    """The change of a process: the size of its terminal."""
 
     pty: PtyBody | None = None
 
@@ -148,7 +148,7 @@ class InputPart(ProcessBody):
 
 
 class StreamInputBody(ProcessBody):
-    """A message of a stream of input: first the process, then its input; either may be a sign of life."""
+    """A message of a stream of input: first the process, then its input; either can be a keepalive."""
 
     start: ProcessRef | None = None
     data: InputPart | None = None
@@ -181,7 +181,7 @@ _INT32 = 2**31 - 1
 
 @dataclass(frozen=True, slots=True)
 class EndOfProcess:
-    """How a process ended: its exit code, or the signal that ended it; and how much of its output is lost."""
+    """How a process ended: its exit code, or the signal that ended it; and the amount of lost output."""
 
     exit_code: int | None
     signal: int | None
@@ -194,7 +194,7 @@ def started_message(pid: int) -> dict[str, Any]:
 
 
 def wrote_message(stream: str, data: bytes) -> dict[str, Any]:
-    """Return the message for what a process wrote to `stdout`, `stderr` or its `pty`."""
+    """Return the message for output of a process to `stdout`, `stderr` or its `pty`."""
     return {"event": {"data": {stream: base64.b64encode(data).decode("ascii")}}}
 
 
@@ -205,7 +205,7 @@ def ended_message(end: EndOfProcess) -> dict[str, Any]:
     status = f"exit status {code}" if end.signal is None else f"signal: {_signal(end.signal)}"
     errors = [status] if code else []
     if end.lost:
-        errors.append(f"{end.lost} bytes of its output came too fast for the reader, and are lost")
+        errors.append(f"{end.lost} bytes of its output were lost because the reader was too slow")
     told: dict[str, Any] = {"exitCode": code, "exited": exited, "status": status}
     return {"event": {"end": told | ({"error": "; ".join(errors)} if errors else {})}}
 
@@ -218,13 +218,13 @@ def _signal(number: int) -> str:
 
 
 def process_described(pid: int, tag: str, words: Sequence[str], cwd: str) -> dict[str, Any]:
-    """Return what a list says of a process. Its variables are left out."""
+    """Return the list entry of a process, without its variables."""
     config = {"cmd": words[0] if words else "", "args": list(words[1:]), "envs": {}, "cwd": cwd}
     return {"config": config, "pid": pid, **({"tag": tag} if tag else {})}
 
 
 def command_of(words: Sequence[str]) -> str:
-    """Return the text by which bash becomes a program."""
+    """Return the text that makes bash execute a program."""
     return _EXEC + shell_words.join(words)
 
 
@@ -252,19 +252,19 @@ class SandboxProcess(ABC):
 
     @abstractmethod
     def described(self) -> dict[str, Any]:
-        """Return what a list says of it."""
+        """Return the list entry."""
 
     @abstractmethod
     def follow(self, patience: Patience, on_data: OnData) -> EndOfProcess | None:
-        """Pass on all it writes, from its beginning, and return its end; None if the patience is over."""
+        """Pass on all its output, from the beginning, and return its end; None if the patience is over."""
 
     @abstractmethod
     def signal(self, name: str) -> None:
-        """Send a signal to it and to what it started."""
+        """Send a signal to it and its children."""
 
     @abstractmethod
     def write(self, kind: str, data: bytes, patience: Patience) -> None:
-        """Give it input of a kind, `stdin` or `pty`.
+        """Send it input of a kind, `stdin` or `pty`.
 
         Raises:
             InputNotTaken: it does not read.
@@ -272,7 +272,7 @@ class SandboxProcess(ABC):
 
     @abstractmethod
     def close_input(self) -> None:
-        """Let it find the end of its input."""
+        """Close its input."""
 
     @abstractmethod
     def resize(self, size: PtyArea) -> None:
@@ -287,7 +287,7 @@ class PipedProcess(SandboxProcess):
         self._program, self._info = program, info
 
     def described(self) -> dict[str, Any]:
-        """Return what a list says of it."""
+        """Return the list entry."""
         return process_described(self.pid, self.tag, self._info.argv, self._info.cwd)
 
     def follow(self, patience: Patience, on_data: OnData) -> EndOfProcess | None:
@@ -302,7 +302,7 @@ class PipedProcess(SandboxProcess):
         return EndOfProcess(result.exit_code, result.signal, result.lost)
 
     def signal(self, name: str) -> None:
-        """Send a signal to it and to what it started."""
+        """Send a signal to it and its children."""
         self._program.signal(name)
 
     def write(self, kind: str, data: bytes, patience: Patience) -> None:
@@ -316,7 +316,7 @@ class PipedProcess(SandboxProcess):
         if patience.over:
             raise InputNotTaken(
                 f"cannot give process {self.pid} all of the input: it does not read",
-                hint="allow more time, or connect to it and see what it does",
+                hint="allow more time, or connect to it and check its activity",
             )
         raise InvalidArgument(
             f"cannot give process {self.pid} input: its input is closed",
@@ -343,7 +343,7 @@ class PtyProcess(SandboxProcess):
         self._job, self._info = job, info
 
     def described(self) -> dict[str, Any]:
-        """Return what a list says of it."""
+        """Return the list entry."""
         words = words_of(self._info.command)
         return process_described(self.pid, self.tag, words, self._info.cwd)
 
@@ -424,7 +424,7 @@ def known(found: Session, choice: ProcessChoice) -> SandboxProcess:
     """
     fitting = [each for each in all_of(found) if _fits(each, choice)]
     if not fitting:
-        raise ProgramNotFound(f"cannot find the process {choice}: there is none, or it is too old")
+        raise ProgramNotFound(f"cannot find the process {choice}: it does not exist, or is too old")
     return next((each for each in reversed(fitting) if each.running), fitting[-1])
 
 
@@ -437,7 +437,7 @@ def running(found: Session, choice: ProcessChoice) -> SandboxProcess:
     process = known(found, choice)
     if not process.running:
         raise ProgramNotFound(
-            f"cannot reach the process {choice}: it has ended", hint="connect to it for its end"
+            f"cannot reach the process {choice}: it has ended", hint="connect to it for its exit status"
         )
     return process
 

@@ -82,7 +82,7 @@ def is_full(refused: Iterable[Refusal], now: float) -> bool:
 
 
 def read(context: Context, row: SessionRow) -> list[Refusal]:
-    """Read the rules of a running session, and return what is known now, the latest first.
+    """Read the rules of a running session, and return the known refusals, the latest first.
 
     Raises:
         HoldfastError: they cannot be read.
@@ -120,7 +120,7 @@ def keep(
     *,
     emptied: bool = False,
 ) -> list[Refusal]:
-    """Keep what the rules of a container had recorded; new destinations are events.
+    """Keep the refusals recorded by a container's rules; new destinations are events.
 
     `emptied`: the rules were replaced after that, and count from 0 again.
 

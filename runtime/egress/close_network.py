@@ -137,7 +137,7 @@ class Closing:
             self._ask(closed.state, closed.rules, load=False, release=False)
 
     def change(self, options: SessionOptions, state: ContainerState) -> list[dict[str, object]]:
-        """Replace the rules of a running container; return what the old ones had refused (`attempts`).
+        """Replace the rules of a running container; return the refusals of the old ones (`attempts`).
 
         Raises:
             NetworkNotClosed: it cannot be done, or not be verified.

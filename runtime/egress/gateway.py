@@ -165,7 +165,7 @@ def _version(image: str, address: str, folders: dict[str, Path]) -> str:
 
 
 def _port(home: Home, address: str, before: GatewayAddress | None) -> int:
-    """Return the port it had, else a free one; the search starts at a different port for each home."""
+    """Return its previous port, else a free one; the search starts at a different port for each home."""
     if before is not None and before.address == address and _free(address, before.port):
         return before.port
     first = int(home.digest, 16)
@@ -219,7 +219,7 @@ def _run(
 
 
 def _await(engine: Engine, home: Home, place: GatewayAddress) -> None:
-    """Wait until it works, as long as its process is alive and gets on.
+    """Wait until it works, as long as its process is alive and makes progress.
 
     Raises:
         NetworkNotClosed: it ended; or does not get on, and is left as it is for the next attempt.
@@ -240,15 +240,17 @@ def _await(engine: Engine, home: Home, place: GatewayAddress) -> None:
         if now - last >= START_SECONDS or now - began >= _PATIENCE:
             raise NetworkNotClosed(
                 f"cannot start the gateway: it does not answer at {where}",
-                hint=f"it was not stopped, so try again if the machine was busy; else {logs}, "
-                "or a firewall of the host blocks it",
+                hint=(
+                    f"it still runs: try again if the machine was busy; otherwise see {logs}, or "
+                    "check whether a firewall of the host blocks it"
+                ),
             )
         time.sleep(_POLL_SECONDS)
     _starting(home).unlink(missing_ok=True)
 
 
 def _work(pid: int) -> int:
-    """Return how much time on a processor a process has had, in ticks; 0 if it is out of sight."""
+    """Return the processor time of a process, in ticks; 0 if it is not visible."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except OSError:

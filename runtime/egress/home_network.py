@@ -35,7 +35,7 @@ AGAIN = 60.0
 
 @dataclass(frozen=True, slots=True)
 class HomeNetwork:
-    """The destinations that were found, those a person added, and those of the former a person closed."""
+    """The destinations found, those a person added, and the found ones that a person closed."""
 
     found: tuple[Allowed, ...] = ()
     allow: tuple[Allowed, ...] = ()
@@ -80,7 +80,7 @@ def read(home: Home) -> HomeNetwork:
 
 
 def refresh(home: Home) -> HomeNetwork:
-    """Look for the sources of packages again; additions of people stay.
+    """Look for the sources of packages again; people's additions stay.
 
     Raises:
         StoreError: the file cannot be read or written.
@@ -91,7 +91,7 @@ def refresh(home: Home) -> HomeNetwork:
 
 
 def ways_out(home: Home) -> list[Allowed]:
-    """Return the proxies among the open destinations: sessions reach whatever they reach.
+    """Return the proxies among the open destinations: sessions reach everything behind them.
 
     Raises:
         StoreError: the file cannot be used.
@@ -116,7 +116,8 @@ def roots(home: Home) -> str | None:
 
 
 def _private(items: Iterable[Allowed], seconds: float) -> tuple[tuple[Allowed, ...], tuple[Allowed, ...]]:
-    """Return those that the default rules would refuse, and those whose names had no answer in that time.
+    """Return the destinations that the default rules would refuse, and those whose names were not resolved in
+    time.
 
     Loopback cannot be reached by a session anyway.
     """

@@ -1,4 +1,4 @@
-"""The events that this host writes into the journal of a session, read once for all who follow it.
+"""The events that this host writes into a session's journal, read once for all followers.
 
 To read the rules takes a process of the checkpointer and a question to the engine, and all who follow the
 events of a session want to know what they say. So the followers of one process share what was read; and
@@ -62,7 +62,7 @@ class RefusalWatch:
         """How often the rules were read."""
 
     def is_due(self, seen: int) -> bool:
-        """Return whether there can be refusals that are unknown to a caller who knows of `seen` readings."""
+        """Return whether there can be refusals unknown to a caller that knows `seen` readings."""
         if self.readings != seen:
             return True
         now = time.monotonic()
@@ -94,7 +94,7 @@ class RefusalWatch:
             return self.readings
 
     def _is_quiet(self, now: float) -> bool:
-        """Return whether nothing was sent since the rules were read."""
+        """Return whether no packet was sent since the rules were read."""
         return now < self._until and self._sent is not None and sent(self._pid) == self._sent
 
     def _find(self, context: Context, row: SessionRow) -> None:
@@ -164,13 +164,13 @@ _watches_lock = threading.Lock()
 
 
 def watch_of(context: Context, session_id: str) -> HostEventWatch:
-    """Return the watch of a session, which this process has as long as someone holds it."""
+    """Return the watch of a session, which this process keeps while it has a holder."""
     with _watches_lock:
         return _watches.setdefault((context.home.digest, session_id), HostEventWatch(session_id))
 
 
 def _written(home: Home) -> tuple[tuple[int, int, int], ...] | None:
-    """Return the state of the store's files, which differs after something was written; None if unknown."""
+    """Return the state of the store's files, which changes with every write; None if unknown."""
     states = []
     for name in ("holdfast.db", "holdfast.db-wal"):
         with suppress(OSError):
@@ -180,7 +180,7 @@ def _written(home: Home) -> tuple[tuple[int, int, int], ...] | None:
 
 
 def sent(pid: int) -> tuple[int, int] | None:
-    """Return how many packets of IPv4 and IPv6 the network of a process was given to send.
+    """Return the numbers of IPv4 and IPv6 packets that a process's network was given to send.
 
     None if that is not known: there is no such process, or its kernel does not tell.
     """

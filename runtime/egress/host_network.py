@@ -1,4 +1,5 @@
-"""The host's network as sessions are closed off from it: its addresses and resolvers, and what follows.
+"""The host's network from which sessions are closed off: its addresses and resolvers, and the rules that
+follow.
 
 Three kinds of sessions have a network: `internet` (the default) reaches nothing but the internet, `open` also
 the machine's surroundings. Neither reaches other sessions or the metadata service of a cloud. A fourth,
@@ -180,7 +181,7 @@ def rules(kind: str, machine: HostNetwork, bridge: Bridge, wishes: Wishes = Wish
 
 
 def closed(place: str, machine: HostNetwork) -> bool:
-    """Return whether a session of the default kind reaches nothing of an address or network."""
+    """Return whether a session of the default kind cannot reach any of an address or network."""
     refused = rules("internet", machine, Bridge()).refused
     return any(_covers(network, ip_network(place)) for network in refused)
 
@@ -211,7 +212,7 @@ def _with_translated(networks: Iterable[Network]) -> tuple[Network, ...]:
 
 
 def _with_embedded(networks: Iterable[Network]) -> tuple[Network, ...]:
-    """Return networks and every IPv6 network that could lead to the IPv4 ones.
+    """Return networks, with every IPv6 network that could lead to the IPv4 ones.
 
     Where the place of an embedded address is not fixed, the whole network is among them.
     """
@@ -238,7 +239,7 @@ def _translated(network: IPv4Network) -> IPv6Network:
 
 
 def look() -> HostNetwork:
-    """Return the host as it is now. What cannot be read is empty."""
+    """Return the host's present network. Unreadable parts are empty."""
     v6 = interfaces(_read(_IPV6))
     return HostNetwork(
         addresses=(*local_addresses(_read(_TRIE)), *(one.ip for one in v6)),
@@ -331,7 +332,7 @@ def _read(path: Path) -> str:
 
 
 def looked_up(names: Iterable[str], seconds: float) -> dict[str, list[str] | None]:
-    """Return the addresses of each name, none if it has none; None for names that are not known yet."""
+    """Return the addresses of each name, empty if it has none; None for unresolved names."""
     found: dict[str, list[str] | None] = dict.fromkeys(names)
     asked = dict[str, list[str] | None]()
 
@@ -349,7 +350,7 @@ def looked_up(names: Iterable[str], seconds: float) -> dict[str, list[str] | Non
 
 
 def lookup_of(names: Iterable[str], seconds: float) -> Callable[[str], list[str]]:
-    """Return a function that looks names up in what was found of them in that time."""
+    """Return a function that looks names up in the results of that time."""
     found = looked_up(names, seconds)
     return lambda name: found.get(name) or []
 

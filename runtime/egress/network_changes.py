@@ -62,7 +62,7 @@ class Reach:
     deny: tuple[str, ...] = ()
 
     def as_dict(self) -> dict[str, Any]:
-        """Return it for programs."""
+        """Return the fields for programs."""
         return {**as_table(self), "secrets": {name: list(hosts) for name, hosts in self.secrets}}
 
 
@@ -123,7 +123,7 @@ def changed(
     less = [str(Allowed.parse(text)) for text in disallow]
     for item in less:
         if item in more:
-            raise InvalidArgument(f"cannot allow and disallow {item} at once", hint="leave one out")
+            raise InvalidArgument(f"cannot both allow and disallow {item}", hint="leave one out")
         if item not in now.allow:
             known = ", ".join(now.allow) or "none"
             raise InvalidArgument(
@@ -150,7 +150,7 @@ def _denied(now: SessionOptions, more: Iterable[str], less: Iterable[str]) -> li
         if item in added or item not in now.deny:
             known = ", ".join(now.deny) or "nothing"
             raise InvalidArgument(
-                f"cannot lift the denial of {item}: it is not one of this session",
+                f"cannot lift the denial of {item}: this session does not have it",
                 hint=f"the session is denied: {known}",
             )
     return list(dict.fromkeys([*(item for item in now.deny if item not in lifted), *added]))
@@ -175,8 +175,8 @@ def _check_gateway(now: SessionOptions, network: str) -> None:
     """Refuse a change of the gateway's use: programs learn of the gateway only when a session is made."""
     if (network == "domains") != (now.network == "domains"):
         raise InvalidArgument(
-            f"cannot change the network from {now.network} to {network}: programs reach names through a "
-            "proxy, and learn of that when the session is made",
+            f"cannot change the network from {now.network} to {network}: domain filtering "
+            "needs a proxy that is set up when the session is created",
             hint=f"make another session: `holdfast new --network {network}`",
         )
 
@@ -204,7 +204,7 @@ def change(
     domains: Iterable[str] = (),
     no_domains: Iterable[str] = (),
 ) -> SessionRow:
-    """Change the reach of a session: at once if it runs, else when it resumes. Return its row.
+    """Change the reach of a session: immediately if it runs, otherwise when it resumes. Return its row.
 
     The rules are rebuilt in any case: names stand for their present addresses.
 

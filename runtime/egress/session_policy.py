@@ -146,7 +146,7 @@ def _policy(
     for one in options.secrets:
         kept = vault.find(home, one.placeholder)
         if kept is None:
-            progress(f"secret {one.name}: its value is not in this home; its placeholder is sent as it is")
+            progress(f"secret {one.name}: its value is not in this home; its placeholder is sent unchanged")
         else:
             found.append(kept)
     return SessionRules(

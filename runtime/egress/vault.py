@@ -44,7 +44,7 @@ _FRESH = 3600.0
 
 
 def keep(home: Home, given: Iterable[Given]) -> None:
-    """Keep these.
+    """Keep these secrets.
 
     Raises:
         StoreError: they cannot be written.
@@ -86,7 +86,7 @@ def kept(home: Home) -> Iterator[tuple[str, float]]:
 
 
 def values(home: Home) -> dict[str, str]:
-    """Return all values by name; of several with one name each is followed by its placeholder.
+    """Return all values by name; when several share a name, each is followed by its placeholder.
 
     Raises:
         StoreError: one cannot be read.
@@ -118,7 +118,7 @@ def user() -> int:
 
 
 def owner() -> int | None:
-    """Return the user to whom the gateway's files are given; None if they are its own already."""
+    """Return the user who gets the gateway's files; None if they already belong to it."""
     return USER if os.geteuid() == 0 else None
 
 
@@ -228,7 +228,7 @@ def unneeded(context: Context) -> list[str]:
 
 
 def forget_values(context: Context, options: Mapping[str, Any]) -> None:
-    """Remove the values of a session that is removed, except those that another session or a snapshot has."""
+    """Remove the values of a removed session, except those that a different session or a snapshot has."""
     for placeholder in _without_needed(context, placeholders(options)):
         forget_value(context.home, placeholder)
 

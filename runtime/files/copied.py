@@ -1,4 +1,4 @@
-"""What a copy did so far, and in all."""
+"""The progress of a copy, and its total."""
 
 from __future__ import annotations
 
@@ -11,12 +11,13 @@ MOST_NAMED = 1000
 
 
 def unreported(_: Copied) -> None:
-    """Take the counts so far, and do nothing."""
+    """Ignore the counts so far."""
 
 
 @dataclass(slots=True)
 class Copied:
-    """Counts of what was copied, `bytes` of files; what was left out, and what changed meanwhile, by path."""
+    """Counts of copied items, `bytes` of files; omissions, and files that changed during the copy, by
+    path."""
 
     files: int = 0
     folders: int = 0
@@ -28,10 +29,10 @@ class Copied:
     """Files that were written to while they were copied."""
 
     def leave_out(self, path: str, why: str) -> None:
-        """Note something that is not copied."""
+        """Record an item that is not copied."""
         if len(self.left_out) < MOST_NAMED:
             self.left_out[path] = why
 
     def as_dict(self) -> dict[str, Any]:
-        """Return it for programs."""
+        """Return the fields for programs."""
         return as_table(self)

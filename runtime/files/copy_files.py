@@ -63,7 +63,7 @@ def local_entries(folder: Path, made: Copied) -> Iterator[tuple[str, os.DirEntry
 
 @contextmanager
 def opened(path: Path, flags: int) -> Iterator[tuple[IO[bytes], os.stat_result]]:
-    """Open a file of this machine for the block, without waiting for what is not a file.
+    """Open a file of this machine for the block, without waiting on special files.
 
     Raises:
         OSError: it cannot be read, or is not a file.
@@ -72,7 +72,7 @@ def opened(path: Path, flags: int) -> Iterator[tuple[IO[bytes], os.stat_result]]
     with os.fdopen(descriptor, "rb") as file:
         status = os.fstat(file.fileno())
         if not stat.S_ISREG(status.st_mode):
-            raise OSError(None, "it is no regular file", str(path))
+            raise OSError(None, "it is not a regular file", str(path))
         yield file, status
 
 
@@ -95,7 +95,7 @@ class CopyIn:
         return self._made
 
     def tree(self, path: Path, to: str, edit: Edit = lambda _: None) -> Copied:
-        """Copy a folder with all that is in it; the folder `to` is made if it is missing.
+        """Copy a folder with its contents; the folder `to` is made if it is missing.
 
         Args:
             path: the folder.
@@ -155,7 +155,7 @@ class CopyOut:
         return self._made
 
     def tree(self, path: str, to: Path) -> Copied:
-        """Copy what is in a folder into the folder `to`, which is made if it is missing.
+        """Copy a folder's contents into the folder `to`, which is made if it is missing.
 
         Raises:
             SessionFileError, ProtocolError: something cannot be read.
@@ -192,7 +192,7 @@ class CopyOut:
         self._made.files += 1
 
     def _content(self, path: str, descriptor: int, *, follow: bool) -> None:
-        """Copy until the size that it had at first; one that grows all the time also ends."""
+        """Copy up to the initial size, so that a file that keeps growing also ends."""
         offset, size, first = 0, 0, ""
         while True:
             data, now, version = self._requests.read(path, offset, PART, follow=follow)

@@ -41,13 +41,13 @@ class FileRequests:
         self._user: dict[str, Any] = {key: name for key, name in named.items() if name is not None}
 
     def look(self, path: str, *, follow: bool = True, attributes: bool = False) -> tuple[str, SessionFile]:
-        """Return the absolute path, and what is there; a link is followed unless `follow` is false."""
+        """Return the absolute path, and its entry; a link is followed unless `follow` is false."""
         wanted = {"follow": follow, "attributes": attributes}
         told = wire_fields.body(self._ask("file_look", asked(path=path), **wanted))
         return place_in(told), SessionFile.of(told, attributes=attributes)
 
     def content(self, path: str, *, attributes: bool = False) -> list[SessionFile]:
-        """Return what is in a folder, by name."""
+        """Return the entries of a folder, by name."""
         return self._persistently(lambda: self._content(path, attributes))
 
     def _content(self, path: str, attributes: bool) -> list[SessionFile]:
@@ -61,7 +61,7 @@ class FileRequests:
         wanted = min(length, PART)
         frame = self._ask("file_read", asked(path=path), offset=offset, length=wanted, follow=follow)
         if len(frame.payload) > wanted:
-            raise ProtocolError("cannot understand the session: it sends more of a file than was asked for")
+            raise ProtocolError("cannot understand the session: it sends more of a file than requested")
         return frame.payload, wire_fields.integer(frame, "size"), wire_fields.text(frame, "version")
 
     def write(
@@ -73,7 +73,8 @@ class FileRequests:
         mtime_ns: int | None = None,
         attributes: Mapping[str, str] | None = None,
     ) -> int:
-        """Write a file in parts; it appears, or replaces another, only when it is whole. Return its bytes."""
+        """Write a file in parts; it appears, or replaces the old one, only when complete. Return its
+        bytes."""
         id_, offset = secrets.token_hex(16), 0
         self._ask("file_begin", asked(path=path), id=id_)
         try:
@@ -108,11 +109,11 @@ class FileRequests:
         self._ask("file_remove", asked(path=path), id=secrets.token_hex(16), **flags)
 
     def change_mode(self, path: str, mode: int) -> None:
-        """Change the permissions of what is at a path."""
+        """Change the permissions of the file at a path."""
         self._ask("file_mode", asked(path=path), mode=mode)
 
     def find(self, path: str, name: str, containing: str | None, most: int) -> list[FoundFile]:
-        """Return what is found below a folder."""
+        """Return the matches below a folder."""
         return self._persistently(lambda: self._find(path, name, containing, most))
 
     def _find(self, path: str, name: str, containing: str | None, most: int) -> list[FoundFile]:
@@ -121,7 +122,7 @@ class FileRequests:
         for frame in self._client.call("file_find", payload=payload, most=most, **self._user):
             found += found_in(frame)
             if len(found) > most:
-                raise ProtocolError("cannot understand the session: it finds more than was asked for")
+                raise ProtocolError("cannot understand the session: it finds more than requested")
         return found
 
     def _ask(self, op: str, payload: bytes = b"", **args: Any) -> Frame:

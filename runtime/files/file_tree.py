@@ -1,4 +1,4 @@
-"""What a watcher knows of a folder in a session, and how that differs from a new report. Pure.
+"""A watcher's knowledge of a folder in a session, and its differences from a new report. Pure.
 
 Whatever order the session reports in, the tree is afterwards as the session last saw it, and the changes lead
 from the tree before to the tree after.
@@ -27,7 +27,7 @@ ChangeKind = Literal["created", "modified", "removed"]
 
 @dataclass(frozen=True, slots=True)
 class WatchedChange:
-    """One change: what happened to `path`, an absolute one; `file` is what is there now, if anything is.
+    """One change: the kind of change to the absolute `path`; `file` is the present file, if any.
 
     A file that is replaced by another one is modified; a file in the place of a folder is created after the
     folder was removed. A name that moves is removed and created; `moved` says of the first that this is why,
@@ -43,7 +43,7 @@ class WatchedChange:
     attributes: bool = False
 
     def as_dict(self) -> dict[str, Any]:
-        """Return it for programs."""
+        """Return the fields for programs."""
         return as_table(self)
 
 
@@ -69,11 +69,11 @@ class FileTree:
 
     @property
     def bytes(self) -> int:
-        """The memory that it takes, as it is counted."""
+        """The memory that it takes, as the budget counts it."""
         return self._bytes + self._partial_bytes
 
     def replace(self, at: str, files: list[SessionFile], *, more: bool) -> Iterator[TreeChange]:
-        """Take in the content of a folder, which may come in several parts; yield what has changed."""
+        """Process the content of a folder, possibly in several parts; yield the changes."""
         if at not in self._partial:
             self._partial[at] = {}
             self._partial_bytes += _folder_weight(at)
@@ -100,7 +100,7 @@ class FileTree:
         written: bool | None = None,
         moved: bool = False,
     ) -> Iterator[TreeChange]:
-        """Take in what is at a name now; yield what has changed.
+        """Process the present entry of a name; yield the changes.
 
         `written` says whether it was written to; None if the session has not seen that. `moved`: what had the
         name has another one now.
@@ -127,7 +127,7 @@ class FileTree:
             yield TreeChange("modified", path, False, content, _rights(before) != _rights(file))
 
     def forget_all_but(self, known: FileTree) -> Iterator[TreeChange]:
-        """Become another tree, which is newer; yield what has changed."""
+        """Change to a newer tree; yield the changes."""
         self._partial.clear()
         self._partial_bytes = 0
         for at in [at for at in self._folders if at not in known._folders]:
@@ -138,7 +138,7 @@ class FileTree:
             yield from self.replace(at, list(files.values()), more=False)
 
     def file(self, path: str) -> SessionFile | None:
-        """Return what is at a path below the root."""
+        """Return the entry at a path below the root."""
         at, _, name = path.rpartition("/")
         return self._folders.get(at, {}).get(name)
 
@@ -160,7 +160,7 @@ class FileTree:
             yield TreeChange("removed", each, moved and each == path)
 
     def _without(self, path: str) -> dict[str, SessionFile] | None:
-        """Forget a folder, and return what it had."""
+        """Forget a folder, and return its entries."""
         found = self._folders.pop(path, None)
         if found is not None:
             self._bytes -= _folder_weight(path)
@@ -187,7 +187,7 @@ def folder_in(told: Mapping[str, Any]) -> str:
 
 
 def change_weight(change: WatchedChange) -> int:
-    """Return the bytes of a change that waits."""
+    """Return the bytes of a queued change."""
     return _CHANGE + _size(change.path)
 
 
@@ -212,7 +212,7 @@ def _differ(before: SessionFile, after: SessionFile) -> bool:
 
 
 def _content_differs(before: SessionFile, after: SessionFile, written: bool | None) -> bool:
-    """Return whether the content may differ; a time that was set says nothing where writes would be seen."""
+    """Return whether the content may differ; a changed time is not evidence where writes would be seen."""
     if before.kind == "folder":
         return False
     same = (before.kind, before.size, before.target, _number(before)) == (
@@ -226,5 +226,5 @@ def _rights(file: SessionFile) -> tuple[int, int, int]:
 
 
 def _number(file: SessionFile) -> list[str]:
-    """Return what a version says of the file beside its times: its device and inode."""
+    """Return the part of a file's version besides its times: its device and inode."""
     return file.version.split(":")[:2]

@@ -74,7 +74,7 @@ class FileWatch:
         """Bytes of the changes not yet taken."""
         self._connection: Connection | None = None
         self.path = path
-        """The absolute path of what is watched, without links."""
+        """The absolute path of the watched folder or file, without links."""
         self._root = ""
         self.ended = False
         try:
@@ -84,7 +84,7 @@ class FileWatch:
             raise
 
     def __iter__(self) -> Iterator[WatchedChange]:
-        """Yield changes until what is watched is gone, or the time is over."""
+        """Yield changes until the watched folder or file is removed, or the time is over."""
         while (change := self.next(None)) is not None:
             yield change
 
@@ -115,7 +115,7 @@ class FileWatch:
         return change
 
     def close(self) -> None:
-        """End it."""
+        """End the watch."""
         self.ended = True
         if self._connection is not None:
             self._connection.close()
@@ -138,7 +138,7 @@ class FileWatch:
             reconnection.run(self._open)
 
     def _open(self) -> None:
-        """Make a connection, and take in what the session reports first."""
+        """Make a connection, and process the session's first report."""
         if self._connection is not None:
             self._connection.close()
         self._connection = self._channel.client().open("file_watch", asked(path=self._asked), **self._args)
@@ -150,7 +150,7 @@ class FileWatch:
             self._receive(guest_client.ANSWER_SECONDS)
 
     def _receive(self, seconds: float | None) -> None:
-        """Wait for frames, and take them in."""
+        """Wait for frames, and process them."""
         assert self._connection is not None
         self._connection.socket.settimeout(seconds)
         for frame in self._connection.receive():
@@ -181,7 +181,7 @@ class FileWatch:
             self._found(WatchedChange("removed", self.path))
             self.close()
         else:
-            raise ProtocolError("cannot understand the session: its report of files has no such part")
+            raise ProtocolError("cannot understand the session: its report of files lacks a part")
 
     def _begin(self, told: Mapping[str, Any]) -> FileTree:
         self._root = place_in(told).rstrip("/")
@@ -200,7 +200,7 @@ class FileWatch:
         name, facts = wire_fields.text(told, "name"), told.get("facts")
         (file,) = listed_in([facts], set()) if facts is not None else (None,)
         if file is not None and file.name != name:
-            raise ProtocolError("cannot understand the session: a change is of another name")
+            raise ProtocolError("cannot understand the session: a change names a different file")
         written, moved = (wire_fields.flag(told, each) for each in ("written", "moved"))
         return tree.change(folder_in(told), name, file, written=written, moved=moved)
 
@@ -216,5 +216,5 @@ class FileWatch:
         self._waiting += change_weight(change)
         if self._waiting > self._most:
             raise ProtocolError(
-                "cannot watch files of the session: too many change at once", hint="watch a part of them"
+                "cannot watch files of the session: too many changes at one time", hint="watch a part of them"
             )

@@ -1,4 +1,4 @@
-"""Makes files, folders and links in one folder of this machine, of what a session says.
+"""Makes files, folders and links in one folder of this machine, as a session describes them.
 
 What the session says is not trusted: folders are opened without following links, files are made new and
 renamed, and links are made only if they stay below the copy.
@@ -19,7 +19,7 @@ DEEPEST = 200
 
 
 class LocalFolder:
-    """A folder that is open for the block; one in another folder is reached without following a link."""
+    """A folder that is open for the block; a subfolder is reached without following a link."""
 
     def __init__(self, path: str | Path, above: LocalFolder | None = None) -> None:
         flags, inside = (_FOLDER & ~os.O_NOFOLLOW, None) if above is None else (_FOLDER, above._descriptor)
@@ -42,7 +42,7 @@ class LocalFolder:
         os.fchmod(self._descriptor, mode & self._allowed)
 
     def open_file(self, name: str) -> int:
-        """Return a descriptor to read a file of the folder, which is no link."""
+        """Return a descriptor to read a file of the folder; refuse a link."""
         return os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=self._descriptor)
 
     @contextmanager
@@ -64,7 +64,7 @@ class LocalFolder:
             raise
 
     def make_link(self, name: str, target: str) -> None:
-        """Make a link, or replace what has its name. The caller has checked where it leads."""
+        """Make a link, or replace the entry of its name. The caller has checked its target."""
         part = f".{secrets.token_hex(8)}.part"
         os.symlink(target, part, dir_fd=self._descriptor)
         try:
@@ -75,7 +75,7 @@ class LocalFolder:
 
 
 def write_at(descriptor: int, data: bytes, offset: int) -> None:
-    """Write bytes at an offset; what is all zeros is left to be a hole."""
+    """Write bytes at an offset; zeros are left as holes."""
     if data.count(0) == len(data):
         return
     view = memoryview(data)
@@ -104,7 +104,7 @@ def stays_below(target: str, above: tuple[str, ...]) -> bool:
 
 
 def _allowed_mode() -> int:
-    """Return the permissions that this process's umask leaves.
+    """Return the permissions that this process's umask allows.
 
     umask(2) could only be asked by changing it for all threads.
     """

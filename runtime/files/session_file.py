@@ -1,4 +1,4 @@
-"""What a session says about one of its files, validated.  Pure."""
+"""A session's description of one of its files, validated. Pure."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ EARLIEST = -(2**62)
 
 @dataclass(frozen=True, slots=True)
 class SessionFile:
-    """One file of a session, as it was when the session looked.
+    """One file of a session, as of the session's report.
 
     Names that are not UTF-8 have lone surrogates (`fsdecode`). `size` is in bytes, `mode` has the twelve bits
     of chmod(2), `mtime_ns` nanoseconds since 1970. `version` differs when the content may have changed;
@@ -66,7 +66,7 @@ class SessionFile:
         )
 
     def as_dict(self) -> dict[str, Any]:
-        """Return it for programs."""
+        """Return the fields for programs."""
         return {**as_table(self, "version", "attributes"), "mode": f"{self.mode:04o}"}
 
 
@@ -86,13 +86,13 @@ def listed_in(found: object, known: set[str], *, attributes: bool = False) -> li
     files = [SessionFile.of(wire_fields.table(each, "a file"), attributes=attributes) for each in found]
     for file in files:
         if not file.name or file.name in (".", "..") or "/" in file.name or file.name in known:
-            raise ProtocolError("cannot understand the session: a folder has names that no folder has")
+            raise ProtocolError("cannot understand the session: a folder has impossible names")
         known.add(file.name)
     return files
 
 
 def place_in(told: Mapping[str, Any]) -> str:
-    """Return the absolute path that the session gives; what follows has it in front of each name.
+    """Return the absolute path that the session reports, which prefixes each of the following names.
 
     Raises:
         ProtocolError: it is no path that a file can have.
@@ -105,7 +105,7 @@ def place_in(told: Mapping[str, Any]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class FoundFile:
-    """What a search has found: a file, or one line of a file if it was searched for a text.
+    """A search result: a file, or one line of a file if the search was for a text.
 
     `path` is absolute. `kind` and `size` (bytes) are of a file that was found by its name. `line` counts from
     1, and `text` is that line, at most 1000 bytes of it; what is not UTF-8 shows as �.
@@ -119,7 +119,7 @@ class FoundFile:
 
     @classmethod
     def of(cls, raw: Mapping[str, Any]) -> FoundFile:
-        """Read it from an answer.
+        """Read the value from an answer.
 
         Raises:
             ProtocolError: it is not valid.
@@ -131,7 +131,7 @@ class FoundFile:
         return cls(path, wire_fields.choice(raw, "kind", KINDS), wire_fields.integer(raw, "size"))
 
     def as_dict(self) -> dict[str, Any]:
-        """Return it for programs."""
+        """Return the fields for programs."""
         return {name: value for name, value in as_table(self).items() if value is not None}
 
 
@@ -161,7 +161,7 @@ def _attributes(raw: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _moment(raw: Mapping[str, Any]) -> int:
-    """Return when the file changed. Years before 1823 and after 2262 do not fit, and are the nearest."""
+    """Return when the file changed. Years before 1823 and after 2262 do not fit, and become the nearest."""
     value = raw.get("mtime_ns")
     if isinstance(value, int) and not isinstance(value, bool):
         return max(EARLIEST, min(value, wire_fields.GREATEST))
@@ -174,5 +174,5 @@ def _bytes_in(text: str, most: int) -> str:
     except UnicodeEncodeError:
         size = most + 1
     if size > most or "\0" in text:
-        raise ProtocolError("cannot understand the session: a name is too long, or no name")
+        raise ProtocolError("cannot understand the session: a name is too long or invalid")
     return text

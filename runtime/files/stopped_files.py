@@ -43,7 +43,7 @@ class StoppedFiles:
         self._workdir = str(session.options.get("workdir") or layout.WORKSPACE)
 
     def look(self, path: str, *, follow: bool = True) -> tuple[str, SessionFile]:
-        """Return the absolute path, and what is there; a link is followed unless `follow` is false.
+        """Return the absolute path, and its entry; a link is followed unless `follow` is false.
 
         Raises:
             SessionFileNotFound: nothing is there.
@@ -75,7 +75,7 @@ class StoppedFiles:
         return place, unpacking.tree(to) if found.kind == "folder" else unpacking.file(to)
 
     def write_tar(self, path: str, stream: IO[bytes]) -> tuple[str, Copied]:
-        """Write a file, or what is in a folder, to a stream as tar; return where it was, and the counts."""
+        """Write a file, or a folder's contents, to a stream as tar; return its place, and the counts."""
         import tarfile
 
         place, _ = self.look(path)
@@ -100,7 +100,7 @@ class StoppedFiles:
 
 
 class _Unpacking(UnpackTree):
-    """Unpacks what engines send: all names begin with the last one of the path, and no account follows."""
+    """Unpacks an engine's archive: all names begin with the last name of the path, and no account follows."""
 
     def _each(self, take: Callable[[BoundedTar, tarfile.TarInfo], None]) -> None:
         import tarfile
@@ -124,7 +124,7 @@ class _Unpacking(UnpackTree):
             self._made.leave_out(member.name, "neither file, folder nor link")
 
     def _again(self, member: tarfile.TarInfo, root: LocalFolder) -> None:
-        """Copy a file once more that came under another name: engines send its content only once."""
+        """Copy a file once more under a second name: engines send its content only once."""
         *above, name = member.name.split("/")
         *where, known = member.linkname.strip("/").split("/")[1:] or [""]
         try:
@@ -139,14 +139,14 @@ class _Unpacking(UnpackTree):
                     while (at := os.lseek(descriptor, 0, os.SEEK_CUR)) < size:
                         os.sendfile(descriptor, source, at, size - at)
         except OSError:
-            self._made.leave_out(member.name, "another name of a file that was not copied")
+            self._made.leave_out(member.name, "a second name of a file that was not copied")
             return
         self._made.files += 1
         self._made.bytes += size
 
 
 def _inside(member: tarfile.TarInfo) -> tuple[str, ...]:
-    """Return the names below the folder, or the file, that was asked for."""
+    """Return the names below the requested folder, or the file."""
     return tuple(member.name.strip("/").split("/")[1:])
 
 

@@ -40,7 +40,7 @@ def stamp(member: tarfile.TarInfo, mtime_ns: int) -> None:
 
 
 def modified_ns(member: tarfile.TarInfo) -> int:
-    """Return the time of a member, which may say anything: 0 if that is no time."""
+    """Return the time of a member; 0 if the member's value is not a time."""
     try:
         found = (
             Decimal(member.pax_headers["mtime"]) if "mtime" in member.pax_headers else Decimal(member.mtime)
@@ -56,7 +56,7 @@ def modified_ns(member: tarfile.TarInfo) -> int:
 def write(
     requests: FileRequests, path: str, found: SessionFile, stream: IO[bytes], *, account: bool = False
 ) -> Copied:
-    """Write a file, or a folder with all that is in it, to a stream; with `account`, the counts at its end.
+    """Write a file, or a folder with its contents, to a stream; with `account`, the counts at its end.
 
     Raises:
         SessionFileError, ProtocolError: something cannot be read.
@@ -112,7 +112,7 @@ def _add(
 
 
 class _SessionContent(io.RawIOBase):
-    """The content of a file: as many bytes as were announced, zeros where it became shorter."""
+    """The content of a file: as many bytes as announced, with zeros if it has become shorter."""
 
     def __init__(self, requests: FileRequests, path: str, found: SessionFile, made: Copied) -> None:
         super().__init__()
@@ -159,12 +159,14 @@ def read(requests: FileRequests, stream: IO[bytes], to: str) -> Copied:
         if not folders:
             requests.make_folder(to, parents=True)
     except tarfile.TarError as error:
-        raise InvalidArgument(f"cannot unpack the input: it is no whole tar stream ({error})") from error
+        raise InvalidArgument(
+            f"cannot unpack the input: it is not a complete tar stream ({error})"
+        ) from error
     return made
 
 
 def _begin(requests: FileRequests, to: str, first: tarfile.TarInfo) -> None:
-    """Make the folder, with the permissions that the stream has for it if it begins with those."""
+    """Make the folder, with the stream's permissions for it if the stream begins with those."""
     if first.isdir() and first.name in (".", "./"):
         above, slash, _ = to.rstrip("/").rpartition("/")
         requests.make_folder(above or slash or ".", parents=True)

@@ -29,7 +29,7 @@ MOST_ACCOUNT = 64 << 20
 
 
 class PackTree:
-    """One stream. `made` has what is known here of the copy so far: what was left out, and what changed."""
+    """One stream. `made` has the local account of the copy so far: omissions and changes."""
 
     def __init__(self, report: Callable[[Copied], None] = lambda _: None) -> None:
         self._report = report
@@ -45,7 +45,7 @@ class PackTree:
         yield END
 
     def tree(self, path: Path) -> Iterator[bytes]:
-        """Yield what is in a folder.
+        """Yield the contents of a folder.
 
         Raises:
             OSError: something cannot be read.
@@ -93,7 +93,7 @@ def _header(member: tarfile.TarInfo) -> bytes:
 
 
 class UnpackTree:
-    """One copy, from its first file to its last. Its stream ends with an account of what was left out."""
+    """One copy, from its first file to its last. Its stream ends with an account of the omissions."""
 
     def __init__(self, stream: IO[bytes], report: Callable[[Copied], None] = lambda _: None) -> None:
         self._stream = stream
@@ -111,7 +111,7 @@ class UnpackTree:
         with LocalFolder(to.parent) as folder:
             self._each(lambda tar, member: self._file(tar, member, folder, to.name))
         if self._made.files != 1:
-            raise ProtocolError("cannot understand the server: it sent no file, or several")
+            raise ProtocolError("cannot understand the server: it did not send exactly one file")
         return self._made
 
     def tree(self, to: Path) -> Copied:
@@ -166,7 +166,7 @@ class UnpackTree:
     def _member(self, tar: BoundedTar, member: tarfile.TarInfo, root: LocalFolder) -> None:
         path = tuple(member.name.split("/"))
         if any(part in ("", ".", "..") or "\0" in part for part in path):
-            raise ProtocolError("cannot understand the server: its tar stream has names that no file has")
+            raise ProtocolError("cannot understand the server: its tar stream has impossible file names")
         if len(path) > DEEPEST:
             raise InvalidArgument(
                 f"cannot copy {member.name[:200]!r}: folders are nested more than {DEEPEST} deep"
@@ -186,7 +186,7 @@ class UnpackTree:
     def _file(self, tar: BoundedTar, member: tarfile.TarInfo, folder: LocalFolder, name: str) -> None:
         content = None if member.issparse() else tar.content(member)
         if content is None:
-            raise ProtocolError("cannot understand the server: its tar stream has other things than files")
+            raise ProtocolError("cannot understand the server: its tar stream has entries other than files")
         with folder.new_file(name, member.mode & 0o777, tar_streams.modified_ns(member)) as descriptor:
             offset = 0
             while data := content.read(PART):
@@ -205,7 +205,7 @@ class UnpackTree:
             self._made.leave_out(member.name, LEADS_OUT)
 
     def _settle(self, tar: BoundedTar, member: tarfile.TarInfo) -> None:
-        """Take over what only the server knows: what it left out, and what changed while it read."""
+        """Add the server's account: its omissions, and changes while it read."""
         try:
             content = tar.content(member)
             told = json.loads(b"" if content is None else content.read(MOST_ACCOUNT))

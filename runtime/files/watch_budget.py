@@ -1,4 +1,4 @@
-"""What all watches of one process may hold: a server has many, of sessions that decide how much there is.
+"""The memory budget of all watches of a process: a server has many, for sessions that control their size.
 
 Each watch has a share, which counts from its beginning to its end. Shares are of sessions, so that one with
 very many files leaves room for the others. Any thread may use them.
@@ -22,7 +22,7 @@ MOST_BY_SANDBOX, MOST_OF_SANDBOX = 256, 8
 
 
 class TooManyWatches(HoldfastError):
-    """There are as many watches as there may be, or they take as much memory as they may."""
+    """The limit of watches, or of their memory, is reached."""
 
     code = "too_many_watches"
 
@@ -44,7 +44,7 @@ class WatchShare:
         self._budget.hold(self, size)
 
     def close(self) -> None:
-        """Give it back; more than once does nothing."""
+        """Return the share; repeated calls have no effect."""
         self._budget.end(self)
 
     def __enter__(self) -> Self:
@@ -67,13 +67,13 @@ class WatchBudget:
 
     @property
     def is_full(self) -> bool:
-        """Whether no holder of a sandbox's token can begin another watch."""
+        """Whether the limit for holders of a single sandbox's token is reached."""
         with self._lock:
             return self._by_sandbox.total() >= MOST_BY_SANDBOX
 
     @property
     def bytes(self) -> int:
-        """What all watches hold now."""
+        """The bytes that all watches hold now."""
         with self._lock:
             return self._bytes.total()
 
@@ -98,20 +98,20 @@ class WatchBudget:
             return WatchShare(self, session, by_sandbox=by_sandbox)
 
     def hold(self, share: WatchShare, size: int) -> None:
-        """Note what a watch holds now; raises as its own `hold` does."""
+        """Record the present size of a watch; raises as its own `hold` does."""
         with self._lock:
             more = size - share.bytes
             if share.closed:
                 return
             if more > 0 and self._bytes[share.session] + more > self._most_of_session:
                 raise TooManyWatches(
-                    f"cannot watch these files: the watches of one session may hold "
+                    f"cannot watch these files: the watches of one session can hold at most "
                     f"{self._most_of_session >> 20} MiB",
                     hint="watch a part of them, or end other watches of the session",
                 )
             if more > 0 and self._bytes.total() + more > self._most:
                 raise TooManyWatches(
-                    f"cannot watch these files: all watches may hold {self._most >> 20} MiB",
+                    f"cannot watch these files: all watches can hold at most {self._most >> 20} MiB",
                     hint="watch a part of them, or end other watches",
                 )
             share.bytes = size

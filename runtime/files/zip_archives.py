@@ -1,4 +1,4 @@
-"""Zip archives unpacked into a session: what they say is not believed.
+"""Zip archives unpacked into a session, without trusting their claims.
 
 Members whose names lead out of the folder, links, devices, encrypted and exotically compressed members are
 refused before anything is written; an archive can take neither much memory nor endless time.
@@ -45,7 +45,7 @@ def read(requests: FileRequests, stream: IO[bytes], to: str) -> Copied:
             members = [(place(each), each) for each in archive.infolist()]
             if sum(each.file_size for _, each in members) > MOST_BYTES:
                 raise InvalidArgument(
-                    f"cannot unpack the archive: it has more than {MOST_BYTES >> 30} GiB unpacked"
+                    f"cannot unpack the archive: it takes more than {MOST_BYTES >> 30} GiB unpacked"
                 )
             _unpack(requests, archive, members, to.rstrip("/") or "/", made)
     except (
@@ -59,7 +59,9 @@ def read(requests: FileRequests, stream: IO[bytes], to: str) -> Copied:
     ) as error:
         if isinstance(error, InvalidArgument):
             raise
-        raise InvalidArgument(f"cannot unpack the archive: it is no whole zip archive ({error})") from None
+        raise InvalidArgument(
+            f"cannot unpack the archive: it is not a complete zip archive ({error})"
+        ) from None
     return made
 
 
@@ -75,7 +77,7 @@ def place(member: zipfile.ZipInfo) -> str:
         raise InvalidArgument(f"cannot unpack the archive: {name[:200]!r} leads out of the folder")
     kind = stat.S_IFMT(_mode(member))
     if kind not in (0, stat.S_IFREG, stat.S_IFDIR):
-        raise InvalidArgument(f"cannot unpack the archive: {name[:200]!r} is neither file nor folder")
+        raise InvalidArgument(f"cannot unpack the archive: {name[:200]!r} is neither a file nor a folder")
     if member.flag_bits & _ENCRYPTED or member.compress_type not in _METHODS:
         raise InvalidArgument(
             f"cannot unpack the archive: {name[:200]!r} is encrypted, or packed in an unusual way"
@@ -119,7 +121,7 @@ def _parts(file: IO[bytes], made: Copied) -> Iterator[bytes]:
 
 
 class _SparingReader(io.RawIOBase):
-    """A file of which never more than the largest list of members is read at once."""
+    """A file that never reads more at once than the largest allowed list of members."""
 
     def __init__(self, file: IO[bytes]) -> None:
         super().__init__()

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Bisected:
-    """The result: in `bad` the command fails; in `good`, right before it, it does not.
+    """The result: the command fails in `bad`, but not in `good`, the snapshot before it.
 
     `ran` is what was run between them; `tried` the results by the names of the snapshots, in order.
     """
@@ -34,7 +34,7 @@ class Bisected:
     @property
     def text(self) -> str:
         """The result in one line."""
-        between = self.ran.text or "nothing in the journal"
+        between = self.ran.text or "no journal entries"
         return f"first fails in {self.bad.name}, passes in {self.good.name}; between them: {between}"
 
     def as_dict(self) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Runs a command in many copies of one snapshot, some at a time, and keeps those that are worth a look.
+"""Runs a command in many copies of one snapshot, a few at a time, and keeps the interesting ones.
 
 The names of all copies are written down beforehand, so that a process that comes after a killed one knows
 which to remove; kept copies are released at the end. The decisions are in `spread`.
@@ -155,7 +155,7 @@ class _Many:
     _changed: threading.Condition = field(default_factory=threading.Condition)
 
     def run(self) -> Spread:
-        """Do all runs, as many at once as are wanted and fit in memory."""
+        """Do all runs, as many at a time as wanted and as fit in memory."""
         self._memory = _memory(self.context, self.snapshot)
         threads = [
             threading.Thread(target=self._work, name=f"retry-{number}", daemon=True)
@@ -224,7 +224,7 @@ class _Many:
                         self._changed.notify_all()
 
     def _take(self) -> int | None:
-        """Return the number of the next run, when there is room for it; None when there is none left."""
+        """Return the number of the next run, once there is room for it; None after the last one."""
         with self._changed:
             while True:
                 if self._failure is not None or self._next > self.series.n or self._differs():
@@ -287,7 +287,7 @@ class _Many:
         return Spread(series.command, self.snapshot.name, series.n, tuple(runs), series.compare_output)
 
     def _give_up(self) -> None:
-        """Stop after an interrupt: no new copy is started, and the commands in the others end with them."""
+        """Stop after an interrupt: no new copy is started, and the commands in the others are ended."""
         with self._changed:
             self._failure = self._failure or KeyboardInterrupt()
             held = list(self._held.values())
@@ -311,7 +311,7 @@ def _memory(context: Context, snapshot: SnapshotRow) -> int:
 
 
 class _Patient(ShellCall):
-    """A command that keeps running when its caller's time limit has passed, to be inspected as it hangs."""
+    """A command that outlives its caller's time limit, to be inspected while it hangs."""
 
     def __init__(self, channel: SessionChannel, command: str, patience: float | None) -> None:
         limit = Patience(patience)
@@ -404,7 +404,7 @@ def memory_fits(available: int, total: int, copy: int, coming: int) -> bool:
 
 
 def memory_here() -> tuple[int, int]:
-    """Return available and total bytes of this machine; unlimited where it does not say."""
+    """Return available and total bytes of this machine; unlimited if it does not report them."""
     found = dict(re.findall(r"(\w+): +(\d+) kB", Path("/proc/meminfo").read_text()))
     total = int(found.get("MemTotal", 0)) << 10
     return int(found.get("MemAvailable", 1 << 40)) << 10, total

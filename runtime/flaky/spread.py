@@ -77,7 +77,7 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class OutcomeKind:
-    """Runs with the same outcome: status, and output except for what always differs."""
+    """Runs with the same outcome: status, and output apart from its variable parts."""
 
     status: str
     passed: bool
@@ -172,7 +172,7 @@ def grouped(runs: Sequence[Run], *, compare_output: bool = False) -> tuple[Outco
 
 
 def differ(one: Run, other: Run) -> Difference | None:
-    """Return the first line that differs in more than what always differs; None if there is none."""
+    """Return the first line that differs in more than its variable parts; None if there is none."""
     most = max(len(one.output), len(other.output))
     for at in range(most):
         texts = [run.output[at] if at < len(run.output) else None for run in (one, other)]
@@ -208,7 +208,7 @@ def output_lines(output: bytes) -> list[str]:
 
 
 def masked(line: str, names: Iterable[str] = ()) -> str:
-    """Return a line without what differs in every run. `names` are those of the copy it ran in."""
+    """Return a line without its variable parts. `names` are those of the copy it ran in."""
     for name in names:
         if name:
             line = line.replace(name, "<copy>")
@@ -218,7 +218,7 @@ def masked(line: str, names: Iterable[str] = ()) -> str:
 
 
 def digest(found: Iterable[str], names: Iterable[str] = ()) -> str:
-    """Return a digest that two outputs share if they are the same but for that."""
+    """Return a digest shared by outputs that differ only in their variable parts."""
     known = tuple(names)
     hasher = hashlib.sha256()
     for line in found:

@@ -27,7 +27,7 @@ CALLS, ALL_CALLS = 128, 1024
 HOSTS = 2 * CALLS
 """Limit of a session's simultaneous connections to hosts: a call may have several, one after the other."""
 
-_SILENT, _NO_ADDRESS = "the resolver does not answer", "the name has no address"
+_SILENT, _NO_ADDRESS = "the resolver does not answer", "the name does not have an address"
 _PLAIN = 80
 
 pinned: ContextVar[tuple[str, list[Address]] | None] = ContextVar("pinned", default=None)
@@ -66,7 +66,7 @@ class Gateway:
     async def http_connect(self, flow: http.HTTPFlow) -> None:
         """Check a request for a tunnel."""
         if flow.client_conn.tls_established:
-            _refuse(flow, 400, "holdfast: no tunnel within a tunnel")
+            _refuse(flow, 400, "holdfast: a tunnel within a tunnel is not allowed")
             return
         await self._judge(flow, tunnel=True)
 
@@ -93,7 +93,7 @@ class Gateway:
             return
         host = canonical(flow.request.host)
         if not _names_itself(flow.request, host):
-            _refuse(flow, 421, f"holdfast: the request names another host than {host}, its destination")
+            _refuse(flow, 421, f"holdfast: the request names a different host than {host}, its destination")
             return
         given = policy.secrets_for(flow.request.scheme, host, flow.request.port)
         if given:
@@ -139,7 +139,7 @@ class Gateway:
                 flow.response.headers["content-length"] = str(len(content))
 
     async def server_connect(self, data: ServerConnectionHookData) -> None:
-        """Decide on every outgoing connection, and pin it to the addresses that were judged."""
+        """Decide on every outgoing connection, and pin it to the checked addresses."""
         pinned.set(None)
         server = data.server
         policy = self.policy(data.client)
@@ -181,7 +181,7 @@ class Gateway:
     server_disconnected = server_connect_error
 
     def refused(self, policy: SessionRules, host: str, port: int) -> None:
-        """Record that a session may not do what it asked for there."""
+        """Record that a session was refused a destination."""
         self._refusals.add(policy.session, host, port, time.time())
 
     async def _addresses(self, policy: SessionRules, host: str, port: int) -> list[Address]:
@@ -200,7 +200,7 @@ class Gateway:
         return listed or await self._lookups.addresses(policy.session, host)
 
     async def _judge(self, flow: http.HTTPFlow, tunnel: bool = False) -> None:
-        """Answer a request that may not go to its destination."""
+        """Answer a request whose destination is forbidden."""
         policy = self.policy(flow.client_conn)
         if policy is None:
             _refuse(flow, 403, "holdfast: not a session of this gateway")
@@ -213,7 +213,11 @@ class Gateway:
             return
         if tunnel and port == _PLAIN and destinations.by_name_alone(policy, host, port):
             self.refused(policy, host, port)
-            _refuse(flow, 403, f"holdfast: no tunnel to port 80: ask for http://{host}/ without one")
+            _refuse(
+                flow,
+                403,
+                (f"holdfast: a tunnel to port 80 is not allowed: ask for http://{host}/ without one"),
+            )
             return
         try:
             found = await self._addresses(policy, host, port)
@@ -230,7 +234,7 @@ class Gateway:
 
 
 def _put(flow: http.HTTPFlow, exchange: Exchange) -> None:
-    """Insert values into the head of a request; remember for the rest what they are."""
+    """Insert values into the head of a request; remember them for the rest of it."""
     flow.metadata["exchange"] = exchange
     request = flow.request
     request.data.path = exchange.target(request.data.path)
@@ -241,7 +245,7 @@ def _put(flow: http.HTTPFlow, exchange: Exchange) -> None:
 
 
 def _names_itself(request: http.Request, host: str) -> bool:
-    """Return whether the destination that a request names is where it goes."""
+    """Return whether the request names its actual destination."""
     names = [value for name, value in request.headers.fields if name.lower() == b"host"]
     names += [request.data.authority] if request.data.authority else []
     return bool(names) and all(_host_of(value) == (host, True) for value in names)

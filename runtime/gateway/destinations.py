@@ -55,7 +55,7 @@ def by_name_alone(policy: SessionRules, host: str, port: int) -> bool:
 
 
 def worth_asking(policy: SessionRules, host: str, port: int) -> bool:
-    """Return whether to look up a name, which only a reachable one is: the query itself would leak it."""
+    """Return whether to look up a name; only reachable names are, because the query itself would leak it."""
     opened = (host, port) in policy.opened_names or host in (name for name, _ in policy.names)
     return opened or named(policy, host, port) or parsed_address(host) is not None
 
@@ -72,7 +72,7 @@ def reachable(policy: SessionRules, host: str, port: int, addresses: Iterable[Ad
 
 
 def refusal(policy: SessionRules, host: str, port: int) -> str:
-    """Return the line that explains a refusal to the program whose request it was."""
+    """Return the line that explains a refusal to the requesting program."""
     place = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
     session = policy.session
     address = parsed_address(host)
@@ -112,7 +112,7 @@ def _within(address: Address, networks: Iterable[object]) -> bool:
 
 
 class NoAnswer(Exception):
-    """The resolver did not answer, or not with what a name has or has not."""
+    """The resolver did not give a definite answer."""
 
 
 class Lookups:
@@ -123,7 +123,7 @@ class Lookups:
         self._turns: dict[str, tuple[asyncio.Semaphore, set[object]]] = {}
 
     async def addresses(self, session: str, host: str) -> list[Address]:
-        """Return the addresses of a name for a session: none if the resolver says that it has none.
+        """Return the addresses of a name for a session; empty if the resolver reports that it has none.
 
         Raises:
             NoAnswer: the resolver does not answer.

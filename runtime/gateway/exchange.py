@@ -71,7 +71,7 @@ class Exchange:
         return BackStream(self, same_length)
 
     def unfinished(self, data: bytes) -> int:
-        """Return how many of the last bytes could be the beginning of a value."""
+        """Return the length of the tail that could begin a value."""
         longest = 0
         for form in self._back:
             for length in range(min(len(form) - 1, len(data)), longest, -1):
@@ -106,7 +106,8 @@ class BackStream:
         self._exchange, self._same_length, self._held = exchange, same_length, b""
 
     def __call__(self, piece: bytes) -> list[bytes]:
-        """Return nothing or one piece (an empty one would be an end); what could begin a value waits."""
+        """Return nothing or one piece (an empty one would be an end); a possible beginning of a value
+        waits."""
         data = self._exchange.back(self._held + piece, self._same_length)
         kept = self._exchange.unfinished(data) if piece else 0
         self._held = data[len(data) - kept :]

@@ -44,7 +44,7 @@ class SessionWorker:
 
 
 class ConnectionDoor:
-    """Hands out connections. `serve` is what a new process does with its end of the channel."""
+    """Hands out connections. `serve` is a new process's function of its end of the channel."""
 
     def __init__(
         self,
@@ -61,7 +61,7 @@ class ConnectionDoor:
         self._selector.register(listener, selectors.EVENT_READ, None)
 
     def turn(self, seconds: float) -> None:
-        """Do what there is to do, or wait for it this long."""
+        """Do the pending work, or wait for it this long."""
         for key, _ in self._selector.select(seconds):
             if key.data is None:
                 self._accept()
@@ -103,7 +103,7 @@ class ConnectionDoor:
         return worker
 
     def _become(self, ours: socket.socket, theirs: socket.socket) -> NoReturn:
-        """Be the new process: it has its own end of the channel, and nothing of others."""
+        """Become the new process: it has only its own end of the channel."""
         code = 1
         try:
             self._selector.close()

@@ -1,4 +1,4 @@
-"""What the client of a tunnel says to a host that is known by its name alone: TLS that names this host. Pure.
+"""The greeting of a tunnel's client to a host allowed by name alone: TLS that names this host. Pure.
 
 A tunnel to a domain is not opened, so its greetings are all that says where it leads: behind a shared front
 end, a host of any other name may answer. Whatever does not name the host in a form that is understood here is
@@ -27,7 +27,7 @@ class NotThisHost(Exception):
 
 
 class GreetingWatch:
-    """Follows what the client of one tunnel sends.
+    """Follows the data that the client of one tunnel sends.
 
     `feed` returns what may be passed on; before the first greeting is complete, that is nothing.
     """
@@ -50,7 +50,7 @@ class GreetingWatch:
         self._held = bytearray()
 
     def feed(self, data: bytes) -> bytes:
-        """Return what the host may get, after these bytes of the client.
+        """Return the data that the host can get, after these bytes of the client.
 
         Raises:
             NotThisHost: with the reason.
@@ -82,7 +82,7 @@ class GreetingWatch:
             return
         self._kind, self._left = head[0], int.from_bytes(head[3:5], "big")
         if tuple(head[1:3]) not in _VERSIONS:
-            raise NotThisHost("its records are of another version")
+            raise NotThisHost("its records have an unexpected version")
         if not 0 < self._left <= _RECORD:
             raise NotThisHost("a record has an impossible length")
         if self._message and self._kind != _HANDSHAKE:
@@ -92,7 +92,7 @@ class GreetingWatch:
         self._head = bytearray()
 
     def _handshake(self, piece: bytes) -> None:
-        """Go on in handshake messages, which begin and end anywhere in records."""
+        """Continue in handshake messages, which begin and end anywhere in records."""
         if self._opaque:
             self._skip = 0
         while piece and not self._ignored:
@@ -151,7 +151,7 @@ def check(hello: bytes, host: str) -> None:
     except ValueError:
         same = False
     if not same:
-        raise NotThisHost("its greeting names another host")
+        raise NotThisHost("its greeting names a different host")
 
 
 def _name(fields: _Fields) -> bytes:
@@ -166,17 +166,17 @@ def _name(fields: _Fields) -> bytes:
     while listed.left:
         kind, content = int.from_bytes(listed.take(2), "big"), listed.block(2)
         if kind in extensions:
-            raise NotThisHost("its greeting says something twice")
+            raise NotThisHost("its greeting has something twice")
         if kind in _HIDDEN:
-            raise NotThisHost(f"it has {_HIDDEN[kind]}, which hides where it leads")
+            raise NotThisHost(f"it has {_HIDDEN[kind]}, which hides its destination")
         extensions[kind] = content
     if fields.left:
         raise EOFError
     if _NAME not in extensions:
-        raise NotThisHost("its greeting names no host")
+        raise NotThisHost("its greeting does not name a host")
     names = _Fields(_all_of(_Fields(extensions[_NAME])))
     if names.take(1) != bytes([_NAME]):
-        raise NotThisHost("its greeting names no host")
+        raise NotThisHost("its greeting does not name a host")
     found = names.block(2)
     if names.left:
         raise NotThisHost("its greeting names several hosts")
@@ -192,7 +192,7 @@ def _all_of(fields: _Fields) -> bytes:
 
 
 class _Fields:
-    """Reads from the front. What is missing is an EOFError."""
+    """Reads from the front. Missing data raise EOFError."""
 
     def __init__(self, data: bytes) -> None:
         self._data, self._at = data, 0

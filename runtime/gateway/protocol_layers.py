@@ -99,7 +99,7 @@ class _Followed(layers.TCPLayer):  # type: ignore[misc]
         self._watch, self._refused = watch, refused
 
     def relay_messages(self, event: events.Event) -> Generator[commands.Command, Any, None]:
-        """Pass on what may be, or end the connection."""
+        """Pass on allowed data, or end the connection."""
         if isinstance(event, events.DataReceived):
             try:
                 if event.connection == self.context.client:

@@ -38,7 +38,7 @@ class Refusals:
         self._last: dict[tuple[str, str, int], float] = {}
 
     def add(self, session: str, host: str, port: int, at: float) -> None:
-        """Write one. If that fails, nothing else changes: the request is refused all the same."""
+        """Write a refusal. A failure to write changes nothing: the request is refused anyway."""
         key = (session, host, port)
         if at - self._last.get(key, 0.0) < _AGAIN:
             return

@@ -67,17 +67,17 @@ Commands = Generator[commands.Command, Any, None]
 
 
 class JudgedLoop(asyncio.SelectorEventLoop):
-    """Connects only to addresses that were judged for the connection being made."""
+    """Connects only to addresses that were checked for the connection being made."""
 
     async def getaddrinfo(self, host: Any, port: Any, **asked: Any) -> list[Any]:
-        """Return the judged addresses.
+        """Return the checked addresses.
 
         Raises:
             OSError: none was judged.
         """
         kept = pinned.get()
         if kept is None or kept[0] != host:
-            raise socket.gaierror(socket.EAI_NONAME, "not a name that was judged")
+            raise socket.gaierror(socket.EAI_NONAME, "not a name that was checked")
         return [
             (
                 socket.AF_INET6 if one.version == 6 else socket.AF_INET,
@@ -158,7 +158,7 @@ class SessionHandler(ProxyConnectionHandler):  # type: ignore[misc]  # its types
         self._ahead = 0
 
     async def handle_hook(self, hook: commands.StartHook) -> None:
-        """Stop a connection to an address that was not judged, before anything is sent.
+        """Stop a connection to an address that was not checked, before any data are sent.
 
         Errors of addons are only logged, so this is not one.
         """
@@ -166,7 +166,7 @@ class SessionHandler(ProxyConnectionHandler):  # type: ignore[misc]  # its types
             kept, server = pinned.get(), hook.data.server
             peer = parsed_address(server.peername[0]) if server.peername else None
             if kept is None or peer not in kept[1]:
-                raise AssertionError("connected to an address that was not judged")
+                raise AssertionError("connected to an address that was not checked")
         await super().handle_hook(hook)
 
 
@@ -238,7 +238,7 @@ class Connections:
 def prepared(
     policies: Policies, refused: Path, authority: Path, roots: Path
 ) -> Callable[[socket.socket], None]:
-    """Do what all processes have in common, and return what one does with its channel."""
+    """Set up what all processes share, and return one process's function of its channel."""
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(message)s")
     logging.getLogger("mitmproxy").setLevel(logging.WARNING)
     os.environ[_RESOLVER_THREADS] = "1"
@@ -296,7 +296,7 @@ def _narrow_http() -> None:
 
 
 def _wrapped(read: Any, around: Any) -> Any:
-    """Return a method with another around it. A partial function would not become a method."""
+    """Return a method wrapped in a second one. A partial function would not become a method."""
 
     def wrapped(self: Any, event: events.Event) -> Commands:
         return around(read, self, event)  # type: ignore[no-any-return]

@@ -53,7 +53,7 @@ class SecretHost:
         stripped = text.strip()
         scheme, _, rest = stripped.rpartition("://")
         if scheme not in ("", *_PORTS):
-            raise ValueError("only https:// and http:// can precede a host")
+            raise ValueError("only https:// or http:// can precede a host")
         host, port = with_port(rest, _PORTS[scheme or "https"])
         return cls(scheme or "https", host, port or 0)
 
@@ -75,7 +75,7 @@ class Secret:
 
 @dataclass(frozen=True, slots=True)
 class NetworkOpening:
-    """A network that is open although it is in a refused one: one port, or all if that is None."""
+    """A network that is open although it lies in a refused one: one port, or all if that is None."""
 
     network: Network
     port: int | None

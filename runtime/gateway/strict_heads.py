@@ -20,7 +20,7 @@ _ONCE = (b"host", b"content-length", b"transfer-encoding")
 def ambiguity(
     method: bytes, target: bytes, version: bytes, headers: Iterable[tuple[bytes, bytes]]
 ) -> str | None:
-    """Return what readers of a request's head may differ about; None if nothing."""
+    """Return the ambiguity on which readers of a request's head can differ; None if there is none."""
     if version not in _VERSIONS:
         return "its version is not 1.0 or 1.1"
     if not _METHOD.fullmatch(method) or not _TARGET.fullmatch(target):

@@ -1,4 +1,4 @@
-"""Adoption: what a killed supervisor leaves to the next one, and which of it is still there.
+"""Adoption: the processes and records a killed supervisor leaves to the next one.
 
 Shells, kernels and jobs have a record with the keeper, under `kind:name`; this module knows the kinds, and
 whether a recorded process is the one that runs under its number now. What a record says of a shell is the
@@ -24,7 +24,7 @@ _SAME = 0.011
 
 @dataclass(slots=True)
 class Inheritance:
-    """What the supervisor before this one left, by name or id; empty in a session that begins."""
+    """The previous supervisor's legacy, by name or id; empty in a session that begins."""
 
     shells: dict[str, HeldRecord] = field(default_factory=dict)
     kernels: dict[str, HeldRecord] = field(default_factory=dict)
@@ -41,7 +41,7 @@ class Inheritance:
 
 
 def receive(keeper: Keeper) -> Inheritance:
-    """Take over what the keeper holds, and end the programs whose pipes had no other reader."""
+    """Take over the keeper's records, and end programs whose pipes had no other reader."""
     found = Inheritance()
     places = {"shell": found.shells, "kernel": found.kernels, "job": found.jobs}
     programs: list[HeldRecord] = []
@@ -92,7 +92,7 @@ def _shown(kind: str, name: str, one: HeldRecord) -> str:
 
 
 def _end_programs(programs: Iterable[HeldRecord]) -> None:
-    """End programs with all that is in their sessions."""
+    """End programs and all processes in their sessions."""
     leaders = {one.pid for one in programs if same(one.pid, one.fields.get("start"))}
     for each in processes() if leaders else ():
         if each.session in leaders:

@@ -62,7 +62,7 @@ class Guest:
         program: ShellProgram,
         inheritance: Inheritance | None = None,
     ) -> None:
-        """Prepare all; `inheritance` is what a supervisor left that was killed."""
+        """Prepare all parts; `inheritance` is the legacy of a killed supervisor."""
         inheritance = inheritance or Inheritance()
         self.inheritance = inheritance
         self.layout = layout
@@ -123,7 +123,7 @@ class Guest:
                 repeat_size_notice(partial(getattr, self.shells[name], "terminal"))
 
     def start(self, awakening: Awakening, before: ProcessEnd | None = None) -> None:
-        """Start the shell at once and the kernel in the background.
+        """Start the shell immediately and the kernel in the background.
 
         `before` is how the supervisor before this one ended, if one was killed in this container.
         """
@@ -179,7 +179,7 @@ class Guest:
         self.woke(awakening)
 
     def _keep(self) -> None:
-        """Renew what the keeper holds, once all processes were restored and have other start times."""
+        """Renew the keeper's records, once all processes were restored with other start times."""
         for shell in self.shells.values():
             shell.keep(moved=True)
         self.jobs.keep()
@@ -188,7 +188,7 @@ class Guest:
             kernel.keep()
 
     def woke(self, awakening: Awakening, *, begins: bool = False) -> None:
-        """Record that this session begins or resumes, perhaps as another session.
+        """Record that this session begins or resumes, perhaps under a new identity.
 
         `begins`: its processes are new, wherever its files came from.
         """
@@ -239,7 +239,7 @@ class Guest:
         return self.reaper.keeper.pid or os.getpid()
 
     def moment(self) -> dict[str, Any]:
-        """Return where the session's records end now, for a snapshot to keep."""
+        """Return the present ends of the session's records, for a snapshot to keep."""
         return {
             "journal_seq": self.journal.last,
             "at": round(time.time(), 6),
@@ -250,7 +250,7 @@ class Guest:
         }
 
     def notice(self, kind: str, end: ProcessEnd | None = None, /, **fields: Any) -> None:
-        """Record what happened to one of our processes and, if it ended, why."""
+        """Record an event of one of our processes and, if it ended, the cause."""
         if end is not None:
             fields = {
                 "exit_code": end.exit_code,
@@ -261,7 +261,7 @@ class Guest:
         self._write_down(kind, **fields)
 
     def stop(self) -> None:
-        """End shells, jobs, programs and kernels, for good."""
+        """End shells, jobs, programs and kernels without successors."""
         self.jobs.stop()
         self.programs.stop()
         for shell in self.shells.values():
@@ -291,7 +291,7 @@ class Guest:
         """Add a kernel without starting it."""
         if not _KERNEL_NAME.fullmatch(name):
             raise RequestRefused(
-                "invalid", "cannot open the kernel: its name may have up to 40 letters, digits, - and _"
+                "invalid", "cannot open the kernel: its name can have up to 40 letters, digits, - and _"
             )
         if name in self.kernels:
             raise RequestRefused("busy", f"cannot open kernel {name}: it is being closed")

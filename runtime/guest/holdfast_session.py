@@ -278,7 +278,7 @@ def _receive(fd: int, folder: Path) -> None:
 
 
 def _run_callbacks(event: Event) -> tuple[int, str]:
-    """Reseed and run the callbacks for an event; return how many ran, and the first error."""
+    """Reseed and run the callbacks for an event; return their number, and the first error."""
     if event.kind in ("restored", "begun"):  # the latter: until now it waited in a pool
         if _in_kernel:
             os.environ.update(

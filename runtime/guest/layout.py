@@ -74,7 +74,7 @@ class ShellPaths:
 
     @property
     def text(self) -> Path:
-        """The text of that command, where the shell is to read it from a file: in all kinds but bash."""
+        """The text of that command, for shells that read it from a file: all kinds but bash."""
         return self.control / "text"
 
     @property
@@ -109,7 +109,7 @@ class ShellPaths:
 
     @property
     def recording(self) -> Path:
-        """Folder of the index that says when the output came."""
+        """Folder of the index of output times."""
         return self.folder / "recording"
 
     @property
@@ -154,7 +154,7 @@ class IdentityPaths:
 
     @property
     def captures(self) -> Path:
-        """The FIFO into which programs that request a capture write the name of what they left there."""
+        """The FIFO into which programs that request a capture write the name of their request."""
         return self.folder / "captures"
 
     @property

@@ -69,7 +69,7 @@ def take_name() -> None:
 
 
 def close_to_tracers() -> None:
-    """Keep the session's programs from tracing this process, the root of what is captured (prctl(2)).
+    """Keep the session's programs from tracing this process, the root of the captured tree (prctl(2)).
 
     Root in a session has no CAP_SYS_PTRACE. Programs started from here can be traced again.
     """
@@ -99,7 +99,7 @@ def outlive_signals(loop: asyncio.AbstractEventLoop, over: asyncio.Event) -> Non
 
 
 def asked_from_outside() -> bool:
-    """Return whether a SIGTERM is the first process's, which passes on what came from outside only."""
+    """Return whether a SIGTERM comes from the first process, which passes on outside signals only."""
     if not _in_container:
         return True
     try:
@@ -109,7 +109,7 @@ def asked_from_outside() -> bool:
 
 
 def heed_only_the_first_process() -> None:
-    """Have a SIGTERM end this process only if the first process of the container is ending the session."""
+    """Let a SIGTERM end this process only if the container's first process is ending the session."""
     global _in_container
     _in_container = True
 

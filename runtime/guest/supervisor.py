@@ -157,7 +157,7 @@ def _layout(given: Sequence[str]) -> Layout:
 
 
 def _detach() -> None:
-    """Become a session leader without a terminal, and leave the folder we were started in."""
+    """Become a session leader without a terminal, and leave the initial folder."""
     if os.getsid(0) != os.getpid():
         os.setsid()
     os.chdir("/")

@@ -25,7 +25,7 @@ COROUTINE = 0x80
 
 
 def id_for(key: str | None) -> str:
-    """Return the id of a new command or cell: random digits, or what stands for its key."""
+    """Return the id of a new command or cell: random digits, or the id derived from its key."""
     if key is None:
         return ids.new_id()
     from holdfast.runtime.guest.identity.actor import id_of
@@ -121,7 +121,7 @@ def command(value: object) -> bytes:
 
 
 def awaits_nothing(method: Callable[Parameters, Result]) -> Callable[Parameters, Result]:
-    """Return a method that refuses coroutine functions, as callbacks, before it does anything."""
+    """Return a method that refuses coroutine functions as callbacks up front."""
 
     @functools.wraps(method)
     def call(*args: Parameters.args, **how: Parameters.kwargs) -> Result:

@@ -1,4 +1,4 @@
-"""One event of a session, as a value, and its parsing from what the guest sends. Pure.
+"""One event of a session, as a value, and its parsing from a guest's message. Pure.
 
 On the path of `exec`: fields are read with `wire_fields`, because pydantic takes a while to load.
 """

@@ -87,11 +87,11 @@ ERRORS: dict[str, type[HoldfastError]] = {
 }
 
 
-NEW_SUPERVISOR = "everything else works as before; a session that this version makes can do it"
+NEW_SUPERVISOR = "everything else works as before; new sessions can do it"
 HINTS = {
     "unknown_job": "`holdfast jobs S` lists the known jobs",
     "unknown_op": f"an older version of Holdfast made the session; {NEW_SUPERVISOR}",
-    "in_use": "`--force` closes it nevertheless",
+    "in_use": "`--force` closes it anyway",
     "unknown_shell": "`holdfast shells S` lists them, `shells S open NAME` opens one",
     "line_too_long": "send it in shorter lines, or have `exec` write it to a file (a here-document)",
     "unknown_spec": "`holdfast kernels SESSION` lists them",
@@ -104,7 +104,7 @@ class Connection:
     """An open connection: frames out, events in."""
 
     def __init__(self, sock: socket.socket, judge: Callable[[float], bool] | None = None) -> None:
-        """Take over a connected socket. `judge` is asked about silence: see `Silence`."""
+        """Wrap a connected socket. `judge` is asked about silence: see `Silence`."""
         self.socket = sock
         self.silence = Silence(judge)
         self.is_wanted_elsewhere: Callable[[], bool] | None = None
@@ -158,7 +158,7 @@ class Connection:
             raise _lost(error) from error
 
     def _await(self, patience: float | None) -> None:
-        """Wait for bytes, but look up every second, so that no signal is missed, and no death.
+        """Wait for bytes, but wake up every second, so that no signal or death is missed.
 
         A signal that arrives just before a system call does not interrupt it, and Python runs its handler
         when that has returned: Ctrl-C would have no effect while a command is silent.
@@ -240,7 +240,7 @@ class Connection:
         raise ProtocolError("cannot understand the session: it did not answer")
 
     def await_close(self) -> None:
-        """Wait until the supervisor has hung up; drop what it still sends.
+        """Wait until the supervisor has hung up; drop its remaining output.
 
         Raises:
             GuestDisconnected: it does not hang up.
@@ -294,7 +294,7 @@ class GuestClient:
         self._sent: set[str] = set()
 
     def connect(self) -> Connection:
-        """Open a connection on which nothing was sent yet: losing it loses nothing.
+        """Open a connection without sending anything yet: losing it is harmless.
 
         Raises:
             GuestDisconnected: nothing listens.
@@ -336,7 +336,7 @@ class GuestClient:
             return connection.ask(op, payload, **{**self.who, **self._once(args)})
 
     def _once(self, args: dict[str, Any]) -> dict[str, Any]:
-        """Return the arguments, which say so if the session may have got a request of that id already."""
+        """Return the arguments, with a mark if the session may already have a request of that id."""
         id_ = args.get("id")
         if id_ in self._sent:
             return {**args, "again": True}

@@ -168,7 +168,7 @@ def run(
 
 
 def _present(context: Context, session: SessionRow) -> SessionRow | None:
-    """Return the session's row as it is now; None if it was removed."""
+    """Return the session's present row; None if it was removed."""
     try:
         return context.session_row(session.id)
     except SessionNotFound:
@@ -183,7 +183,7 @@ def _look_up(
     intent: Mapping[str, Any] | None,
     recorded: Callable[[Mapping[str, Any], Mapping[str, Any]], T],
 ) -> T:
-    """Return what the journal of a session that is gone says of a key."""
+    """Return the journal's record of a key in a session that is gone."""
     from holdfast.runtime.journal import journal_query
 
     kinds = ("command_started", "command_ended", "cell_started", "cell_ended")
@@ -195,8 +195,8 @@ def _look_up(
         return recorded(starts[-1].details, ends[-1].details)
     if starts or (intent is not None and intent.get("state") != "refused"):
         raise OutcomeUnknown(
-            f"cannot know the outcome of key '{order.key}': session {session.name} ended meanwhile",
-            hint="restore a snapshot of before it, where the key is free, or look at what it was to do",
+            f"cannot know the outcome of key '{order.key}': session {session.name} ended in the meantime",
+            hint="restore a snapshot from before the call, where the key is free, or check its effects",
         ) from dead
     raise dead
 
@@ -209,7 +209,7 @@ def count(entry: Mapping[str, Any], name: str) -> int:
 def _unusable(path: Path, error: OSError) -> StoreError:
     return StoreError(
         f"cannot use a key: {path} cannot be used ({error.strerror or error})",
-        hint="make room, or set HOLDFAST_HOME to a folder that can be written",
+        hint="make room, or set HOLDFAST_HOME to a writable folder",
     )
 
 
@@ -240,7 +240,7 @@ def cell_once(
 
 
 def _exec(key: str, began: Mapping[str, Any], ended: Mapping[str, Any]) -> ExecResult:
-    """Rebuild a command's result; its output is gone with the session."""
+    """Rebuild a command's result; its output was lost with the session."""
     start, end = count(began, "offset"), count(ended, "end_offset")
     return ExecResult(
         exit_code=wire_fields.optional_integer(ended, "exit_code", -255),
@@ -259,7 +259,7 @@ def _exec(key: str, began: Mapping[str, Any], ended: Mapping[str, Any]) -> ExecR
 
 
 def _cell(ended: Mapping[str, Any]) -> CellResult:
-    """Rebuild a cell's result from what the journal kept of it."""
+    """Rebuild a cell's result from the journal's record."""
     shown = [item for item in ended.get("outputs") or [] if isinstance(item, dict)]
     texts = {"stdout": "", "stderr": ""}
     outputs = []

@@ -70,7 +70,7 @@ class KernelCall:
         patience: float | Patience | None = None,
         before: str | None = None,
     ) -> None:
-        """Prepare the call. `joined` is the id of a cell that was begun, and the last event that is known."""
+        """Prepare the call. `joined` is the id of a cell that was begun, and its last known event."""
         self._client = client
         self._reconnection = reconnection
         self._payload = _payload(code)
@@ -146,7 +146,7 @@ class KernelCall:
         raise GuestDisconnected("cannot continue: the session ended the call without a result")
 
     def _hear(self, frame: Frame) -> CellResult | None:
-        """Take an event; return the result if it is the last one awaited."""
+        """Process an event; return the result if it is the last one awaited."""
         kind = wire_fields.event(frame)
         if kind == "finished":
             return self._finish(frame)
@@ -178,17 +178,17 @@ class KernelCall:
             connection.socket.settimeout(max(0.01, ends - time.monotonic()))
 
     def _left(self) -> CellResult:
-        """Return the result for a caller that waits no longer.
+        """Return the result for a caller that no longer waits.
 
         Raises:
             SessionBusy: the cell has not begun.
         """
         if self._patience.ended and not self._begun and not self._is_known():
-            raise SessionBusy("cannot run the cell: the caller waits for the kernel no longer")
+            raise SessionBusy("cannot run the cell: the caller no longer waits for the kernel")
         return self._result("running")
 
     def _is_known(self) -> bool:
-        """Check whether the session has begun the cell, although it could not say so."""
+        """Check whether the session has begun the cell, although it could not report so."""
         try:
             with self._client.connect() as connection:
                 connection.ask("cell", id=self._args["id"], kernel=self._kernel, join=True, accepted=True)
@@ -280,7 +280,7 @@ class KernelCall:
         return KernelDied(f"cannot finish the cell: {why}", hint=hint)
 
     def _waits(self, event: CellEvent) -> CellResult:
-        """Return a result that says what the cell asks; the cell continues when it is answered."""
+        """Return a result with the cell's question; the cell continues when it is answered."""
         from holdfast.runtime.guest_rpc.wait_state import asked
 
         return self._result(

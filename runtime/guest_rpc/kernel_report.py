@@ -1,4 +1,4 @@
-"""What a supervisor says of a kernel."""
+"""A supervisor's report of a kernel."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class KernelInfo(GuestValue):
 
 
 class KernelSpecInfo(GuestValue):
-    """A spec of Jupyter that was found in a session: what kernels can be opened from, by its name."""
+    """A Jupyter spec found in a session, by its name, from which kernels can be opened."""
 
     name: Annotated[str, shown(100)]
     display_name: Annotated[str, shown(200)] = ""

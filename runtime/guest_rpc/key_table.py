@@ -34,7 +34,7 @@ _FREE = bytes(SLOT)
 
 
 class KeyTable:
-    """The records of one file, which any number of processes use."""
+    """The records of one file, shared by any number of processes."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -73,7 +73,7 @@ class KeyTable:
             os.close(file)
 
     def _place(self, file: int, digest: bytes) -> tuple[int, bytes | None]:
-        """Return where the record of a key is or belongs, and the record."""
+        """Return the position of a key's record, existing or not, and the record."""
         for begin in _pages(digest):
             page = os.pread(file, PAGE, begin).ljust(PAGE, b"\0")
             for offset in range(0, PAGE, SLOT):

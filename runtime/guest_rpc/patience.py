@@ -1,4 +1,4 @@
-"""How long a caller waits for something that continues without it; another thread may end the waiting.
+"""How long a caller waits for work that continues without it; a different thread can end the wait.
 
 It knows neither commands nor programs. On the path of `exec`: it loads no `threading`, and needs no lock,
 because its attributes are set in an order in which either thread finds what the other one did.
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from typing import Protocol
 
     class HangsUp(Protocol):
-        """A connection that another thread can end."""
+        """A connection that a different thread can end."""
 
         def hang_up(self) -> None:
             """End it."""
@@ -47,34 +47,34 @@ class Patience:
         return value if isinstance(value, Patience) else cls(value)
 
     def end(self) -> None:
-        """Let the call return now. What it follows continues."""
+        """Let the call return now. The followed work continues."""
         self.ended = True
         if (connection := self._connection) is not None:
             connection.hang_up()
 
     def begin(self) -> None:
-        """Count the seconds from now on, unless they are counted already."""
+        """Start counting the seconds, unless they are counted already."""
         if self.until is None and self._seconds is not None:
             self.until = time.monotonic() + self._seconds
 
     def left(self) -> float | None:
-        """Return for how many seconds the caller still waits; None for as long as it takes."""
+        """Return the remaining seconds of the caller's wait; None without a limit."""
         if self.until is None:
             return self._seconds
         return max(0.0, self.until - time.monotonic())
 
     def limit(self, seconds: float) -> None:
-        """Let it be over in this many seconds, if no other limit is known."""
+        """Let the wait end in this many seconds, if no other limit is known."""
         if self.until is None:
             self.until = time.monotonic() + seconds
 
     def hold(self, connection: HangsUp) -> None:
-        """Note the connection that is waited for; it is hung up at once if the patience was ended before."""
+        """Set the connection that is waited for; it is hung up immediately if the patience has ended."""
         self._connection = connection
         if self.ended:
             connection.hang_up()
 
     @property
     def over(self) -> bool:
-        """True if the caller waits no longer."""
+        """True if the caller no longer waits."""
         return self.ended or (self.until is not None and time.monotonic() >= self.until)

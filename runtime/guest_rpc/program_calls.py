@@ -33,7 +33,7 @@ STREAMS = ("stdout", "stderr")
 def request(
     channel: SessionChannel, op: str, payload: bytes = b"", *, uses: bool = False, **args: Any
 ) -> Frame:
-    """Send a request that may be repeated without harm, until it is answered.
+    """Send a repeatable request until it is answered.
 
     `uses`: it is a use of the session, and wakes it.
     """
@@ -43,7 +43,7 @@ def request(
 
 
 class ProgramFollowing:
-    """Follows what one program writes, from its beginning, to its end."""
+    """Follows the output of one program, from its beginning to its end."""
 
     def __init__(
         self,
@@ -151,7 +151,7 @@ class ProgramFollowing:
 
 
 class InputFeed:
-    """Gives a program input from a thread of its own, while another follows what it writes."""
+    """Sends a program input from a thread of its own, while a second thread follows its output."""
 
     def __init__(self, channel: SessionChannel, id_: str, parts: Iterable[bytes]) -> None:
         self._channel, self._id, self._parts = channel, id_, parts
@@ -178,7 +178,7 @@ def write(
     offset: int = 0,
     patience: Patience | None = None,
 ) -> int:
-    """Give a program input from an offset, as far as it takes any; return the offset after it.
+    """Send a program input from an offset, as far as it accepts any; return the offset after it.
 
     A program may not read for as long as it likes; a patience bounds the waiting for it.
     """
@@ -195,7 +195,7 @@ def write(
                 return offset
             offset = wire_fields.integer(answer, "accepted", offset)
             if offset > begin + len(part):
-                raise ProtocolError("cannot understand the session: it took more input than there is")
+                raise ProtocolError("cannot understand the session: it reported more input than was sent")
     if close:
         with contextlib.suppress(GuestError):
             request(channel, "program_write", id=id_, offset=offset, close=True)
@@ -203,7 +203,7 @@ def write(
 
 
 def _offered(channel: SessionChannel, piece: bytes, patience: Patience, **args: Any) -> Frame | None:
-    """Offer a program a piece of input; None if the patience was over before an answer."""
+    """Offer a program a piece of input; None if the patience ended before an answer."""
     client = channel.client()
 
     def attempt() -> Frame | None:
@@ -224,7 +224,7 @@ def _offered(channel: SessionChannel, piece: bytes, patience: Patience, **args: 
 
 
 def _before(seconds: float | None, most: float) -> float:
-    """Return a time to wait that is not over before either."""
+    """Return a waiting time that respects both limits."""
     return most if seconds is None else max(0.01, min(seconds, most))
 
 
@@ -234,7 +234,7 @@ def signal(channel: SessionChannel, id_: str, name: str) -> None:
 
 
 def info(channel: SessionChannel, id_: str) -> ProgramInfo:
-    """Return what the session reports of a program now."""
+    """Return the session's present report of a program."""
     return listed(channel, id_)[0]
 
 
@@ -245,5 +245,5 @@ def listed(channel: SessionChannel, id_: str | None = None) -> list[ProgramInfo]
         ProgramInfo.of(row) for row in wire_fields.rows(request(channel, "program_list", **args), "programs")
     ]
     if id_ is not None and len(found) != 1:
-        raise ProtocolError("cannot understand the session: it was asked about one program")
+        raise ProtocolError("cannot understand the session: it described more than one program")
     return found

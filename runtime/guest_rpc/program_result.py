@@ -1,4 +1,4 @@
-"""What a session says about a program that was started directly, and the result of one.  Pure."""
+"""A session's description of a program that was started directly, and the program's result. Pure."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class ProgramInfo:
 
     @classmethod
     def of(cls, raw: FrameLike) -> ProgramInfo:
-        """Read it from an answer.
+        """Read the value from an answer.
 
         Raises:
             ProtocolError: it is not valid.
@@ -68,13 +68,13 @@ class ProgramInfo:
         )
 
     def as_dict(self) -> dict[str, Any]:
-        """Return it for programs."""
+        """Return the fields for programs."""
         return as_table(self)
 
 
 @dataclass(frozen=True, slots=True)
 class ProgramResult:
-    """How a program ended, and what it wrote: the last 16 MiB of each stream, 1 MiB if it was passed on.
+    """How a program ended, and its output: the last 16 MiB of each stream, 1 MiB if it was passed on.
 
     `dropped` counts the bytes before that, `lost` those that the session itself no longer had. `exit_code` is
     None if a signal ended it, if it was stopped after its timeout, or if it still runs.
@@ -109,10 +109,10 @@ class ProgramResult:
 
     @property
     def text(self) -> str:
-        """Its standard output as text; what is not UTF-8 shows as �."""
+        """Its standard output as text; invalid UTF-8 shows as �."""
         return self.stdout.decode("utf-8", "replace")
 
     def as_dict(self) -> dict[str, Any]:
-        """Return it for other programs."""
+        """Return the fields for programs."""
         streams = {"stdout": self.text, "stderr": self.stderr.decode("utf-8", "replace")}
         return {**self.info.as_dict(), **as_table(self, "info", *streams), **streams}

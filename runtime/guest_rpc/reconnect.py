@@ -151,11 +151,11 @@ class Silence:
         self._next = time.monotonic() + FIRST_LOOK
 
     def left(self) -> float | None:
-        """Return for how many seconds no look is due; None if there is no judge."""
+        """Return the seconds until a look is due; None if there is no judge."""
         return None if self._judge is None else max(0.0, self._next - time.monotonic())
 
     def look(self) -> None:
-        """Ask the judge if it is time to."""
+        """Ask the judge when a look is due."""
         now = time.monotonic()
         if self._judge is None or now < self._next:
             return

@@ -44,7 +44,7 @@ def answer(
     command = wire_fields.optional_text(sent, "exec")
     if command is None:
         raise InvalidArgument(
-            "cannot wait for the command: none that `exec` started runs in the shell",
+            "cannot wait for the command: the shell runs no command of `exec`",
             hint="the text was typed; `holdfast screen` shows its effect",
         )
     following = Following(
@@ -66,7 +66,7 @@ def answer(
 def interrupt(
     channel: SessionChannel, *, shell: str, patience: float, command_id: str | None = None
 ) -> ExecResult | None:
-    """Interrupt what runs in the foreground of a shell, and follow the command of `exec` that was running.
+    """Interrupt the foreground of a shell, and follow the command of `exec` that was running.
 
     With a `command_id`, nothing is done unless that command runs.
     """

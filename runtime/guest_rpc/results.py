@@ -1,4 +1,4 @@
-"""Results of commands and cells, as values.  Knows nothing of how they arrive.
+"""Results of commands and cells, as values. Does not know how they arrive.
 
 On the path of `exec`: those who make them read fields with `wire_fields`; pydantic takes a while to load.
 """
@@ -34,7 +34,7 @@ ENDS: tuple[CellStatus, ...] = ("ok", "error", "interrupted", "died", "timeout",
 
 @dataclass(frozen=True, slots=True)
 class ExecResult:
-    """The outcome of a shell command, or what it is `waiting` for.
+    """The outcome of a shell command, or the input it is `waiting` for.
 
     `exit_code` is the command's, 128+n if a signal ended it; None if it was still unknown when the result was
     made (`waiting`, or `timed_out` with a command that ignores the interrupt). `waiting` says what the
@@ -71,7 +71,7 @@ class ExecResult:
 
     @property
     def text(self) -> str:
-        """The output as text; what is not UTF-8 shows as �."""
+        """The output as text; invalid UTF-8 shows as �."""
         return self.output.decode("utf-8", "replace")
 
     @property
@@ -87,7 +87,7 @@ class ExecResult:
 
     @property
     def running(self) -> bool:
-        """True if it had not ended: it waits, or the patience of `join` was over."""
+        """True if it had not ended: it waits, or the patience of `join` ended."""
         return self.exit_code is None and not self.timed_out and not self.shell_exited
 
     @property
@@ -98,7 +98,7 @@ class ExecResult:
 
 @dataclass(frozen=True, slots=True)
 class CellEvent:
-    """Something that a running cell showed or asked; `seq` counts them.
+    """An output or a question of a running cell; `seq` counts them.
 
     `text` is that of a stream or the prompt of a question; `name` is stdout or stderr; `data` a MIME bundle.
     `left_out` counts the bytes of a bundle that was too large, in whose place is a note.
@@ -128,7 +128,7 @@ class CellError:
 
 @dataclass(frozen=True, slots=True)
 class CellResult:
-    """The outcome of a cell, or what it is `waiting` for.
+    """The outcome of a cell, or the input it is `waiting` for.
 
     `outputs` are its displays and results in order; `duration` is in seconds. `seq` is the number of the last
     event in it. `recorded`: it ran before, under its key, and what it showed is no longer kept. `dropped`
@@ -178,7 +178,7 @@ class Screen:
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One item that `doctor` checked."""
+    """One check of `doctor`."""
 
     name: str
     ok: bool

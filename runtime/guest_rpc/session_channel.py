@@ -1,4 +1,4 @@
-"""The channel to a session's supervisor: connections that may be lost, and what it means when they are."""
+"""The channel to a session's supervisor: connections that can be lost, and the meaning of their loss."""
 
 from __future__ import annotations
 
@@ -153,7 +153,7 @@ class SessionChannel:
     def request(
         self, op: str, payload: bytes = b"", *, slow: bool = False, uses: bool = False, **args: Any
     ) -> Frame:
-        """Send one request that is not repeated: typing twice is worse than not at all.
+        """Send one request that is not repeated: typing twice is worse than not typing.
 
         `slow`: its answer comes when a program has started, which has a limit of its own in the session.
         `uses`: it is a use of the session, and wakes it.

@@ -84,7 +84,7 @@ class Following:
         """Called after each piece of output with the offset at which what follows begins."""
 
     def run(self, start: int | None = None) -> ExecResult:
-        """Wait for the end. An interrupt (Ctrl-C) ends the waiting, not the command.
+        """Wait for the end. An interrupt (Ctrl-C) ends the wait, not the command.
 
         `start` is the offset of the output to begin with, if not that of the command.
         """
@@ -127,7 +127,7 @@ class Following:
             connection.socket.settimeout(max(0.01, ends - time.monotonic()))
 
     def _hear(self, frame: Frame) -> ExecResult | None:
-        """Take an event; return the result if it is the last one awaited."""
+        """Process an event; return the result if it is the last one awaited."""
         kind = wire_fields.event(frame)
         if kind == "started":
             self._start = wire_fields.integer(frame, "offset")
@@ -188,13 +188,13 @@ class Following:
             self._on_output(text)
 
     def _end_output(self) -> None:
-        """Pass on what was held back for what might follow it."""
+        """Pass on output that was held back for a possible continuation."""
         self._emit(self._uncook.end())
         if self._on_output and self._decoder and (text := self._decoder.decode(b"", final=True)):
             self._on_output(text)
 
     def _waits(self, frame: Frame) -> ExecResult:
-        """Return a result that says what the command waits for; the command continues."""
+        """Return a result with the input the command waits for; the command continues."""
         from dataclasses import replace
 
         found = _state(frame.head.get("state"))
@@ -202,7 +202,7 @@ class Following:
         return replace(self._goes_on(), waiting=found, duration=wire_fields.number(frame, "duration"))
 
     def _left(self) -> ExecResult:
-        """Return the result for a caller that waits no longer."""
+        """Return the result for a caller that no longer waits."""
         return self._goes_on()
 
     def _goes_on(self) -> ExecResult:
@@ -300,17 +300,17 @@ class ShellCall(Following):
         return super()._hear(frame)
 
     def _left(self) -> ExecResult:
-        """Return the result for a caller that waits no longer.
+        """Return the result for a caller that no longer waits.
 
         Raises:
             SessionBusy: the command has not begun.
         """
         if self._patience.ended and not self._begun and not self._is_known():
-            raise SessionBusy("cannot run the command: the caller waits for the shell no longer")
+            raise SessionBusy("cannot run the command: the caller no longer waits for the shell")
         return self._goes_on()
 
     def _is_known(self) -> bool:
-        """Check whether the session has begun the command, although it could not say so."""
+        """Check whether the session has begun the command, although it could not report so."""
         try:
             with self._client.connect() as connection:
                 connection.ask("wait", id=self._args["id"], shell=self._args["shell"])
@@ -319,7 +319,8 @@ class ShellCall(Following):
         return True
 
     def interrupt(self) -> bool:
-        """Interrupt the command; return whether it runs. While it waits for the shell, another one does."""
+        """Interrupt the command; return whether it runs. While it waits for the shell, a different one
+        runs."""
         sent = self._client.request("signal", shell=self._args["shell"], signal="INT", id=self._args["id"])
         return sent.head.get("reached") is not False
 

@@ -1,4 +1,4 @@
-"""What a supervisor says of a shell: its state, who may type into it, and how its bash reads a text."""
+"""A supervisor's report of a shell: its state, its holder, and its bash's reading of a text."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ PIECE = 1 << 20
 def send(
     channel: SessionChannel, op: str, data: bytes, patience: Patience | None = None, **target: Any
 ) -> Frame | None:
-    """Type all of it, and return the reply to its last piece; None if there is nothing to type.
+    """Type all the data, and return the reply to the last piece; None if there are none.
 
     A session that sleeps is woken.
 

@@ -50,7 +50,7 @@ def asked(prompt: str, *, password: bool, kernel: str) -> State:
 
 
 def advice(name: str, found: State, job: str = "", shell: str = MAIN) -> str:
-    """Return the command with which a person answers what runs in one of the session's shells, or a job."""
+    """Return the command with which a person answers the running program of a shell, or a job."""
     match found.detail:
         case "key":
             how = "with `--key` for a key that is not a letter"

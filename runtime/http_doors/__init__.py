@@ -1,1 +1,1 @@
-"""What doors over HTTP share: token, socket, connections, and what is refused before anything is read."""
+"""The common parts of doors over HTTP: token, socket, connections, and early refusals."""

@@ -1,4 +1,4 @@
-"""Who is let in: requests with the token, sent to this server by its name, and by no page of another site.
+"""Admission: requests with the token, sent to this server by its name, and not by a foreign page.
 
 A page in a browser can send requests to any port of this machine. It knows no token; Host and Origin are
 checked nevertheless (DNS rebinding, and WebSockets, which no same-origin policy covers).
@@ -59,7 +59,7 @@ class Admission:
         self._origins = {each.lower() for each in origins}
 
     def refusal(self, scope: Scope) -> Refusal | None:
-        """Return why a request is refused; None if it is admitted."""
+        """Return the reason why a request is refused; None if it is admitted."""
         if not self.has_token(scope):
             return NO_TOKEN
         return self.elsewhere(scope)
@@ -85,7 +85,7 @@ class Admission:
         return self._hosts is None or self._is_local(host)
 
     def elsewhere(self, scope: Scope) -> Refusal | None:
-        """Return why a request is refused that is meant for another host, or comes from a page of one."""
+        """Return the reason to refuse a request for a different host, or from a foreign page."""
         headers = _by_name(scope)
         hosts = headers.get(b"host", [])
         if self._hosts is not None and (len(hosts) != 1 or not self._is_local(hosts[0])):
@@ -106,7 +106,8 @@ class Admission:
         return self.is_one_token(bearer_tokens(scope))
 
     def is_one_token(self, given: Sequence[bytes]) -> bool:
-        """Return whether one token is given, and is this: of two, a program on the way may read the other."""
+        """Return whether exactly one token is given, and it is this: an intermediary may read the other of
+        two."""
         return len(given) == 1 and self.is_token(given[0])
 
     def _is_local(self, host: bytes) -> bool:
@@ -153,7 +154,7 @@ def guarded(app: App, admission: Admission) -> App:
 
 
 async def refuse(scope: Scope, send: Send, refusal: Refusal) -> None:
-    """Answer a request that is not let in, in the form of our own API."""
+    """Answer a request that is not admitted, in the form of our own API."""
     status, code, message = refusal
     body = {"error": {"code": code, "message": f"cannot answer: {message}", "hint": ""}}
     await answer(scope, send, status, body, [(b"www-authenticate", b"Bearer")] if status == 401 else [])
@@ -162,7 +163,7 @@ async def refuse(scope: Scope, send: Send, refusal: Refusal) -> None:
 async def answer(
     scope: Scope, send: Send, status: int, told: Mapping[str, Any], more: Iterable[tuple[bytes, bytes]] = ()
 ) -> None:
-    """Answer a request that is not let in, and close its connection."""
+    """Answer a request that is not admitted, and close its connection."""
     body = json.dumps(told).encode()
     headers = [
         (b"content-type", b"application/json"),

@@ -33,7 +33,7 @@ def installed(extra: str) -> bool:
 
 
 def check_packages(extra: str, what: str) -> None:
-    """Check that they are, for something that needs them.
+    """Check that the packages of an extra are installed.
 
     Raises:
         InvalidArgument: they are not.
@@ -90,7 +90,7 @@ def token_of(home: Home, door: DoorToken, *, new: bool = False) -> tuple[str, Pa
     if (given := os.environ.get(door.variable)) is not None:
         if new:
             raise InvalidArgument(
-                f"cannot make a new token: {door.variable} says which it is",
+                f"cannot make a new token: {door.variable} sets it",
                 hint=f"unset {door.variable}, or leave out --new-token",
             )
         if len(given) < _SHORTEST or not given.isascii() or not given.isprintable() or " " in given:

@@ -102,7 +102,7 @@ def inherited() -> socket.socket | None:
         return None
     if (count := os.environ.get("LISTEN_FDS", "")) != "1":
         raise InvalidArgument(
-            f"cannot use the sockets of systemd: there are {count or 'none'}, not one",
+            f"cannot use the sockets of systemd: expected one, found {count or 'none'}",
             hint="one ListenStream= in the .socket unit",
         )
     try:
@@ -144,7 +144,7 @@ def _remove_abandoned(path: Path) -> None:
         probe.settimeout(1)
         if probe.connect_ex(str(path)) not in (errno.ECONNREFUSED, errno.ENOENT):
             raise InvalidArgument(
-                f"cannot listen on '{path}': another server does", hint="stop it, or choose another path"
+                f"cannot listen on '{path}': a different server does", hint="stop it, or choose another path"
             )
     path.unlink(missing_ok=True)
 
@@ -168,7 +168,7 @@ class DoorConnection(H11Protocol):
     """The request after which the head of the next one has begun to arrive."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Take the connection, and close the oldest of those that have shown nothing."""
+        """Accept the connection, and close the oldest of those that have not shown the token."""
         super().connection_made(transport)
         self._waiting = self.loop.call_later(FIRST_REQUEST_SECONDS, self._give_up, None)
         _strangers[self] = None
@@ -179,13 +179,13 @@ class DoorConnection(H11Protocol):
                 oldest.transport.abort()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Forget it."""
+        """Forget the connection."""
         _strangers.pop(self, None)
         self._waiting.cancel()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """Take the next bytes; those that begin a head must be followed by the rest of it."""
+        """Process the next bytes; the rest of a head must follow its beginning."""
         super().data_received(data)
         latest = self.cycle
         if latest is not None and latest.response_complete and self._awaited is not latest:
@@ -194,7 +194,7 @@ class DoorConnection(H11Protocol):
             self._waiting = self.loop.call_later(NEXT_REQUEST_SECONDS, self._give_up, latest)
 
     def handle_websocket_upgrade(self, event: Any) -> None:
-        """Hand it over to the protocol of WebSockets, which admits or closes it at once."""
+        """Hand the connection over to the protocol of WebSockets, which admits or closes it immediately."""
         _strangers.pop(self, None)
         self._waiting.cancel()
         self._awaited = self.cycle  # no other request follows
@@ -206,6 +206,6 @@ class DoorConnection(H11Protocol):
         return self.scope is not None and bool(self.scope.get(ADMITTED))
 
     def _give_up(self, latest: RequestResponseCycle | None) -> None:
-        """Close it, unless another request than this one has begun."""
+        """Close the connection, unless a request other than this one has begun."""
         if self.cycle is latest and not self.transport.is_closing():
             self.transport.close()

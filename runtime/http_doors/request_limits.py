@@ -1,4 +1,4 @@
-"""Limits of what callers ask: requests in a time, what each brings, and how much of one session at once.
+"""Limits of callers' requests: their rate, their size, and their number per session.
 
 A call of a session that has its share waits a moment for another one of that session to end: many clients
 ask for several things at once, which are done in no time. If none ends, the session does not answer, and
@@ -95,7 +95,7 @@ TURN_SECONDS = 5.0
 
 
 class SessionShares:
-    """The shares of all sessions; `most` calls of one may run at once."""
+    """The shares of all sessions; at most `most` calls of one session run at a time."""
 
     def __init__(self, most: int) -> None:
         self.most = most
@@ -103,7 +103,7 @@ class SessionShares:
         self._in_line: dict[str, deque[asyncio.Future[None]]] = {}
 
     def take(self, session: str) -> bool:
-        """Take a turn of a session; whether there was one."""
+        """Take a turn of a session; return whether there was one."""
         running = self._running.get(session, 0)
         if running >= self.most:
             return False
@@ -111,7 +111,7 @@ class SessionShares:
         return True
 
     async def wait(self, session: str) -> bool:
-        """Take a turn, once there is one; whether there was one in time."""
+        """Wait for a turn; return whether it came in time."""
         if self.take(session):
             return True
         line = self._in_line.setdefault(session, deque())
@@ -133,7 +133,7 @@ class SessionShares:
         return turn.done()
 
     def give_back(self, session: str) -> None:
-        """Give a turn back: to the first in line, if there is one."""
+        """Return a turn: to the first waiter, if there is one."""
         line = self._in_line.get(session)
         if line:
             line.popleft().set_result(None)
@@ -148,14 +148,14 @@ class SessionShares:
 
 
 class RequestRate:
-    """At most `rate` requests a second in the long run, and `burst` at once; 0 is any number."""
+    """At most `rate` requests a second in the long run, and `burst` in one go; 0 means no limit."""
 
     def __init__(self, rate: float, burst: float, clock: Callable[[], float] = time.monotonic) -> None:
         self._rate, self._burst, self._clock = rate, burst, clock
         self._left, self._at = burst, clock()
 
     def refused(self) -> float | None:
-        """Count a request; return None if it may be answered, or the seconds until one may."""
+        """Count a request; return None if it can be answered, or the seconds until one can."""
         if self._rate <= 0:
             return None
         now = self._clock()

@@ -18,7 +18,7 @@ _WOKEN = {
     "resumed": "continues after a snapshot",
     "aborted": "continues after a snapshot that failed",
 }
-_SLEEPS = {"idle": ": it was not used, and wakes on use", "life": ": its life was over; it wakes on use"}
+_SLEEPS = {"idle": ": it was idle, and wakes on use", "life": ": its life was over; it wakes on use"}
 _DONE = {"suspend": "suspended", "remove": "removed"}
 MAX_LINE = 160
 _OF_THE_ONE_BEFORE = ("command_ended", "cell_ended", "changed")
@@ -40,7 +40,7 @@ class Fields:
         self._data = data
 
     def __call__(self, key: str, default: str = "?") -> str:
-        """Return a field as it is, or the default if it is missing."""
+        """Return a field unchanged, or the default if it is missing."""
         value = self._data.get(key)
         return default if value is None or isinstance(value, dict | list) else str(value)
 
@@ -55,13 +55,13 @@ class Fields:
         return [str(each) for each in value] if isinstance(value, list) else []
 
     def ports(self) -> str:
-        """Return the ports something listened on."""
+        """Return the ports it listened on."""
         value = self._data.get("ports")
         ports = [str(each) for each in value] if isinstance(value, list) else []
         return f", port {', '.join(ports)}" if ports else ""
 
     def changed(self) -> str:
-        """Return the names of what a command changed."""
+        """Return the names that a command changed."""
         tables = ("variables", "functions", "aliases", "names")
         names = [
             name for key in tables if isinstance(changed := self._data.get(key), dict) for name in changed
@@ -70,7 +70,7 @@ class Fields:
         return f"{', '.join(map(str, names[:20]))}{' …' if len(names) > 20 else ''}"
 
     def during(self) -> str:
-        """Return what was running when it happened."""
+        """Return the commands that were running at the time."""
         value = self._data.get("during")
         runs = (
             [Fields(each)("command", "") for each in value if isinstance(each, dict)]
@@ -80,7 +80,7 @@ class Fields:
         return f" while {', '.join(f'`{_first(each)}`' for each in runs)} ran" if any(runs) else ""
 
     def end(self) -> str:
-        """Describe how something ended, and why."""
+        """Describe an end, and its cause."""
         cause, number = self("cause", ""), self("signal", "")
         if cause == "unknown":
             return "ended for an unknown reason"
@@ -120,7 +120,7 @@ def _waiting(of: Fields) -> str:
 
 def _refused(of: Fields) -> str:
     port = f" port {of('port')}" if of("port", "") else ""
-    return f"{of('protocol')} to {of('address')}{port} was refused: the session may not reach it"
+    return f"{of('protocol')} to {of('address')}{port} was refused: the session's network rules forbid it"
 
 
 def _first(text: str) -> str:

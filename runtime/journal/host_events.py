@@ -1,4 +1,4 @@
-"""Journal entries for what this host does with sessions: the actor, and the reason.
+"""Journal entries for this host's actions on sessions: the actor, and the reason.
 
 A journal that cannot be written does not undo the operation: the entry is left out.
 """
@@ -32,7 +32,7 @@ def note(
     copied: bool = False,
     **details: Any,
 ) -> None:
-    """Append an entry about something done with a session, now or at an earlier entry.
+    """Append an entry about an action on a session, now or at an earlier entry.
 
     What the session wrote before that is copied first, unless it was `copied` already.
     """
@@ -63,7 +63,7 @@ def _catch_up(context: Context, session_id: str, position: int | None) -> None:
 
 
 def catch_up(context: Context, session: SessionRow, moment: SnapshotDetails) -> None:
-    """Copy what a session wrote up to the moment of a snapshot, so that its entry waits for nothing."""
+    """Copy a session's entries up to the moment of a snapshot, so that its entry need not wait."""
     try:
         _catch_up(context, session.id, moment.moment.journal_seq)
     except StoreError as error:

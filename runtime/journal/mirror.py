@@ -39,7 +39,7 @@ MAX_ALL = 2 << 30
 
 
 def mirror(store: Store, home: Home, session_id: str) -> int:
-    """Copy what the session wrote since the last time, and return the number of entries.
+    """Copy the session's entries since the last time, and return their number.
 
     Without a folder there is nothing to copy.
     """
@@ -87,7 +87,7 @@ def _wanted(journal: int, last: int) -> list[tuple[int, str]]:
 
 @dataclass(frozen=True, slots=True)
 class NewEntries:
-    """The entries a session wrote since the last time, oldest first, and how many older ones were dropped."""
+    """The entries a session wrote since the last time, oldest first, and the number of dropped older ones."""
 
     entries: list[CheckedLine]
     missed: int
@@ -129,7 +129,7 @@ def _new(journal: int, names: list[str], last: int) -> NewEntries:
 
 
 def _content(journal: int, name: str) -> tuple[bytes, int]:
-    """Return the bytes of a segment, and how many were left out; none if it is not a regular file."""
+    """Return the bytes of a segment, and the number left out; empty if it is not a regular file."""
     flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     try:
         with os.fdopen(os.open(name, flags, dir_fd=journal), "rb") as file:
@@ -143,7 +143,7 @@ def _content(journal: int, name: str) -> tuple[bytes, int]:
 
 
 def forget_oldest(store: Store, limit: int = MAX_ALL) -> int:
-    """Delete journals of removed sessions while the total is too large; return how many."""
+    """Delete journals of removed sessions while the total is too large; return their number."""
     forgotten = 0
     if store.entries.bytes() > limit:
         for row in store.sessions(removed=True):

@@ -77,7 +77,7 @@ def legacy_read(data: str | bytes) -> bytes:
     # Not all clients say the channel: requests are of the shell then.
     channel = message.get("channel", "shell")
     if channel not in kernel_messages.CHANNELS:
-        raise MessageMalformed("it names no channel")
+        raise MessageMalformed("it does not name a channel")
     parts = [kernel_messages.written(message.get(name, {})) for name in PARTS]
     kernel_messages.header_of(parts)
     return kernel_messages.pack(channel, [*parts, *buffers])
@@ -92,7 +92,7 @@ def _cut(data: bytes) -> tuple[bytes, list[bytes]]:
         raise MessageMalformed(f"it cannot have {count} parts")
     offsets = [*struct.unpack_from(f">{count}I", data, 4), len(data)]
     if offsets[0] != 4 * (count + 1) or offsets != sorted(offsets):
-        raise MessageMalformed("its offsets are not those of its parts")
+        raise MessageMalformed("its offsets do not match its parts")
     found = [data[low:high] for low, high in itertools.pairwise(offsets)]
     return found[0], found[1:]
 
@@ -186,7 +186,7 @@ class FrontEndSocket:
             )
 
     async def _serve(self) -> None:
-        """Be joined to the kernel again and again, until the front end leaves."""
+        """Rejoin the kernel after each capture, until the front end leaves."""
         attempts = 0
         while attempts < MOST_ATTEMPTS:
             if attempts:
@@ -205,7 +205,7 @@ class FrontEndSocket:
                 continue
             finally:
                 self._stream = None
-        raise GuestDisconnected("cannot continue: the session closes each connection")
+        raise GuestDisconnected("cannot continue: the session closes every connection")
 
     def _connect(self) -> Any:
         """Return a socket on which the session was asked for its kernel; in a thread."""
@@ -216,7 +216,7 @@ class FrontEndSocket:
         )
 
     async def _join(self, stream: SessionStream, frame: Frame) -> None:
-        """Begin, or continue: say how the kernel is, and send what was not confirmed."""
+        """Begin, or continue: report the kernel's state, and send unconfirmed messages."""
         if self._from_client is None:
             await self._websocket.accept(V1 if self._binary else None)
             self._from_client = asyncio.create_task(self._read())
@@ -269,7 +269,7 @@ class FrontEndSocket:
             await self._websocket.send_bytes(found)
 
     async def _read(self) -> None:
-        """Take messages of the front end until it leaves.
+        """Receive messages of the front end until it leaves.
 
         Raises:
             MessageMalformed: one is not a message.

@@ -1,4 +1,4 @@
-"""The application of a kernel gateway: who is let in, its paths, and errors as its answers.
+"""The application of a kernel gateway: its admission, its paths, and errors as its answers.
 
 A front end can start, interrupt and restart kernels; it ends none. `DELETE` is what front ends send when a
 tab is closed: it lets the kernel be, with the variables of the agent.
@@ -80,7 +80,7 @@ MOST_BODY = 1 << 20
 
 
 class _Request:
-    """What a request has to do with."""
+    """The context of a request."""
 
     def __init__(self, connection: HTTPConnection) -> None:
         state = connection.app.state
@@ -100,7 +100,7 @@ class _Request:
         return await self.table.kernels(self.caller, self.only)
 
     async def call(self, kernel: GatewayKernel, verb: Callable[[SessionKernel, str], None]) -> None:
-        """Do something with a kernel in its session."""
+        """Act on a kernel in its session."""
         await self.caller.in_session(
             kernel.row.id, lambda session: verb(SessionKernel(session._line), kernel.info.name)
         )
@@ -117,7 +117,7 @@ async def version(_: Request) -> Response:
 
 
 async def status(request: Request) -> Response:
-    """Say how many kernels and connections there are."""
+    """Report the numbers of kernels and connections."""
     asked = _Request(request)
     table, kernels = asked.table, await asked.kernels()
     latest = max(table.activity.values(), default=table.began)
@@ -167,13 +167,13 @@ async def kernel(request: Request) -> Response:
 
 
 async def leave(request: Request) -> Response:
-    """Let a front end be done with a kernel, which stays as it is."""
+    """Let a front end detach from a kernel, which stays unchanged."""
     await _Request(request).kernel()
     return Response(status_code=204)
 
 
 async def interrupt(request: Request) -> Response:
-    """Interrupt what runs in a kernel."""
+    """Interrupt a kernel."""
     asked = _Request(request)
     found = await asked.kernel()
     await asked.call(found, SessionKernel.interrupt)
@@ -278,7 +278,7 @@ class JupyterDoor(TokenDoor):
         return found + [value.encode("utf-8", "replace") for name, value in query if name == "token"]
 
     async def refuse(self, scope: Scope, send: Send, refusal: Refusal) -> None:
-        """Answer a request that is not let in."""
+        """Answer a request that is not admitted."""
         status, code, why = refusal
         await admission.answer(scope, send, status, error_body(f"cannot answer: {why}", code))
 

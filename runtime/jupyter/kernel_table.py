@@ -58,7 +58,7 @@ class GatewayKernel:
 
 
 class KernelTable:
-    """What one server knows of kernels, and of front ends that may come back."""
+    """One server's knowledge of kernels, and of front ends that may come back."""
 
     def __init__(self) -> None:
         self._threads = CallThreads(MOST_LOOKS)
@@ -96,7 +96,7 @@ class KernelTable:
         for each in await self.kernels(caller, only) if possible else ():
             if each.id == id_:
                 return each
-        raise KernelNotFound(f"cannot find kernel {id_[:64]}: no session has it")
+        raise KernelNotFound(f"cannot find kernel {id_[:64]}: no session has such a kernel")
 
     async def named(self, caller: ApiCaller, spec: str | None, only: str | None = None) -> GatewayKernel:
         """Return the kernel that the spec of this name leads to; without a name, the only one.
@@ -115,13 +115,13 @@ class KernelTable:
         mains = [each for each in kernels if each.info.name == defaults.MAIN]
         if spec in (None, "", PYTHON) and len(mains) == 1:
             return mains[0]
-        known = ", ".join(each.spec for each in kernels) or "none: no session runs"
+        known = ", ".join(each.spec for each in kernels) or "no kernel: no session runs"
         raise KernelNotFound(f"cannot start kernel {str(spec or PYTHON)[:100]}: there is {known[:500]}")
 
     async def wake(
         self, caller: ApiCaller, meant: Callable[[SessionRow], bool], only: str | None = None
     ) -> None:
-        """Wake the session that is meant, if it sleeps; front ends that merely come back wake none.
+        """Wake the session in question, if it sleeps; front ends that merely reconnect wake none.
 
         Raises:
             HoldfastError: it could not be woken.
@@ -154,7 +154,7 @@ class KernelTable:
             self._places.popitem(last=False)
 
     def forget_looks(self, session: str) -> None:
-        """Have a session asked for its kernels when they are listed next."""
+        """Make a session report its kernels again at the next listing."""
         self._known.pop(session, None)
 
     async def _rows(self, caller: ApiCaller, only: str | None) -> Sequence[SessionRow]:

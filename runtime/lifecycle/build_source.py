@@ -1,4 +1,4 @@
-"""The Dockerfile of a build and its sources, read once; and whether the engine is allowed to fetch them.
+"""The Dockerfile of a build and its sources, read once; and the check of the engine's downloads.
 
 What is checked is what is built: builders get the text that was read here. A file of the project is not
 followed out of its folder. Images that a project names are had before it is built: what they trigger in
@@ -78,7 +78,7 @@ class BuildSource:
 
 
 def read(folder: Path, file: Path) -> BuildSource:
-    """Read what a build begins with.
+    """Read the input of a build.
 
     Raises:
         ImageError: a file of the folder leads out of it, is too long, or is not a file.
@@ -97,7 +97,7 @@ def read(folder: Path, file: Path) -> BuildSource:
 
 
 def admit(context: Context, source: BuildSource, arguments: Mapping[str, str], *, remote: bool) -> None:
-    """Refuse a build for which the engine would fetch what the caller did not allow.
+    """Refuse a build for which the engine would make downloads that the caller did not allow.
 
     Args:
         context: the context of the call.
@@ -133,7 +133,8 @@ def obtain(context: Context, name: str) -> dict[str, Any]:
     host = registry_host(name)
     if host is not None and _is_this_machine(host):
         raise ImageError(
-            f"cannot use image {plain(name, 100)}: the project has the engine ask a service of this machine",
+            f"cannot use image {plain(name, 100)}: the project makes the engine contact a "
+            "service of this machine",
             hint=f"`docker pull` it, or {_OPTION}",
         )
     return chosen_image.pull(context, name)
@@ -162,7 +163,7 @@ def _refuse(source: BuildSource, found: Fetched, where: str) -> None:
     if asked:
         raise _refused(
             source.folder,
-            f"{where} has the engine fetch from the host's network: {plain(asked[0], 200)}",
+            f"{where} makes the engine fetch from the host's network: {plain(asked[0], 200)}",
             f"COPY takes files of the folder; {_OPTION}",
         )
 
@@ -209,7 +210,7 @@ def fetched_by(text: str, arguments: Mapping[str, str]) -> Fetched:
     found = Fetched()
     for name in sorted(arguments):
         if name.upper().startswith("BUILDKIT_"):
-            found.remote.append(f"the argument {name}, which is the builder's own")
+            found.remote.append(f"the argument {name}, which is reserved for the builder")
     found.remote += _frontends(lines)
     escape = _escape(lines)
     for heredocs in (False, True):
@@ -230,7 +231,7 @@ def _frontends(lines: list[str]) -> Iterator[str]:
         if (named := _SYNTAX.match(line)) and not USUAL_FRONTEND.fullmatch(named[1]):
             yield f"the frontend {named[1]}"
         elif line.lstrip().startswith("{"):
-            yield "a language different from that of Dockerfiles"
+            yield "a syntax other than the Dockerfile's"
             return
 
 
@@ -341,7 +342,7 @@ class _FileReading:
             # Within a stage other values count, and builders differ in whether any do.
             ref = _bare(name, self._escape)
             if "$" in ref:
-                self._found.remote.append(f"the image {name}, which a variable decides")
+                self._found.remote.append(f"the image {name}, which depends on a variable")
             elif ref and ref.lower() not in self._stages and ref != "scratch" and not ref.isdecimal():
                 self._found.images[ref] = None
 
@@ -352,7 +353,7 @@ class _FileReading:
             if _REMOTE.match(bare):
                 self._found.remote.append(f"ADD {word}")
             elif "$" in bare and not re.match(r"[^:@]*/", constant):
-                self._found.remote.append(f"ADD {word}, which a variable decides")
+                self._found.remote.append(f"ADD {word}, which depends on a variable")
 
     def _run(self, flags: list[str]) -> None:
         for flag in flags:
@@ -378,7 +379,7 @@ class _FileReading:
         made = _VARIABLE.sub(one, _bare(text, self._escape))
         if left < 0:
             self._found.remote.append(
-                f"{text[:100]}, whose variables make more than {LONGEST_VALUE} characters"
+                f"{text[:100]}, whose variables expand to more than {LONGEST_VALUE} characters"
             )
         return made
 

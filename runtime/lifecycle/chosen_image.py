@@ -91,7 +91,7 @@ def _built(context: Context, kind: str) -> str:
 def as_said(
     name: str, config: Mapping[str, Any], options: SessionOptions
 ) -> tuple[SessionOptions, tuple[str, ...]]:
-    """Return options with what an image says of its user and folder, and the places of its volumes. Pure.
+    """Return options with an image's user and folder, and the places of its volumes. Pure.
 
     Args:
         name: the caller's name for the image, for messages.
@@ -117,7 +117,7 @@ def as_said(
 
 
 def _place(volume: str) -> str | None:
-    """Return where a session has a folder for a volume; None where the system has its own, or none can be."""
+    """Return the session's folder for a volume; None where the system has its own, or it is impossible."""
     try:
         return session_options.plain_place(volume)
     except ValueError:
@@ -137,7 +137,7 @@ def _folder(config: Mapping[str, Any]) -> str | None:
 
 
 def pull(context: Context, name: str) -> dict[str, Any]:
-    """Fetch an image from the registry that its name says, and return the engine's description of it.
+    """Fetch an image from the registry in its name, and return the engine's description of it.
 
     Raises:
         ImageError: the image does not exist, or its registry does not offer it.
@@ -170,12 +170,12 @@ def pull(context: Context, name: str) -> dict[str, Any]:
         context.idle()
     found = context.engine.images.inspect(name)
     if found is None:
-        raise _not_pulled(name, there, "its registry gave none")
+        raise _not_pulled(name, there, "its registry did not return one")
     return found
 
 
 def _pulled(event: Mapping[str, Any], sizes: dict[str, tuple[int, int]]) -> tuple[int, int] | None:
-    """Return how many MiB of all layers that are known have arrived, and are to arrive; None: no change."""
+    """Return how many MiB of the known layers have arrived, and of how many; None if unchanged."""
     detail, layer = event.get("progressDetail"), event.get("id")
     if event.get("status") != "Downloading" or not isinstance(detail, Mapping) or not isinstance(layer, str):
         return None
@@ -196,13 +196,13 @@ def _parts(name: str) -> tuple[str, str]:
 
 
 def _not_pulled(name: str, there: bool, why: str) -> ImageError:
-    """Say it with the root cause, the last part of an engine's chain."""
+    """Shorten an error to its root cause, the last part of an engine's chain."""
     cause = plain(why.strip().rsplit(": ", 1)[-1], 200)
     if there:
         return ImageError(
-            f"cannot pull image {name} again ({cause})", hint="--pull missing uses what the engine has"
+            f"cannot pull image {name} again ({cause})", hint="--pull missing uses the engine's copy"
         )
     return ImageError(
         f"cannot use image {name}: the engine does not have it, and cannot pull it ({cause})",
-        hint="`docker images` lists what there is",
+        hint="`docker images` lists the engine's images",
     )

@@ -97,7 +97,7 @@ class Devcontainer:
 
 
 def read(folder: str | Path) -> Devcontainer:
-    """Read what a folder asks for.
+    """Read the requests of a folder.
 
     Raises:
         InvalidArgument: it has no such file, that has another form, or it needs what sessions have not.
@@ -131,7 +131,7 @@ def _content(project: Path, path: Path) -> bytes:
 
 
 def _followed(path: Path) -> Path:
-    """Return where a path leads; for one that goes in circles, or is too long, as far as that can be seen."""
+    """Return the target of a path; for circular or overlong ones, as far as it can be resolved."""
     return Path(os.path.realpath(path))
 
 
@@ -164,10 +164,10 @@ class _Reader:
     def result(self) -> Devcontainer:
         for key, why in _NEEDED.items():
             if self._given.get(key):
-                raise _wrong(self._path, f"{key} cannot be had: {why}")
+                raise _wrong(self._path, f"{key} is not available: {why}")
         for key in self._given:
             if key not in _HEEDED | _OF_EDITORS | set(_NEEDED):
-                self._left_out.append(f"{plain(key, 60)} is not heeded")
+                self._left_out.append(f"{plain(key, 60)} is ignored")
         image, build = self._text(self._given, "image"), self._build()
         if (image is None) == (build is None):
             raise _wrong(self._path, "it needs either an image or a build")
@@ -189,7 +189,7 @@ class _Reader:
 
     def _named(self) -> tuple[str, ...]:
         more = len(self._left_out) - MOST_NAMED
-        last = (f"{more} more settings are not heeded",) if more > 0 else ()
+        last = (f"{more} more settings are ignored",) if more > 0 else ()
         return (*self._left_out[:MOST_NAMED], *last)
 
     def _folder_of_session(self) -> str:
@@ -208,11 +208,11 @@ class _Reader:
         if not isinstance(build, dict):
             raise _wrong(self._path, "build is not an object")
         for key in set(build) - {"dockerfile", "context", "args", "target"}:
-            self._left_out.append(f"build.{plain(key, 60)} is not heeded")
+            self._left_out.append(f"build.{plain(key, 60)} is ignored")
         return build
 
     def _places(self, build: dict[str, Any]) -> tuple[Path, Path]:
-        """Return the context and the Dockerfile; both are named from where the file is."""
+        """Return the context and the Dockerfile; both are relative to the file."""
         beside = self._path.parent
         found = []
         for key, usual in (("context", "."), ("dockerfile", USUAL_FILE)):
@@ -248,25 +248,25 @@ class _Reader:
         if value is None:
             return None
         if not isinstance(value, str):
-            raise _wrong(self._path, f"{key} is no text")
+            raise _wrong(self._path, f"{key} is not a text")
         return self._replaced(value, key) or None
 
     def _texts(self, values: Mapping[str, Any], key: str) -> dict[str, str]:
         found = {} if values.get(key) is None else values[key]
         if not isinstance(found, dict):
-            raise _wrong(self._path, f"{key} is no object")
+            raise _wrong(self._path, f"{key} is not an object")
         if unfit := next((name for name in found if not _NAME.fullmatch(name)), None):
             raise _wrong(self._path, f"{key} has '{plain(unfit, 60)}', which is not the name of a variable")
         # A variable that is null is one to remove, which a session has not.
         return {name: self._text(found, name) or "" for name in found if found[name] is not None}
 
     def _replaced(self, text: str, where: str) -> str:
-        """Replace variables of the specification; the host's own are not for a project to read.
+        """Replace variables of the specification; a project cannot read the host's own.
 
         Every text of the file that is used comes by here: a half of a character has no bytes.
         """
         if any(char == "\0" or "\ud800" <= char <= "\udfff" for char in text):
-            raise _wrong(self._path, f"{where} is no text")
+            raise _wrong(self._path, f"{where} is not a text")
         known = {
             "localWorkspaceFolder": str(self._project),
             "localWorkspaceFolderBasename": self._project.name,
@@ -283,7 +283,7 @@ class _Reader:
                 )
                 return found[3] or ""
             if found[1] in ("containerEnv", "devcontainerId"):
-                raise _wrong(self._path, f"{where}: {found[0]} cannot be had")
+                raise _wrong(self._path, f"{where}: {found[0]} is not available")
             return found[0]  # of a shell
 
         return _VARIABLE.sub(one, text)

@@ -89,7 +89,7 @@ def _check(engine: Engine, name: str, found: Mapping[str, Any]) -> None:
             hint=f"pull or build it for this machine (--platform {engine.platform})",
         )
     if not found["RootFS"].get("Layers"):
-        raise ImageError(f"cannot use image {name}: it has no files")
+        raise ImageError(f"cannot use image {name}: it does not contain files")
 
 
 def _add(context: Context, found: Mapping[str, Any], portable: str, fitted: str) -> None:
@@ -109,7 +109,7 @@ def _add(context: Context, found: Mapping[str, Any], portable: str, fitted: str)
 def _commit(
     context: Context, found: Mapping[str, Any], layer: Path, fitted: str, labels: Mapping[str, str]
 ) -> None:
-    """Add the layer by a container, where the store of images does not take layers."""
+    """Add the layer by a container, where the image store does not accept layers."""
     image_settings.check(fitted, found["Config"] or {})
     container = _container(context, str(found["Id"]))
     try:
@@ -203,7 +203,7 @@ def take_layer(saved: Path, layer: Path, diff_id: str) -> None:
         found = hashlib.file_digest(file, "sha256").hexdigest()
     if f"sha256:{found}" != diff_id:
         layer.unlink()
-        raise ImageError("cannot add the guest to the image: the engine gave another layer than its own")
+        raise ImageError("cannot add the guest to the image: the engine returned a different layer")
 
 
 def portable_archive(engine: Engine, home: Home, portable: str) -> Path:
@@ -236,7 +236,7 @@ def portable_archive(engine: Engine, home: Home, portable: str) -> Path:
 
 
 def unused_archives(home: Home, seconds: float) -> Iterator[Path]:
-    """Yield the archives that no image was fitted with for this many seconds."""
+    """Yield the archives that have not been used for this many seconds."""
     for path in sorted(_cache(home).glob(f"{_PREFIX}*.tar")):
         with suppress(OSError):
             if time.time() - path.lstat().st_mtime > seconds:

@@ -48,8 +48,8 @@ _LOST_STEP = re.compile(
 )
 _BUILDKIT_HINT = "install Docker's plugin buildx: `holdfast` uses it then"
 _NO_RULES_HINT = (
-    "BuildKit cannot give steps the network rules of a session: it builds with `--build-network none`, or "
-    "with `--build-network engine`, which has no rules"
+    "BuildKit cannot give steps the network rules of a session: it builds with "
+    "`--build-network none`, or with `--build-network engine`, without rules"
 )
 KINDS = ("internet", "none", "engine")
 """As a session has it by default; nothing; the engine's own network, without rules."""
@@ -85,7 +85,7 @@ class BuildRights:
         *,
         remote: bool = False,
     ) -> BuildRights:
-        """Check that there are such rights.
+        """Check that the rights are valid.
 
         Raises:
             InvalidArgument: the network or the destination does not exist.
@@ -125,7 +125,7 @@ class ImageBuild:
         private: Mapping[str, str] | None = None,
         rights: BuildRights | None = None,
     ) -> ImageBuild:
-        """Check that there is something to build.
+        """Check that there is an image to build.
 
         Raises:
             ImageError: the folder or its Dockerfile is missing.
@@ -172,7 +172,7 @@ def provided_name(called: str, identity: str) -> str:
 
 
 def build(context: Context, wanted: ImageBuild) -> str:
-    """Build an image, and return its name. What its steps have made stays with the engine for the next build.
+    """Build an image, and return its name. The results of its steps stay with the engine for the next build.
 
     Raises:
         ImageError: the build failed, or asks for what it may not; the hint is the end of its output.
@@ -200,12 +200,12 @@ def build(context: Context, wanted: ImageBuild) -> str:
 
 @contextmanager
 def _network(context: Context, rights: BuildRights) -> Iterator[str | None]:
-    """Yield the network of the steps as the engine calls it; None is its own."""
+    """Yield the network of the steps by the engine's name for it; None means its default."""
     if rights.network != "internet":
         yield None if rights.network == "engine" else "none"
         return
     if proxy_settings.on_this_machine(os.environ):
-        context.progress("build: the proxy on this machine's loopback is out of the steps' reach")
+        context.progress("build: the proxy on this machine's loopback cannot be reached by the steps")
     with opened_network(context, rights.allow, rights.deny) as network:
         yield network
 
@@ -216,7 +216,7 @@ def _with_buildkit(context: Context, wanted: ImageBuild, source: BuildSource, co
     def feed(line: str) -> None:
         for shown in log.feed(line):
             context.progress(f"build: {plain(shown, 200)}")
-        context.doing(f"building: {plain(line, 100)}")
+        context.doing(f"building: {plain(line, 100)}", *log.steps)
 
     with tempfile.TemporaryDirectory() as place:
         identity = buildkit_command.build(
@@ -233,7 +233,7 @@ def _with_buildkit(context: Context, wanted: ImageBuild, source: BuildSource, co
         raise _failed(wanted, log.error, log.tail())
     if not context.engine.images.exists(identity):
         raise ImageError(
-            f"cannot build {plain(str(wanted.folder), 200)}: BuildKit gave the image to another engine",
+            f"cannot build {plain(str(wanted.folder), 200)}: BuildKit gave the image to a different engine",
             hint="DOCKER_BUILDKIT=0 builds without it",
         )
     return identity
@@ -280,14 +280,14 @@ def _in_engine(context: Context, wanted: ImageBuild, source: BuildSource, networ
             for line in log.feed(event):
                 context.progress(f"build: {plain(line, 200)}")
             if written := str(event.get("stream", "")).strip():
-                context.doing(f"building: {plain(written.splitlines()[-1], 100)}")
+                context.doing(f"building: {plain(written.splitlines()[-1], 100)}", *log.steps)
     except EngineUnavailable:
         raise
     except EngineError as error:
         why = str(error).partition(": ")[2] or str(error)
         raise _failed(wanted, why, error.hint or log.tail()) from error
     if log.error or not log.image:
-        raise _failed(wanted, log.error or "the engine made no image", log.tail())
+        raise _failed(wanted, log.error or "the engine did not make an image", log.tail())
     return log.image
 
 
@@ -296,7 +296,10 @@ def _failed(wanted: ImageBuild, why: str, tail: str) -> ImageError:
     if _NEEDS_BUILDKIT.search(why):
         hint = _NO_RULES_HINT if wanted.rights.network == "internet" else _BUILDKIT_HINT
     return said(
-        ImageError, f"build {plain(str(wanted.folder), 200)}", why or "the builder gave no reason", hint
+        ImageError,
+        (f"build {plain(str(wanted.folder), 200)}"),
+        why or "the builder did not give a reason",
+        hint,
     )
 
 
@@ -309,7 +312,7 @@ def _proxies() -> dict[str, str]:
 
 
 def check_network(kind: str, allow: Sequence[str], deny: Sequence[str] = ()) -> None:
-    """Raise InvalidArgument unless a network can be had, with these destinations opened and closed."""
+    """Raise InvalidArgument unless a network is available, with these destinations opened and closed."""
     if kind not in KINDS:
         raise InvalidArgument(
             f"cannot build in the network '{kind[:40]}': it is {', '.join(KINDS[:-1])} or {KINDS[-1]}"
@@ -319,7 +322,7 @@ def check_network(kind: str, allow: Sequence[str], deny: Sequence[str] = ()) -> 
 
 @contextmanager
 def opened_network(context: Context, allow: Sequence[str], deny: Sequence[str] = ()) -> Iterator[str]:
-    """Yield the network for steps as the engine calls it; it is there until this is left.
+    """Yield the network of the steps by the engine's name for it; it exists during the block.
 
     Args:
         context: the context of the call.
@@ -379,7 +382,7 @@ def _options(context: Context, image: str, init: Path, operation_id: str) -> dic
 
 
 def _name_servers(context: Context, container: str, what: str) -> None:
-    """Have steps ask the host's resolvers: the engine's knows the names of other containers."""
+    """Make steps ask the host's resolvers: the engine's knows the names of other containers."""
     command = ["/usr/bin/python3", "-I", "-c", _RESOLVER, host_network.resolver_file()]
     code, said = context.engine.run_inside(container, command, {}, what)
     if code != 0:

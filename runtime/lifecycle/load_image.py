@@ -69,7 +69,7 @@ def load(context: Context, path: Path) -> str:
                     f"it is for {stored.platform}, and this engine's machine is {context.engine.platform}"
                 )
             if not stored.layers:
-                raise ImageError("it has no files")
+                raise ImageError("it does not contain files")
             name = provided_name(path.name.partition(".")[0] or path.name, stored.id)
             if not images.exists(name):
                 context.progress(f"loading {shown}")
@@ -141,7 +141,7 @@ class _Unpacked(NewLayer):
 
 
 def _unpack(place: ImagePlace, source: str, diff_id: str, target: Path) -> None:
-    """Write a layer as it is without compression, and compare it with its digest."""
+    """Write a layer without compression, and compare it with its digest."""
     member = place.open(source)
     if member is None:
         raise ImageError("a layer of it is missing")
@@ -153,7 +153,7 @@ def _unpack(place: ImagePlace, source: str, diff_id: str, target: Path) -> None:
                 digest.update(piece)
                 file.write(piece)
     if f"sha256:{digest.hexdigest()}" != diff_id:
-        raise ImageError("it is damaged: a layer has another digest than its config says")
+        raise ImageError("it is damaged: a layer does not have the digest that its config names")
 
 
 class ImagePlace(ABC):
@@ -188,7 +188,7 @@ class StoredArchive(ImagePlace):
     """A tar archive."""
 
     def __init__(self, file: IO[bytes]) -> None:
-        """Read where its members are.
+        """Read the positions of its members.
 
         Raises:
             ImageError: it is not an archive.
@@ -258,7 +258,7 @@ def find_image(place: ImagePlace, platform: str) -> StoredImage:
     if (listed := place.document("manifest.json")) is not None:
         entries = _parsed(listed, list, "manifest.json")
         if len(entries) != 1 or not isinstance(entries[0], dict):
-            raise ImageError(f"it holds {len(entries)} images, and one is needed")
+            raise ImageError(f"it holds {len(entries)} images, and exactly one is needed")
         name, layers = entries[0].get("Config"), entries[0].get("Layers")
         if not isinstance(name, str) or not isinstance(layers, list) or not _are_texts(layers):
             raise ImageError("its manifest.json has an unexpected form")
@@ -272,7 +272,7 @@ def find_image(place: ImagePlace, platform: str) -> StoredImage:
         if image.platform == platform and image not in found:
             found.append(image)
     if len(found) > 1:
-        raise ImageError(f"it holds {len(found)} images for {platform}, and one is needed")
+        raise ImageError(f"it holds {len(found)} images for {platform}, and exactly one is needed")
     if not found:
         others = ", ".join(sorted(seen)) or "nothing"
         raise ImageError(f"it is for {plain(others, 200)}, and this engine's machine is {platform}")
@@ -280,7 +280,7 @@ def find_image(place: ImagePlace, platform: str) -> StoredImage:
 
 
 def _manifests(place: ImagePlace, index: dict[str, Any], depth: int) -> Iterator[dict[str, Any]]:
-    """Yield what an index says of images, and those that it names."""
+    """Yield an index's statements about images, and the images."""
     listed = index.get("manifests")
     if not isinstance(listed, list) or depth > DEEPEST:
         raise ImageError("its index has an unexpected form")
@@ -294,7 +294,7 @@ def _manifests(place: ImagePlace, index: dict[str, Any], depth: int) -> Iterator
 
 
 def _is_remark(descriptor: dict[str, Any]) -> bool:
-    """Check for what BuildKit says about an image, which it lists as one for no platform."""
+    """Check for BuildKit's attestations of an image, listed as an image for no platform."""
     platform = descriptor.get("platform")
     return isinstance(platform, dict) and platform.get("os") == "unknown"
 
@@ -316,7 +316,7 @@ def _stored(config: bytes | None, layers: tuple[str, ...]) -> StoredImage:
     if not isinstance(listed, list) or not _are_texts(listed):
         raise ImageError("its config has an unexpected form")
     if len(listed) != len(layers) or not all(map(_BLOB.fullmatch, listed)):
-        raise ImageError("its config and its layers do not belong together")
+        raise ImageError("its config does not match its layers")
     platform = plain(f"{about.get('os')}/{about.get('architecture')}", 100)
     return StoredImage(config, layers, tuple(listed), platform)
 
@@ -328,7 +328,7 @@ def _blob(place: ImagePlace, descriptor: object) -> bytes:
         raise ImageError("a part of it is missing")
     assert isinstance(descriptor, dict)
     if f"sha256:{hashlib.sha256(data).hexdigest()}" != descriptor["digest"]:
-        raise ImageError("it is damaged: a part of it has another digest than its name says")
+        raise ImageError("it is damaged: a part of it does not have the digest in its name")
     return data
 
 
@@ -336,7 +336,7 @@ def _name(descriptor: object) -> str:
     digest = descriptor.get("digest") if isinstance(descriptor, dict) else None
     found = _BLOB.fullmatch(digest) if isinstance(digest, str) else None
     if found is None:
-        raise ImageError("a part of it is named by no SHA-256 digest")
+        raise ImageError("a part of it is not named by a SHA-256 digest")
     return f"blobs/sha256/{found[1]}"
 
 

@@ -1,4 +1,4 @@
-"""Containers that no session has, and those that the engine is still creating for a process that is gone.
+"""Containers without a session, and those that the engine is still creating for a dead process.
 
 The engine completes a request whose client has died. It lists a container shortly before it exists, and until
 then reports that there is none to remove; believing that would leave the container behind for ever. Even
@@ -24,7 +24,8 @@ _POLL_SECONDS = 0.02
 
 
 def unowned(context: Context) -> list[str]:
-    """Return the containers of this home's sessions and builds that no session and no open operation has."""
+    """Return the containers of this home's sessions and builds that belong to no session and no open
+    operation."""
     found: dict[str, dict[str, str]] = {}
     for role in ("session", "build"):
         found |= context.engine.containers(holdfast_home=context.home.digest, holdfast_role=role)

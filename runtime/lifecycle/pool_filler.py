@@ -62,7 +62,7 @@ def start(home: Home) -> None:
 
 
 def tend(context: Context) -> None:
-    """Have the pool filled or emptied if it is not as it should be: for a process that watches."""
+    """Fill or empty the pool if it differs from its settings: for a watching process."""
     settings = pool_plan.read(context.home)
     there = len(context.store.waiting.all())
     available, total = pool_plan.memory(_meminfo())
@@ -84,7 +84,7 @@ def trouble(home: Home) -> str:
 
 
 def run(context: Context) -> None:
-    """Do what there is to do, unless another process is at it."""
+    """Do the pending work, unless another process is doing it."""
     home = context.home
     while _todo(home).exists():
         try:
@@ -103,7 +103,7 @@ def run(context: Context) -> None:
 
 
 def _fill(context: Context) -> None:
-    """Give up what is of no use, and make what is missing, one by one."""
+    """Give up useless sessions, and make the missing ones, one by one."""
     while True:
         settings = pool_plan.read(context.home)
         images = _in_use(context, settings)
@@ -126,7 +126,7 @@ def _fill(context: Context) -> None:
 
 
 def _in_use(context: Context, settings: PoolSettings) -> list[tuple[str, ChosenImage]]:
-    """Return the digests and images of sessions that callers are likely to ask for, latest use first."""
+    """Return the digests and images of sessions that callers are likely to request, latest use first."""
     if not settings.size:
         return []
     lately = [dict(row.options) for row in context.store.fresh_sessions(pool_plan.RECENT)]
@@ -156,7 +156,7 @@ def _prepared(context: Context, options: dict[str, object]) -> tuple[str, Chosen
 
 
 def _stand_aside(context: Context) -> None:
-    """Wait while sessions are made for callers, a while."""
+    """Wait a while as long as sessions are being made for callers."""
     until = time.monotonic() + STANDS_BACK
     while time.monotonic() < until and any(
         row.kind in _MAKERS and not is_orphan(row) for row in context.store.operations.open()

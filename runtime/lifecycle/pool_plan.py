@@ -1,4 +1,4 @@
-"""The pool of a home: how many sessions wait in it, made with which options, and which of them are of no use.
+"""The pool of a home: the number of waiting sessions, their options, and the useless ones.
 
 Pure but for its file of settings. Knows neither engine nor store.
 """
@@ -40,7 +40,7 @@ PRESSURE = 512 << 20
 
 @dataclass(frozen=True, slots=True)
 class PoolSettings:
-    """The wish of a person.
+    """A person's settings.
 
     Attributes:
         size: how many sessions wait; 0: there is not a pool.
@@ -54,7 +54,7 @@ class PoolSettings:
 
 
 def read(home: Home) -> PoolSettings:
-    """Return the settings of a home. A pool needs some that can be read."""
+    """Return the settings of a home. A pool needs readable settings."""
     with suppress(OSError, ValueError, TypeError, KeyError):
         found = json.loads(Path(home.below(FILE)).read_bytes())
         size, image = found["size"], found["image"]
@@ -86,18 +86,18 @@ def write(home: Home, settings: PoolSettings) -> None:
 
 
 def unsuited(options: SessionOptions) -> str:
-    """Return why a session with these options cannot come out of a pool; empty if it can."""
+    """Return why a session with these options cannot come from a pool; empty if it can."""
     if options.secrets or options.domains or options.network == "domains":
-        return "the gateway must know it from its beginning"
+        return "the gateway must know it from the start"
     if options.mounts:
         return "folders of the host are mounted in it"
     if any(Allowed.parse(text).is_name for text in options.allow):
-        return "addresses of the names that it can reach are looked up for each session"
+        return "the addresses of its allowed names are looked up for each session"
     return ""
 
 
 def digest(options: Mapping[str, Any], image: str, *grounds: object) -> str:
-    """Return the digest of all that cannot be changed while a session waits.
+    """Return the digest of everything that is fixed while a session waits.
 
     Args:
         options: all of the session's.
@@ -109,7 +109,7 @@ def digest(options: Mapping[str, Any], image: str, *grounds: object) -> str:
 
 
 def shares(used: Sequence[str], size: int) -> dict[str, int]:
-    """Return how many of `size` sessions are to wait for each set of options, in proportion to its uses.
+    """Return the number of waiting sessions for each set of options, in proportion to its uses.
 
     If there are two or more, one of them is for the last set: a client that has just begun asks again.
 
@@ -136,7 +136,7 @@ def shares(used: Sequence[str], size: int) -> dict[str, int]:
 def spare(
     rows: Sequence[WaitingRow], wanted: Mapping[str, int], *, kernel: bool, now: datetime
 ) -> list[WaitingRow]:
-    """Return the sessions to give up: they are too old, too many, or were made with different options.
+    """Return the sessions to give up: they are too old, too many, or have different options.
 
     Args:
         rows: all that wait, oldest first.
@@ -172,5 +172,5 @@ def memory(text: str) -> tuple[int, int]:
 
 
 def is_short(available: int, total: int) -> bool:
-    """Return whether memory is so short that the pool is emptied."""
+    """Return whether memory is so short that the pool must be emptied."""
     return available < min(PRESSURE, total // 20)

@@ -257,7 +257,7 @@ def _refusal(engine: Engine, container_id: str) -> str:
 
 
 def _log(engine: Engine, container_id: str) -> str:
-    """Return the last line that the supervisor or the first process wrote."""
+    """Return the last log line of the supervisor or the first process."""
     try:
         text = engine.files.read(container_id, str(layout.STATE_DIR / "supervisor.log")) or engine.logs(
             container_id

@@ -1,4 +1,4 @@
-"""Undoing of operations: removes the containers, images, folders, sessions and snapshots they had made."""
+"""Undoing of operations: removes the containers, images, folders, sessions and snapshots they made."""
 
 from __future__ import annotations
 

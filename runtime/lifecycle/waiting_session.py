@@ -39,7 +39,7 @@ class _TakenMeanwhile(Exception):
 
 
 class _Unusable(Exception):
-    """It does not answer any more."""
+    """The session no longer answers."""
 
 
 def digest_of(context: Context, image: ChosenImage) -> str:
@@ -60,7 +60,7 @@ def digest_of(context: Context, image: ChosenImage) -> str:
 
 
 def make(context: Context, image: ChosenImage, digest: str, *, kernel: bool) -> None:
-    """Make one that waits.
+    """Make a waiting session.
 
     Raises:
         HoldfastError: as for any new session; nothing is left of it.
@@ -193,7 +193,7 @@ def _given_here(init_pid: int, name: str) -> bool:
 
 
 def give_up(context: Context, waiting: WaitingRow) -> None:
-    """Remove a waiting session, unless another process has it by now.
+    """Remove a waiting session, unless a different process has it by now.
 
     Raises:
         HoldfastError: it cannot be removed yet; the next process tries again.
@@ -219,7 +219,7 @@ def _remove(context: Context, session_id: str) -> None:
 
 @undoes(OperationKind.POOL)
 def take_back_waiting(context: Context, operation: OperationRow) -> OperationState | None:
-    """Remove one that was being made, or given up."""
+    """Remove a session that was being made, or given up."""
     session_id = operation.session_id
     if session_id is None:
         return "failed"

@@ -106,7 +106,7 @@ class Watch:
 
 
 def look(context: Context, watch: Watch) -> list[tuple[str, Done]]:
-    """Do everything that is due, one after the other; return the names of the sessions that do not run now.
+    """Do all due steps, one after the other; return the names of the sessions that do not run now.
 
     A failure in one session is reported, and does not stop the others.
     """
@@ -130,7 +130,7 @@ def look(context: Context, watch: Watch) -> list[tuple[str, Done]]:
 
 
 def carry_out(context: Context, watch: Watch, session_id: str, step: Step) -> Done:
-    """Carry out a due step in one session, if it still is due; return the session's fate.
+    """Carry out a due step in one session, if it is still due; return the session's fate.
 
     Raises:
         HoldfastError: it continues, and is to be tried again.
@@ -148,7 +148,7 @@ def carry_out(context: Context, watch: Watch, session_id: str, step: Step) -> Do
 
 
 def remove(context: Context, row: SessionRow) -> None:
-    """Remove a session, and the captures that no caller asked for. Clients do not find it from now on.
+    """Remove a session, and its unrequested captures. From now on, clients do not find it.
 
     Raises:
         SessionBusy: it is being captured; it is removed afterwards.
@@ -253,13 +253,14 @@ def _sleep(context: Context, watch: Watch, session_id: str) -> Done:
 
 
 def _unused_for(context: Context, row: SessionRow) -> float:
-    """Return for how many seconds a running session was not used; 0 if it is in use."""
+    """Return the seconds since a running session was last used; 0 if it is in use."""
     used = time_unused.last_use(SessionChannel(context, lambda: row))
     return 0.0 if used is None else max(0.0, time.time() - used)
 
 
 def _report(context: Context, session_id: str, error: HoldfastError) -> None:
-    """Journal that a session could not be ended or put to sleep, unless that was so before."""
+    """Record in the journal that a session could not be ended or put to sleep, unless the last attempt also
+    failed."""
     if isinstance(error, SessionBusy):
         return
     with suppress(HoldfastError):

@@ -60,7 +60,7 @@ def busy(
     kernels: Iterable[Mapping[str, Any]],
     others: Iterable[Mapping[str, Any]],
 ) -> bool:
-    """Check whether something runs, by the reports of shells, kernels, and of jobs and programs.  Pure."""
+    """Check whether work is running, by the reports of shells, kernels, and of jobs and programs. Pure."""
     return (
         any(_state(each) not in ("idle", "waiting", "stopped", "exited") for each in shells)
         or any(each.get("state") in ("busy", "starting") and _state(each) != "waiting" for each in kernels)

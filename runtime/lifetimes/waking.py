@@ -37,7 +37,7 @@ def wake(context: Context, session_id: str) -> SessionRow:
 
 
 def resume_once(context: Context, row: SessionRow) -> SessionRow:
-    """Resume a suspended session, unless another caller has just done it.
+    """Resume a suspended session, unless another caller has just done so.
 
     Raises:
         RestoreFailed, SessionBusy, SessionError: it stays suspended.

@@ -1,4 +1,4 @@
-"""The server: its tools, their hints, texts and schemas, and whose sessions a client uses.
+"""The server: its tools, their hints, texts and schemas, and its clients' sessions.
 
 Each word of a text costs every conversation.
 """
@@ -68,7 +68,8 @@ and a picture as PNG."""
 SCREEN = """\
 Show the terminal as a person would see it: for editors, debuggers and other full-screen programs."""
 STATUS = """\
-Show what is now: what runs or waits, processes, ports, memory, kernel variables, what died since \
+Show the present state: running or waiting commands, processes, ports, memory, kernel variables, what died
+since \
 the last status, snapshots to go back to."""
 SNAPSHOT = "Capture the session at one instant: files, processes, memory. It continues."
 GO_BACK = """\
@@ -209,7 +210,7 @@ class AgentServer(MCPServer[Any]):
         return found
 
     async def list_tools(self) -> Any:
-        """Return the tools, with schemas that say nothing twice."""
+        """Return the tools, with schemas that avoid repetition."""
         found = await super().list_tools()
         for tool in found:
             tool.input_schema = _terse(tool.input_schema)
@@ -218,7 +219,7 @@ class AgentServer(MCPServer[Any]):
     async def call_tool(
         self, name: str, arguments: dict[str, Any], context: Context[Any, Any] | None = None
     ) -> Any:
-        """Call a tool; what is wrong with a call is reported in one line."""
+        """Call a tool; a fault in a call is reported in one line."""
         tool = self._tool_manager.get_tool(name)
         if tool is not None:
             _check_names(name, arguments, tool.parameters["properties"])
@@ -253,7 +254,7 @@ class AgentServer(MCPServer[Any]):
 
 
 def _actor(name: str) -> str:
-    """Return the actor for a client's name for itself, as far as it can be one."""
+    """Return an actor made from a client's own name, as far as it is valid."""
     words = re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip("-._")[:40]
     return f"agent:{words}" if words else "agent"
 
@@ -263,7 +264,9 @@ def _check_names(tool: str, given: Iterable[str], known: Iterable[str]) -> None:
     unknown = [plain(name, 40) for name in given if name not in known]
     if unknown:
         has = ", ".join(known)
-        raise ToolError(f"cannot call {tool}: it has no argument {', '.join(unknown[:5])}; it has {has}")
+        raise ToolError(
+            f"cannot call {tool}: it does not have the argument {', '.join(unknown[:5])}; it has {has}"
+        )
 
 
 def _wrong(error: ValidationError) -> str:

@@ -1,4 +1,4 @@
-"""The sessions that an agent works in: which one a call means, and how much of it the agent has seen.
+"""The sessions that an agent works in: the session of a call, and the part of it the agent has seen.
 
 A session is made when it is first used, and outlives the server; nothing that is remembered here is needed
 to continue with another server. The default one is known by the whole path of its folder, and by the
@@ -46,20 +46,20 @@ def words_of(folder: Path) -> str:
 
 
 def name_for(folder: Path) -> str:
-    """Return the name of the session for a folder: for people its last part, and a digest of its path."""
+    """Return the name of the session for a folder: its last part for people, and a digest of its path."""
     digest = hashlib.sha256(str(folder).encode("utf-8", "surrogateescape")).hexdigest()[:_DIGEST]
     begin = f"agent-{words_of(folder)}"[: _LONGEST - _DIGEST - 1].rstrip("-")
     return f"{begin}-{digest}"
 
 
 def earlier_name(folder: Path) -> str:
-    """Return the name that earlier versions gave it, the same for all folders of one last part."""
+    """Return its name in earlier versions, the same for all folders with the same last part."""
     words = words_of(folder)
     return f"agent-{words}"[:_LONGEST].rstrip("-") if words else "agent"
 
 
 def is_of_folder(row: SessionRow, folder: Path) -> bool:
-    """Return whether a session of an earlier version is certainly of this folder.
+    """Return whether a session of an earlier version certainly belongs to this folder.
 
     Those have no record of their folder, but one that was mounted says it.
     """
@@ -73,7 +73,7 @@ def is_of_folder(row: SessionRow, folder: Path) -> bool:
 
 
 def record(folder: Path | None, options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what a session's row says of its agent: the folder, and digests of what was asked for.
+    """Return a session row's facts about its agent: the folder, and digests of the requested options.
 
     Values stay out of it: variables may be secrets.
     """
@@ -81,7 +81,7 @@ def record(folder: Path | None, options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def check(row: SessionRow, folder: Path | None, options: Mapping[str, Any]) -> None:
-    """Check that a session that was found is the one that is asked for.
+    """Check that a found session is the requested one.
 
     Args:
         row: the session.
@@ -99,15 +99,17 @@ def check(row: SessionRow, folder: Path | None, options: Mapping[str, Any]) -> N
         )
     if differing := _differing(row, kept.get("asked"), options):
         raise SessionExists(
-            f"cannot use session {row.name}: it was made with other options than are asked for now "
+            f"cannot use session {row.name}: it was made with options that differ from those requested now "
             f"({', '.join(differing)})",
-            hint=f"ask for the same, choose another with --session, or `holdfast rm {row.name}`: "
-            "then the next call makes one",
+            hint=(
+                "request the same options, choose a different session with --session, or run "
+                f"`holdfast rm {row.name}` so that the next call makes a new one"
+            ),
         )
 
 
 def _differing(row: SessionRow, then: object, options: Mapping[str, Any]) -> list[str]:
-    """Return the options that differ. What was changed since it was made counts only if it is asked for."""
+    """Return the options that differ. Later changes count only if the option was requested."""
     asked = {key: value for key, value in options.items() if key not in _BESIDES}
     wanted = SessionOptions.parse(**asked).model_dump(mode="json")
     found = {key for key in asked if not _has(row, key, wanted[key])}
@@ -118,7 +120,7 @@ def _differing(row: SessionRow, then: object, options: Mapping[str, Any]) -> lis
 
 
 def _has(row: SessionRow, key: str, wanted: Any) -> bool:
-    """Return whether a session has what is asked for."""
+    """Return whether a session has the requested options."""
     has = row.options.get(key)
     if key == "image":
         return wanted in (has, row.image, row.image_name)
@@ -166,7 +168,7 @@ class Default:
 
     @classmethod
     def of_folder(cls, folder: Path, options: Mapping[str, Any]) -> Default:
-        """Return the session for agents that work in a folder; links in its path do not make it another."""
+        """Return the session for agents that work in a folder, whatever links its path has."""
         folder = folder.resolve()
         return cls(name_for(folder), options, folder)
 
@@ -180,7 +182,7 @@ class ShownOutput:
 
 
 class AgentSession:
-    """One session, and what its agent has seen of it."""
+    """One session, and the part of it that its agent has seen."""
 
     def __init__(self, session: Session) -> None:
         self.session = session
@@ -192,7 +194,7 @@ class AgentSession:
         self._cells: OrderedDict[str, int] = OrderedDict()
 
     def take_news(self) -> list[str]:
-        """Return what is new, once."""
+        """Return the news, once."""
         found, self.news = self.news, []
         return found
 
@@ -201,7 +203,7 @@ class AgentSession:
         _remember(self._commands, id_, ShownOutput(offset, lines))
 
     def shown_of(self, id_: str) -> ShownOutput | None:
-        """Return how far the output of a command was shown; None if nothing of it was."""
+        """Return how far the output of a command was shown; None if it was not shown."""
         return self._commands.get(id_)
 
     def cell_shown(self, id_: str, seq: int) -> None:
@@ -213,7 +215,7 @@ class AgentSession:
         return self._cells.get(id_, 0)
 
     def kind(self, id_: str) -> Kind:
-        """Return what has an id, as the session knows it, of any client."""
+        """Return the command, job or cell with an id, of any client."""
         if id_ in self._cells:
             return "cell"
         with suppress(JobNotFound):
@@ -229,11 +231,11 @@ class AgentSession:
         return "command"
 
     def kernel(self) -> KernelInfo:
-        """Return the session's main kernel as it is now."""
+        """Return the session's main kernel in its present state."""
         return self.session.kernels.list()[0]
 
     def cell_in_front(self, *, asks: bool = False) -> str | None:
-        """Return the cell that is meant where no id is given: what runs in the shell comes first.
+        """Return the cell meant by a call without an id: the shell's command comes first.
 
         A cell that this client was shown comes before that. `asks`: only one that waits for input.
         """
@@ -289,7 +291,7 @@ class AgentSessions:
             return found
 
     def known(self, name: str) -> AgentSession | None:
-        """Return the session as it is, without making or resuming it; None if the default one does not exist.
+        """Return the session without making or resuming it; None if the default one does not exist.
 
         Raises:
             SessionNotFound: no session has that name or id.
@@ -307,7 +309,7 @@ class AgentSessions:
         return self.keep(session)
 
     def _default(self) -> Session | None:
-        """Return the default session; one that an earlier version made for certain for this folder counts."""
+        """Return the default session; one that an earlier version certainly made for this folder counts."""
         folder = self.default.folder
         with suppress(SessionNotFound):
             return self.holdfast.session(self.default.name)
@@ -332,7 +334,8 @@ class AgentSessions:
             earlier = earlier_name(folder)
             if any(row.name == earlier for row in self.holdfast.store.sessions()):
                 found.news.append(
-                    f"session {earlier} is not used: it may be of another folder of the same name; "
+                    f"session {earlier} is not used: it possibly belongs to a different folder of the "
+                    "same name; "
                     f"`holdfast mcp --session {earlier}` uses it"
                 )
         return found
@@ -342,7 +345,7 @@ class AgentSessions:
         self.holdfast.store.keep_details(session_id, agent=kept)
 
     def keep(self, session: Session) -> AgentSession:
-        """Return what is remembered of a session, with this handle on it."""
+        """Return the memory of a session, with this handle on it."""
         found = self._known.setdefault(session.id, AgentSession(session))
         found.session = session
         return found

@@ -1,4 +1,4 @@
-"""The base of all tools: the session that a call means, patience, progress, errors in an agent's words.
+"""The base of all tools: a call's session, patience, progress, errors in an agent's words.
 
 The work of a call runs in a thread of its own. If the client leaves, the work continues without it; if the
 client cancels the call, the work is asked to stop.
@@ -60,7 +60,7 @@ class LastLine:
         self._step = ""
 
     def watch(self, step: Step | None) -> None:
-        """Take the step that an operation begins, which is shown until there is output."""
+        """Set the step that an operation begins, which is shown until there is output."""
         self._step = "" if step is None else str(step)
 
     def feed(self, data: bytes) -> None:
@@ -69,7 +69,7 @@ class LastLine:
 
     @property
     def text(self) -> str:
-        """The last line with something in it, without control characters; before there is one, the step."""
+        """The last non-empty line, without control characters; before there is one, the step."""
         shown = colored(self._tail.decode("utf-8", "replace"), keep=False).replace("\r", "\n")
         lines = [line.strip() for line in shown.split("\n") if line.strip()]
         return plain(lines[-1] if lines else self._step, _LAST_LINE)
@@ -92,7 +92,7 @@ class Cancellations:
         return await call_next(ctx)
 
     async def received(self, context: Any) -> bool:
-        """Check, for a moment, whether the client has cancelled this request, rather than left."""
+        """Check, for a moment, whether the client cancelled this request rather than disconnected."""
         key = self._key(context.request_context, context.request_context.request_id)
         with anyio.move_on_after(CANCELLATION_SECONDS, shield=True):
             while key not in self._cancelled:
@@ -121,7 +121,7 @@ class PatientCalls:
         stop: Callable[[], object] | None = None,
         session: str | None = None,
     ) -> Result:
-        """Do the work in a thread, and report the last line that it has fed, or its step, every 5 s.
+        """Do the work in a thread, and report its last line, or its step, every 5 s.
 
         `stop` is called, in a thread, if the client cancels the call. `session` is the one whose share of the
         threads it takes, until the work ends, whether or not its client is still there.
@@ -131,13 +131,13 @@ class PatientCalls:
         """
         if session is not None and not await self._shares.wait(session):
             raise SessionBusy(
-                f"cannot do more than {MOST_OF_SESSION} things at once in one session: none ends",
-                hint="wait for some of them; `status` tells whether it answers",
+                f"cannot do more than {MOST_OF_SESSION} calls at a time in one session, and none has ended",
+                hint="wait for some of them; `status` shows whether it answers",
             )
         if self._running >= MOST_AT_ONCE:
             self._give_back(session)
             raise SessionBusy(
-                f"cannot do more than {MOST_AT_ONCE} things at once", hint="wait for some of them"
+                f"cannot make more than {MOST_AT_ONCE} calls at a time", hint="wait for some of them"
             )
         last, outcome = LastLine(), _Finished[Result]()
         async with anyio.create_task_group() as group:
@@ -189,7 +189,7 @@ def _watched(work: Callable[[LastLine], Result], last: LastLine) -> Result:
 
 
 class _Finished(Generic[Result]):
-    """What a thread returned or raised: a task group would wrap its exception."""
+    """A thread's result or exception: a task group would wrap its exception."""
 
     def __init__(self) -> None:
         self._result: Result | None = None
@@ -223,7 +223,7 @@ _LONGEST = 1000
 
 
 def error_line(error: HoldfastError) -> str:
-    """Return an error as one line, with what to do next."""
+    """Return an error as one line, with the next step."""
     text = plain(str(error), _LONGEST)
     hint = next((hint for kind, hint in _HINTS.items() if isinstance(error, kind)), error.hint)
     if not hint or "`holdfast" in hint:  # the agent has no command line
@@ -273,7 +273,7 @@ class AgentTools:
         stop: Callable[[], object] | None = None,
         session: str | None = None,
     ) -> Result:
-        """Do the work in a thread, of the share of a session if it is done in one.
+        """Do the work in a thread, within the session's share if it concerns one.
 
         Raises:
             ToolError: it failed in a way that the agent should know of.
@@ -287,7 +287,7 @@ class AgentTools:
 
 
 def said(found: AgentSession, text: str, *facts: str) -> str:
-    """Return an answer: what is new in the session, the text, the facts."""
+    """Return an answer: the session's news, the text, the facts."""
     return outcomes.joined([*found.take_news(), text, outcomes.facts(facts)])
 
 

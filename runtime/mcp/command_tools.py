@@ -72,7 +72,7 @@ class CommandTools(AgentTools):
         wait: float = 20,
         session: str = "",
     ) -> Any:
-        """Type into what waits."""
+        """Type into the waiting program."""
         seconds = patience(wait)
         if key and text:
             raise ToolError("cannot type a text and press a key in one call: give one of them")
@@ -150,7 +150,7 @@ def _feeding(last: LastLine, output: KeptOutput) -> Callable[[bytes], None]:
 
 
 def _followed(found: AgentSession, id_: str, seconds: float, last: LastLine) -> Any:
-    """Follow a cell, job or command from where it was shown."""
+    """Follow a cell, job or command from the last shown position."""
     kind = found.kind(id_)
     if kind == "cell":
         return followed(found, id_, seconds, last)
@@ -289,7 +289,7 @@ def _edited(found: AgentSession, path: str, old: str, new: str) -> str:
     count = text.count(old) if old else 0
     if count != 1:
         raise ToolError(
-            f"cannot edit {path}: the old text is in it {count} times; "
+            f"cannot edit {path}: the old text occurs {count} times; "
             + ("give more of the lines around it" if count else "read the file first")
         )
     at = text.index(old)

@@ -36,7 +36,7 @@ def url(opened: socket.socket) -> str:
 
 
 def application(server: AgentServer, opened: socket.socket, token: str) -> App:
-    """Return what answers requests that arrive at a socket."""
+    """Return the handler of requests that arrive at a socket."""
     host = opened.getsockname()[0]
     app = server.streamable_http_app(
         streamable_http_path=PATH,

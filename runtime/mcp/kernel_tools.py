@@ -25,7 +25,7 @@ _PICTURES = ("image/png", "image/jpeg")
 def cell_text(
     result: CellResult, news: Iterable[str] = (), *, waited: float = 0.0, part: bool = False
 ) -> str:
-    """Return a cell's result: news, what it showed, the exception, facts.
+    """Return a cell's result: news, outputs, the exception, facts.
 
     `waited` is in seconds; `part`: this is what it showed since something of it was shown before.
     """
@@ -44,7 +44,7 @@ def cell_text(
 
 
 def whole_cell(result: CellResult) -> str:
-    """Return all that a cell showed, as text."""
+    """Return all outputs of a cell, as text."""
     parts = [clean(result.stdout), clean(result.stderr), *_displays(result)]
     if result.error is not None:
         trace = "\n".join(result.error.traceback) or f"{result.error.ename}: {result.error.evalue}"
@@ -63,7 +63,7 @@ def picture(result: CellResult) -> bytes | None:
 _STATUS = {
     "ok": "ok",
     "error": "it raised the exception above",
-    "timeout": "interrupted: its time was over",
+    "timeout": "interrupted: it took too long",
     "restarted": "the kernel was restarted",
 }
 
@@ -130,7 +130,7 @@ def answered(found: AgentSession, id_: str, text: str, seconds: float, last: Las
     """
     kernel = found.kernel()
     if kernel.cell_id != id_ or kernel.observed is None or kernel.observed.state != "waiting":
-        raise ToolError(f"cannot answer {id_}: it asks nothing")
+        raise ToolError(f"cannot answer {id_}: it does not ask for input")
     asking = CellResult("waiting", None, "", "", cell_id=id_, seq=found.seq_of(id_))
     try:
         result = found.session.kernel.answer(asking, text, patience=seconds, on_event=_feeding(last))
@@ -140,7 +140,7 @@ def answered(found: AgentSession, id_: str, text: str, seconds: float, last: Las
 
 
 def told(found: AgentSession, result: CellResult, waited: float) -> Any:
-    """Return what a cell showed: text, and a picture if it made one."""
+    """Return a cell's outputs: text, and a picture if it made one."""
     part = found.seq_of(result.cell_id) > 0
     found.cell_shown(result.cell_id, result.seq)
     text = cell_text(result, found.take_news(), waited=waited, part=part)
@@ -149,7 +149,7 @@ def told(found: AgentSession, result: CellResult, waited: float) -> Any:
 
 
 def died(found: AgentSession, error: KernelDied) -> ToolError:
-    """Let a kernel that died be replaced, unless it is; return the error for the agent."""
+    """Let a dead kernel be replaced, unless it already is; return the error for the agent."""
     if found.kernel().state == "dead":
         found.session.kernel.restart()
     return ToolError(error_line(error))

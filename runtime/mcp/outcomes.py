@@ -1,4 +1,4 @@
-"""Outputs and outcomes as an agent is shown them, cut to what its context should hold.  Pure.
+"""Outputs and outcomes as an agent sees them, cut to fit its context. Pure.
 
 An output of any length is taken as it comes, and what an answer can show of it is kept: both ends, or the
 lines from one on. Lines are counted from the beginning of the output, in the same way for what `run` shows
@@ -30,7 +30,7 @@ _HEAD = 0.3
 
 @dataclass(frozen=True, slots=True)
 class ShownText:
-    """A text as shown. `omitted` are the first and the last line that are not in it, counted from 1.
+    """A shown text. `omitted` are the first and the last missing line, counted from 1.
 
     Both are 0 if something was left out and its numbers are unknown.
     """
@@ -118,7 +118,7 @@ def _cost(line: str) -> int:
 
 
 def _fitting(lines: Sequence[str], most: int, count: int) -> int:
-    """Return how many of the first lines fit."""
+    """Return the number of first lines that fit."""
     for at, line in enumerate(lines[:count]):
         most -= _cost(line)
         if most < 0:
@@ -133,7 +133,7 @@ PIECE = 256 << 10
 
 
 class KeptOutput:
-    """What is kept of one output.
+    """The kept part of one output.
 
     Args:
         wanted: the line from which on lines are asked for, counted from 1.
@@ -155,7 +155,7 @@ class KeptOutput:
         return None if self._before is None else self._before + self._newlines
 
     def feed(self, data: bytes) -> None:
-        """Take more of the output."""
+        """Process more of the output."""
         self._size += len(data)
         if (room := WHOLE - len(self._begin)) > 0:
             self._begin += data[:room]
@@ -167,7 +167,7 @@ class KeptOutput:
         self._newlines += data.count(b"\n")
 
     def both_ends(self, rows: int, cols: int) -> ShownText:
-        """Return the beginning and the end, of what was fed; a terminal of that size showed it."""
+        """Return the beginning and the end of the fed output, as shown by a terminal of that size."""
         if self._size <= WHOLE:
             return shorten(plain_text(bytes(self._begin), rows, cols), before=self._before)
         last, count = self._last_lines()
@@ -212,7 +212,7 @@ def _first_lines(data: bytes) -> list[str]:
 
 
 def _after(data: bytes, newlines: int) -> int | None:
-    """Return where a line begins that has this number of newlines before it; None if it is elsewhere."""
+    """Return the beginning of the line preceded by this number of newlines; None if it is elsewhere."""
     at = 0
     for _ in range(newlines):
         at = data.find(b"\n", at) + 1
@@ -235,7 +235,7 @@ def command(
 
 
 def joined(parts: Iterable[str]) -> str:
-    """Return the parts that hold something, each on lines of its own."""
+    """Return the non-empty parts, each on lines of its own."""
     return "\n".join(part for part in parts if part.strip())
 
 
@@ -247,11 +247,11 @@ def facts(parts: Iterable[str]) -> str:
 
 def lost(count: int) -> str:
     """Return the remark that `count` bytes at the beginning are missing; empty for none."""
-    return f"({count} bytes before this are not kept)" if count else ""
+    return f"({count} earlier bytes are no longer kept)" if count else ""
 
 
 def rest(shown: ShownText, id_: str) -> str:
-    """Return how to read what was left out of an output; empty if nothing was."""
+    """Return how to read the omitted part of an output; empty if there is none."""
     if shown.omitted is None:
         return ""
     first = shown.omitted[0]
@@ -259,17 +259,17 @@ def rest(shown: ShownText, id_: str) -> str:
 
 
 def still_runs(waited: float, id_: str) -> tuple[str, ...]:
-    """Return the facts of what has not ended after `waited` seconds."""
+    """Return the facts of work that has not ended after `waited` seconds."""
     return f"still runs after {waited:.0f} s", f"id {id_}", "wait(id=…) follows it"
 
 
 def doing(state: State) -> str:
-    """Return what a program does, without the time."""
+    """Return a program's activity, without the time."""
     return state.phrase(state.since).removesuffix(", 0 s so far")
 
 
 def waits(state: State) -> str:
-    """Return what a program waits for, and how to answer it."""
+    """Return the input a program waits for, and how to answer it."""
     return f"{doing(state)}; answer(text=…)"
 
 
@@ -286,7 +286,7 @@ def _facts(result: ExecResult, shown: ShownText, waited: float) -> list[str]:
 
 def _end(result: ExecResult) -> str:
     if result.timed_out:
-        return "interrupted after its time was over"
+        return "interrupted at its time limit"
     if result.exit_code is None:
         return "the shell ended with it" if result.shell_exited else "it ended; its exit code is unknown"
     return f"exit {result.exit_code}{_signal(result.signal)}"

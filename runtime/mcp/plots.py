@@ -1,4 +1,4 @@
-"""Pictures of cells, as one small PNG.  What a session sends as a picture may be anything."""
+"""Pictures of cells, as one small PNG. A session can send anything as a picture."""
 
 from __future__ import annotations
 

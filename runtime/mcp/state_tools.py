@@ -1,4 +1,4 @@
-"""Tools for what is, and for going back: screen, status, snapshot, go_back, changes, sessions."""
+"""Tools for the present state and for going back: screen, status, snapshot, go_back, changes, sessions."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class StateTools(AgentTools):
         return await self.call(context, session, work)
 
     async def status(self, context: Context[Any, Any], session: str = "") -> str:
-        """Show what is."""
+        """Show the present state."""
 
         def work(_: LastLine) -> str:
             agents = self.agents(context)
@@ -84,7 +84,7 @@ class StateTools(AgentTools):
     async def go_back(
         self, context: Context[Any, Any], to: str = "@-1", copies: int = 0, session: str = ""
     ) -> str:
-        """Go back, or make copies."""
+        """Rewind, or make copies."""
         if not 0 <= copies <= MOST_COPIES:
             raise ToolError(f"cannot make {copies} copies: give 0 to {MOST_COPIES}")
 
@@ -108,7 +108,7 @@ class StateTools(AgentTools):
         return await self.plainly(context, work, session=name)
 
     async def changes(self, context: Context[Any, Any], since: str = "", session: str = "") -> str:
-        """Show what has changed."""
+        """Show the changes."""
 
         def work(found: AgentSession, _: LastLine) -> str:
             agents = self.agents(context)
@@ -159,12 +159,12 @@ def _state(found: AgentSession) -> Iterable[str]:
 
 
 def _matters(line: str) -> bool:
-    """Check whether a line is of interest: not empty, and not of our own processes."""
+    """Check whether a line is of interest: not empty, and not about our own processes."""
     return bool(line.strip()) and not any(place in line for place in OURS)
 
 
 def _events(found: AgentSession) -> Iterable[str]:
-    """Return what happened since the last time."""
+    """Return the events since the last time."""
     try:
         last = deque(found.session.events(after=found.seen), maxlen=MOST_EVENTS + 1)
     except SessionError:
@@ -203,7 +203,7 @@ def _past(agents: AgentSessions, found: AgentSession) -> Sequence[SnapshotRow]:
 def _last_snapshot(agents: AgentSessions, found: AgentSession) -> str:
     line = _past(agents, found)
     if not line:
-        raise ToolError("cannot tell since when: the session was never captured; give `since`, such as 10m")
+        raise ToolError("cannot compare: the session was never captured; give `since`, such as 10m")
     return line[0].id
 
 

@@ -94,7 +94,7 @@ def block(text: str) -> dict[str, Any]:
     """
     found = fields(text, ("why", "entry", "tried", "suspend"), "why")
     if found.get("suspend", "yes") not in ("yes", "no"):
-        raise InvalidArgument("cannot read `suspend`: it is neither yes nor no")
+        raise InvalidArgument("cannot read `suspend`: it must be yes or no")
     return found | ({"suspend": found["suspend"] == "yes"} if "suspend" in found else {})
 
 
@@ -178,7 +178,8 @@ def artifacts_listed(kept: HomeArtifacts, task: SessionTask) -> str:
 
 
 def fetch_artifact(kept: HomeArtifacts, session: Session, wanted: str) -> str:
-    """Write an artifact into a session: `NAME`, `NAME of SESSION`, each also with `to PATH`; say where.
+    """Write an artifact into a session, `NAME` or `NAME of SESSION`, optionally with `to PATH`; return the
+    place.
 
     Without a path it gets the last part of its name, in the directory of the shell.
 
@@ -194,7 +195,7 @@ def fetch_artifact(kept: HomeArtifacts, session: Session, wanted: str) -> str:
     with suppress(SessionFileNotFound):
         session.files.stat(place, follow=False)
         raise InvalidArgument(
-            f"cannot fetch artifact {plain(found.name, 100)}: there is something at {plain(place, 200)}",
+            f"cannot fetch artifact {plain(found.name, 100)}: something is already at {plain(place, 200)}",
             hint="name a different place: `NAME to PATH`",
         )
     size = session.files.write_parts(place, kept.parts(found.name, found.session_id))
@@ -216,7 +217,7 @@ def actions_listed(found: Sequence[StatedAction]) -> str:
 
 
 def redo_actions(agents: AgentSessions, found: AgentSession, wanted: str) -> str:
-    """Repeat what led to a snapshot in a new session, which the agent gets, and say how far it came.
+    """Repeat the actions that led to a snapshot in a new session for the agent, and return the progress.
 
     `wanted` is `SNAPSHOT`, `SNAPSHOT from EARLIER`, each also with `without #12, #13`.
 
@@ -338,16 +339,18 @@ _FORMS: Mapping[str, str] = {
     "done": "such as step=`1.2`; text is the JUnit report that its command writes, if any, and lines "
     "`timeout: S`, `busy wait: S`",
     "step": "lines `status: active`, `title: …`, `verify: COMMAND`, `back end: …`",
-    "claim": "text `take` takes it over from another",
+    "claim": "text `take` takes it over from someone else",
     "decide": "text is the decision",
     "alternative": "text: the remaining work",
     "answer": "text is the number of the question, why the answer",
     "policy": "lines `retry limit: 3`, `verify: …`, `back end: …`, `artifacts: GLOBS`, "
     "`checkpoint: step 30m`, `profile: NAME=COMMAND`",
     "report": "text is since when, such as `7d`",
-    "replace": "what export gives, whatever it lacks",
-    "block": "text is what blocks, with lines `tried: …`, `entry: #12` and `suspend: yes` if wanted, "
-    "why is what it needs",
+    "replace": "an exported record, even if it lacks newer entries",
+    "block": (
+        "text is the blocker, with lines `tried: …`, `entry: #12` and `suspend: yes` if "
+        "wanted; why is the thing needed"
+    ),
     "attempt": "text is the journal entry of its command, such as `#12`",
     "reread": "a path",
     "artifact": "a path, with lines `name: …` and `entry: #12` if wanted",

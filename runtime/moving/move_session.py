@@ -1,4 +1,5 @@
-"""Moving a session: it runs while most of it travels, is paused once, and continues on another machine.
+"""Moving a session: most of it is sent while it runs, then it is paused once, and continues on the other
+machine.
 
     snapshot → sent → suspended → the rest sent → judged there → started there → removed here
 
@@ -106,7 +107,7 @@ def move(
 
 @undoes(OperationKind.MOVE)
 def undo_move(context: Context, operation: OperationRow) -> OperationState:
-    """Let a session continue that the move had suspended, unless it may run on the other machine."""
+    """Let a session that the move suspended continue, unless it may run on the other machine."""
     session = context.store.find_session(operation.session_id)
     moving = session and session.details.moving
     if session is not None and not (moving and moving.attempt):
@@ -179,14 +180,14 @@ class _Moving:
         return _Outcome(result, tuple(self._brought))
 
     def _renamed(self, there: SessionThere) -> tuple[str, ...]:
-        """Return a warning if the session has another id there."""
+        """Return a warning if the session has a different id there."""
         if there.id == self._session.id:
             return ()
         return (f"its id is {there.id} there: Holdfast at {self._address.host} is older and gave it another",)
 
     def _prepare(self, receiver: ReceiverChannel, attempt: str | None) -> None:
         context = self._context
-        assert self._send.sign is not None, "what moves is signed"
+        assert self._send.sign is not None, "a moving session is signed"
         receiver.ask(
             "prepare",
             name=self._session.name,
@@ -221,7 +222,7 @@ class _Moving:
             return there, time.monotonic() - began
 
     def _ahead(self, receiver: ReceiverChannel, operation: OperationRow) -> OperationDetails:
-        """Send what the session holds now, while it runs; return the details of the operation since then."""
+        """Send the session's present state, while it runs; return the details of the operation since then."""
         context, session = self._context, self._session
         reason = f"to move it to {self._address.host}"
         first = snapshot_service.take(context, session, None, "live", reason, settle=False)
@@ -291,7 +292,7 @@ class _Moving:
         return None
 
     def _find(self, receiver: ReceiverChannel, attempt: str) -> SessionThere | None:
-        """Return what the receiver says of a session that it may have started; None if it never did.
+        """Return the receiver's report of a session that it may have started; None if it never did.
 
         Raises:
             OutcomeUnknown: it has been removed there, or is still being started.
@@ -302,7 +303,9 @@ class _Moving:
         if state == "absent":
             return None
         if state in ("removed", "creating"):
-            raise self._unknown(f"there it is {'gone again' if state == 'removed' else 'being started'}")
+            raise self._unknown(
+                f"on that machine it is {'gone again' if state == 'removed' else 'being started'}"
+            )
         return move_wire.session_there(found)
 
     def _still_here(self) -> None:
@@ -313,7 +316,7 @@ class _Moving:
         session = self._context.store.session(self._session.id)
         found = self._context.store.find_snapshot(session.parent_snapshot_id)
         if session.state != "suspended" or found is None:
-            raise SessionError(f"cannot move session {session.name}: it was continued meanwhile")
+            raise SessionError(f"cannot move session {session.name}: it was continued in the meantime")
         return [found]
 
     def _unknown(self, why: str) -> OutcomeUnknown:
@@ -326,7 +329,7 @@ class _Moving:
 
     @contextmanager
     def _failing(self) -> Iterator[None]:
-        """Say in all failures which session was to go where, and where it is now."""
+        """Name in all failures the session, its destination, and its present place."""
         name, host = self._session.name, self._address.host
         try:
             yield

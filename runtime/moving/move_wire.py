@@ -31,7 +31,7 @@ _REMARKS = 100
 
 
 class WireBroken(Exception):
-    """The other side ended, or sent what is not of this protocol; the message says which."""
+    """The other side ended, or violated this protocol; the message says which."""
 
 
 class Refused(Exception):
@@ -44,12 +44,12 @@ class Refused(Exception):
 
 
 def line(fields: Mapping[str, Any]) -> bytes:
-    """Return a request or a reply as it is sent."""
+    """Return a request or a reply in its sent form."""
     return json.dumps(fields, separators=(",", ":"), ensure_ascii=True).encode() + b"\n"
 
 
 def greeting(version: str) -> bytes:
-    """Return what a receiver says first."""
+    """Return a receiver's greeting."""
     return GREETING + line({"protocol": PROTOCOL, "version": version})
 
 
@@ -66,7 +66,7 @@ def read_line(stream: BinaryIO) -> dict[str, Any]:
     """
     text = stream.readline(LINE + 1)
     if not text.endswith(b"\n"):
-        raise WireBroken("the connection ended" if len(text) <= LINE else "it sent a line without end")
+        raise WireBroken("the connection ended" if len(text) <= LINE else "it sent an endless line")
     try:
         found = json.loads(text)
     except (ValueError, RecursionError):
@@ -113,7 +113,7 @@ def reply(fields: Mapping[str, Any]) -> Mapping[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class SessionThere:
-    """What a receiver says of the session that it has started.
+    """A receiver's report of the session that it has started.
 
     `deviations` say what differs there from what was captured, `hooks` which of its programs' hooks failed.
     """
@@ -162,7 +162,7 @@ def count_of(fields: Mapping[str, Any], key: str, most: int) -> int:
     """
     count = fields.get(key)
     if not isinstance(count, int) or isinstance(count, bool) or not 0 <= count <= most:
-        raise WireBroken(f"it answers with a number that is not one of {key}")
+        raise WireBroken(f"it answers with an invalid number of {key}")
     return count
 
 
@@ -174,7 +174,7 @@ def size_of(fields: Mapping[str, Any]) -> int:
     """
     size = fields.get("bytes", 0)
     if not isinstance(size, int) or isinstance(size, bool) or size < 0:
-        raise WireBroken("it sent a size that is not one")
+        raise WireBroken("it sent an invalid size")
     return size
 
 

@@ -1,4 +1,4 @@
-"""The receiver of a move: what `holdfast receive` does on the machine a session moves to.
+"""The receiver of a move: the work of `holdfast receive` on the destination machine.
 
 It obeys one source, which started it by logging in. What arrives is imported like any bundle: signed
 by a key this home trusts, compared, judged. A session that was started stays, however the connection ends;
@@ -141,13 +141,13 @@ class Receiver:
         if Keys(context.home).trusted(key) is None:
             raise BundleUntrusted(
                 f"its signer is not trusted there ({key})",
-                hint=f"if it may run what this machine sends, run there: `holdfast key trust {key}`",
+                hint=f"to let it run sessions from this machine, run there: `holdfast key trust {key}`",
             )
         SessionOptions.parse(**fields["options"])
         self._options = dict(fields["options"])
         if others := self._options.keys() - set(option_table.MOVING):
             raise InvalidArgument(
-                f"cannot receive {name}: options do not travel ({plain(str(min(others)), 60)})"
+                f"cannot receive {name}: options cannot be moved ({plain(str(min(others)), 60)})"
             )
         known = fields.get("attempt")
         self._check_identity(travelling_identity.parse(fields.get("identity")), known)
@@ -160,7 +160,7 @@ class Receiver:
         return {}
 
     def _check_identity(self, identity: TravellingIdentity | None, attempt: object) -> None:
-        """Refuse a session that runs here as well, or whose id another had; not that of this attempt."""
+        """Refuse a session that runs here as well, or whose id is taken; except that of this attempt."""
         if identity is None:
             return
         there = self._context.store.find_session(identity.session_id)
@@ -219,7 +219,9 @@ class Receiver:
             row = self._session_of(attempt)
             if row is None:
                 if self._promised not in (None, attempt):
-                    raise InvalidArgument("cannot look for the session: this connection is about another")
+                    raise InvalidArgument(
+                        "cannot look for the session: this connection is for a different session"
+                    )
                 self._promised = attempt
                 given_up = {"attempt": attempt, "state": "given_up"}
                 details = SessionDetails().plus(arrival=given_up)
@@ -232,7 +234,7 @@ class Receiver:
         context, attempt = self._context, _attempt(fields)
         identity = travelling_identity.parse(fields.get("identity"))
         if identity is not None and not re.fullmatch(ids.ID, attempt):
-            raise InvalidArgument("cannot receive: the attempt to move it has no valid id")
+            raise InvalidArgument("cannot receive: the attempt to move it lacks a valid id")
         details = SessionDetails().plus(
             arrival={"attempt": attempt},
             policy=_policy(fields.get("policy")),
@@ -243,7 +245,7 @@ class Receiver:
         row = self._imported[str(fields["bundle"])]
         with self._deciding(attempt):
             if self._session_of(attempt) is not None:
-                raise SessionExists("it was asked for before")
+                raise SessionExists("it was already requested")
             claim = None
             if identity is not None:
                 claim = restore_service.Claim(identity.session_id, identity.tenures, attempt)
@@ -255,7 +257,7 @@ class Receiver:
         return _described(context.store.session(made.id))
 
     def settle(self) -> None:
-        """Do what can wait until the source knows that its session runs."""
+        """Do the work that can wait until the source knows that its session runs."""
         if self._started:
             self._started = False
             for origin in self._read:
@@ -273,7 +275,8 @@ class Receiver:
                     snapshot_storage.remove_snapshot(self._context, row)
 
     def _session_of(self, attempt: str) -> SessionRow | None:
-        """Return what an attempt has brought here, even if it has left and come back in another one since."""
+        """Return the session that an attempt brought here, even if it has left and come back in a later
+        one."""
         rows = self._context.store.sessions(removed=True)
         found = [row for row in rows if _attempt_of(row) == attempt or _began(row, attempt)]
         return found[-1] if found else None
@@ -281,7 +284,7 @@ class Receiver:
     def _deciding(self, attempt: str) -> AbstractContextManager[None]:
         """Hold the lock under which it is decided whether the session of an attempt starts here."""
         name = f"move-{hashlib.sha256(attempt.encode()).hexdigest()[:16]}"
-        return locks.exclusive(self._context.home.locks, name, "take in the session", STARTING)
+        return locks.exclusive(self._context.home.locks, name, "receive the session", STARTING)
 
 
 def _has_arrived(row: SessionRow, attempt: str) -> bool:
@@ -295,14 +298,14 @@ def _began(row: SessionRow, attempt: str) -> bool:
 
 
 def _attempt(fields: Fields) -> str:
-    """Return the attempt that a request is about. It is kept, so it has a form.
+    """Return the attempt of a request. Its id is stored, so its form is checked.
 
     Raises:
         InvalidArgument: it has another one.
     """
     attempt = str(fields["attempt"])
     if not re.fullmatch(r"[0-9a-z]{1,32}", attempt):
-        raise InvalidArgument("cannot look for the session: that is not the name of an attempt to move it")
+        raise InvalidArgument("cannot look for the session: that is not the id of a move")
     return attempt
 
 
@@ -327,7 +330,7 @@ class Arrivals:
         self._folder = folder
 
     def has(self, digest: str, size: int) -> bool:
-        """Return whether a part is there in full.
+        """Return whether a part is complete.
 
         Raises:
             BundleRefused: that is not a digest.
@@ -349,7 +352,7 @@ class Arrivals:
         except OSError as error:
             if isinstance(error, StoreError):
                 raise
-            raise StoreError(f"cannot write in {self._folder}: {error.strerror or error}") from error
+            raise StoreError(f"cannot write to {self._folder}: {error.strerror or error}") from error
         finally:
             left.drain()
 
@@ -383,7 +386,7 @@ class Arrivals:
 
     def _path(self, digest: str) -> Path:
         if not DIGEST.fullmatch(digest):
-            raise BundleRefused("cannot import: a part of it has no valid digest")
+            raise BundleRefused("cannot import: a part of it lacks a valid digest")
         return self._folder / digest.partition(":")[2]
 
 
@@ -399,7 +402,7 @@ class Arrived:
         return self._index
 
     def open(self, blob: BlobDescriptor, start: int = 0) -> NoReturn:
-        """Refuse: what is not in the folder was not sent.
+        """Refuse: a part that is not in the folder was not sent.
 
         Raises:
             BundleRefused: always.

@@ -77,7 +77,7 @@ class ReceiverAddress:
                 hint="write ssh://[USER@]HOST:PORT",
             )
         if not remote_command.strip():
-            raise InvalidArgument("cannot move: the command to run there is empty")
+            raise InvalidArgument("cannot move: the remote command is empty")
         host = found[1].replace("[", "").replace("]", "")
         return cls(host, port, remote_command)
 
@@ -94,7 +94,7 @@ class ReceiverAddress:
 
 
 class PatientReader(io.RawIOBase):
-    """A pipe that is read until a moment; whatever has come by then, an answer has not."""
+    """A pipe that is read until a deadline; an answer may arrive in pieces by then."""
 
     def __init__(self, pipe: IO[bytes]) -> None:
         super().__init__()
@@ -110,7 +110,7 @@ class PatientReader(io.RawIOBase):
         return True
 
     def readinto(self, buffer: WriteableBuffer) -> int:
-        """Read what there is.
+        """Read the available bytes.
 
         Raises:
             WireBroken: nothing came in time.
@@ -129,14 +129,14 @@ class PatientReader(io.RawIOBase):
 
 
 class PatientWriter:
-    """A pipe that is written to as long as some of it is taken now and then."""
+    """A pipe that is written to as long as it keeps accepting data."""
 
     def __init__(self, pipe: IO[bytes]) -> None:
         self._pipe = pipe
         os.set_blocking(pipe.fileno(), False)
 
     def write(self, data: bytes) -> None:
-        """Write all of it.
+        """Write all the data.
 
         Raises:
             WireBroken: the other side has ended, or takes nothing.
@@ -144,7 +144,7 @@ class PatientWriter:
         view = memoryview(data)
         while view:
             if not _ready(self._pipe.fileno(), select.POLLOUT, STUCK):
-                raise WireBroken(f"it has taken nothing for {STUCK:g} s")
+                raise WireBroken(f"it has not read anything for {STUCK:g} s")
             try:
                 view = view[os.write(self._pipe.fileno(), view) :]
             except BlockingIOError:
@@ -159,7 +159,7 @@ class PatientWriter:
 
 
 def _ready(descriptor: int, event: int, seconds: float) -> bool:
-    """Wait until a pipe is ready, or broken, which the next call tells; false if that takes too long."""
+    """Wait until a pipe is ready, or broken, as the next call reports; false after the time limit."""
     poll = select.poll()
     poll.register(descriptor, event)
     return bool(poll.poll(max(0, int(seconds * 1000))))
@@ -253,13 +253,13 @@ class ReceiverChannel:
         ended = f", and ended with {code}" if code else ""
         return MoveFailed(
             f"cannot reach Holdfast at {host}: {error}{ended}",
-            hint=f"see what `ssh {host} {self._address.remote_command} --version` says",
+            hint=f"see the output of `ssh {host} {self._address.remote_command} --version`",
         )
 
 
 @contextmanager
 def _interrupts_ignored() -> Iterator[None]:
-    """Start a process that ignores Ctrl-C: the source decides what becomes of the move, and must reach it."""
+    """Start a process that ignores Ctrl-C: the source decides the fate of the move, and must reach it."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -271,7 +271,7 @@ def _interrupts_ignored() -> Iterator[None]:
 
 
 class ReceiverDestination:
-    """A receiver as a destination; `source` is what it calls this machine.
+    """A receiver as a destination; `source` is its name for this machine.
 
     Attributes:
         kept: True if it keeps what was imported, so that the next bundle may refer to it.
@@ -288,7 +288,7 @@ class ReceiverDestination:
         return move_wire.count_of(found, "there", len(diff_ids))
 
     def has(self, blob: BlobDescriptor) -> bool:
-        """Return whether an earlier attempt, or an earlier bundle, brought it."""
+        """Return whether an earlier attempt, or an earlier bundle, brought the part."""
         return self._receiver.ask("has", digest=blob.digest, size=blob.size).get("has") is True
 
     def put(self, blob: BlobDescriptor, data: BinaryIO) -> None:

@@ -1,5 +1,5 @@
-"""What a session takes along so that it stays the same one on another machine: as its source sends it, and as
-its receiver reads it.
+"""The identity that a session keeps on a different machine: as its source sends it, and as its receiver reads
+it.
 
 Its id, the chain of its tenures, its labels, its lifetime, and what clients of the E2B wire said of it. The
 receiver takes only values of a known form and size: its source is trusted with sessions of its own, not with
@@ -33,7 +33,7 @@ LARGEST = 1 << 16
 
 @dataclass(frozen=True, slots=True)
 class TravellingIdentity:
-    """What a receiver has read. `sandbox` is what clients of the E2B wire said of it."""
+    """A receiver's reading. `sandbox` is the metadata of E2B clients."""
 
     session_id: str
     tenures: Tenures
@@ -43,7 +43,7 @@ class TravellingIdentity:
 
 
 def of(store: Store, session: SessionRow) -> dict[str, Any]:
-    """Return what a session takes along."""
+    """Return the identity that a session takes along."""
     return {
         "session": session.id,
         "tenures": session_identity.tenures(store, session).kept(),
@@ -54,7 +54,7 @@ def of(store: Store, session: SessionRow) -> dict[str, Any]:
 
 
 def parse(given: object) -> TravellingIdentity | None:
-    """Read what a session brings; None if its source is older, and knows of no identity.
+    """Read the identity that a session brings; None from an older source that does not send one.
 
     Raises:
         InvalidArgument: it is not valid.
@@ -68,7 +68,7 @@ def parse(given: object) -> TravellingIdentity | None:
         raise InvalidArgument("cannot receive: its identity is not valid")
     sandbox = given.get("sandbox")
     if sandbox is not None and (not isinstance(sandbox, dict) or len(json.dumps(sandbox)) > LARGEST):
-        raise InvalidArgument("cannot receive: what its clients said of it is not valid, or too much")
+        raise InvalidArgument("cannot receive: the metadata of its clients is not valid, or too large")
     labels, life = session_labels.parse(given.get("labels") or {}), given.get("lifetime")
     kept = None if life is None else replace(Lifetime.kept(life), ended=False).resumed(time.time()).as_dict()
     return TravellingIdentity(session_id, chain, labels, sandbox, kept)
@@ -85,14 +85,14 @@ def travelling_options(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
         named = ", ".join(plain(str(one.get("source")), 100) for one in mounts[:3])
         raise InvalidArgument(
             f"cannot move {name}: it uses folders of this machine ({named})",
-            hint="they do not travel; a snapshot of it does, without them: `holdfast export`",
+            hint="folders cannot be moved; a snapshot can, without them: `holdfast export`",
         )
     secrets = options.get("secrets") or ()
     if secrets:
         named = ", ".join(plain(str(one.get("name")), 60) for one in secrets[:5])
         raise InvalidArgument(
             f"cannot move {name}: it uses secrets that this machine keeps ({named})",
-            hint="secrets do not travel",
+            hint="secrets cannot be moved",
         )
     return {
         key: options[key] for key in option_table.MOVING if options.get(key) not in (None, False, (), [], {})

@@ -88,7 +88,7 @@ class Context:
         return self.connect()
 
     def doing(self, text: str, done: int | None = None, total: int | None = None) -> None:
-        """Report a step that begins, or how much of it is done; `carry_out` reports the end of the last."""
+        """Report a step that begins, or its progress; `carry_out` reports the end of the last."""
         if (watcher := self._watching()) is not None:
             from holdfast.runtime.operations.step import Step
 
@@ -100,7 +100,7 @@ class Context:
         return self._watching() is not None
 
     def idle(self) -> None:
-        """Report that nothing is under way any more."""
+        """Report that no operation is under way any more."""
         if (watcher := self._watching()) is not None:
             watcher(None)
 

@@ -1,4 +1,5 @@
-"""The upgrade of a home in which sessions of an older version run: refused, unless they shall be left behind.
+"""The upgrade of a home in which sessions of an older version run: refused, unless they are to be left
+behind.
 
 Takes what the store and the engine say; knows neither.
 """
@@ -16,7 +17,7 @@ _SHOWN = 5
 
 
 def check(home: Path, sessions: Mapping[str, str], running: Callable[[], set[str]]) -> None:
-    """Check that the upgrade leaves no session behind that runs, or that the user chose that.
+    """Check that the upgrade leaves no running session behind, or that the user chose that.
 
     Args:
         home: the state directory.
@@ -34,15 +35,17 @@ def check(home: Path, sessions: Mapping[str, str], running: Callable[[], set[str
         raise StoreError(
             f"cannot open {home} with this version: it holds {_counted(list(sessions.values()), '')} of an "
             f"older one, and the engine does not say whether they run ({error})",
-            hint=f"start the engine; {VARIABLE}=1 upgrades the home nevertheless; running processes are lost",
+            hint=f"start the engine; {VARIABLE}=1 upgrades the home anyway; running processes are lost",
         ) from error
     left = [name for container, name in sessions.items() if container in there]
     if left:
         raise StoreError(
             f"cannot open {home} with this version: it holds {_counted(left, 'running ')} of an older one, "
-            "which this one would not reach",
-            hint=f"suspend or remove them with that version first; {VARIABLE}=1 upgrades the home all the "
-            "same, and what was not captured of them is lost",
+            "which this version could not reach",
+            hint=(
+                f"suspend or remove them with that version first; {VARIABLE}=1 upgrades the home "
+                "anyway, and their uncaptured state is lost"
+            ),
         )
 
 

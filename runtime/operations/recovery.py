@@ -1,4 +1,4 @@
-"""Recovery: undoes the operations of processes that are gone, and removes what they left. At each start."""
+"""Recovery, at each start: undoes the operations of dead processes, and removes their leftovers."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def recover(context: Context, fill_undo_table: Callable[[], None]) -> None:
 
 
 def _sweep(context: Context) -> None:
-    """Remove what ended operations left in `staging`.
+    """Remove the leftovers of ended operations in `staging`.
 
     A checkpointer whose caller was killed can write for a moment longer than recovery waits for it.
     """

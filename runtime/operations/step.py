@@ -27,7 +27,7 @@ _watcher: contextvars.ContextVar[Callable[[Step | None], None] | None] = context
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """What an operation does at the moment.
+    """The present activity of an operation.
 
     Attributes:
         text: the step in a few words, such as `freezing work`.
@@ -40,7 +40,7 @@ class Step:
     total: int | None = None
 
     def __str__(self) -> str:
-        """Return the step as a person reads it."""
+        """Return the step in a form for people."""
         if self.done is None:
             return self.text
         return f"{self.text} ({self.done} of {self.total})" if self.total else f"{self.text} ({self.done})"
@@ -53,7 +53,7 @@ def watcher_of_call() -> Callable[[Step | None], None] | None:
 
 @contextmanager
 def watched(watcher: Callable[[Step | None], None]) -> Iterator[None]:
-    """Have a watcher called with the steps of what the block does, from any thread."""
+    """Call a watcher with the steps of the block, from any thread."""
     token = _watcher.set(watcher)
     try:
         yield

@@ -104,7 +104,7 @@ class PageDoor(ServedDoor):
         return admission.KEY in scope or super().audited(scope)
 
     async def refuse(self, scope: Scope, send: Send, refusal: Refusal) -> None:
-        """Answer a request that is not let in."""
+        """Answer a request that is not admitted."""
         await admission.refuse(scope, send, refusal)
 
 

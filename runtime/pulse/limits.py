@@ -1,4 +1,4 @@
-"""The limits and usage of a session, its ancestry and what it wrote, as values. Pure."""
+"""The limits and usage of a session, its ancestry and its writes, as values. Pure."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from holdfast.runtime.guest_rpc.guest_value import KNOWN, Count, GuestValue, Sec
 
 
 class Memory(GuestValue):
-    """Memory of the whole session in bytes. `used` leaves out what would be reclaimed before any limit."""
+    """Memory of the whole session in bytes. `used` leaves out memory that would be reclaimed before any
+    limit."""
 
     used: Count | None = None
     usage: Count | None = None

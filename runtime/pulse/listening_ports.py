@@ -22,7 +22,7 @@ _TITLE = re.compile(r"<title(?:\s[^<>]{0,200})?>", re.IGNORECASE)
 
 @dataclass(frozen=True, slots=True)
 class ListeningPort:
-    """A port at which something accepts TCP connections.
+    """A port that accepts TCP connections.
 
     Attributes:
         port: its number.

@@ -128,7 +128,7 @@ class MetricsHistory:
 
 
 def between(samples: Sequence[Sample]) -> Iterator[Metrics]:
-    """Yield the metrics of samples; the first sample only shows where the processor's time began.  Pure.
+    """Yield the metrics of samples; the first sample only marks the start of the processor's time. Pure.
 
     A new container counts from 0: its first count is all that it used.
     """

@@ -56,7 +56,7 @@ def _limits(limits: Limits) -> str:
     memory, pids, cpu = limits.memory, limits.pids, limits.cpu
     parts = [f"memory {_of(memory.used, memory.limit)}"]
     if memory.oom_kills:
-        parts[0] += f", {memory.oom_kills} killed for lack of it"
+        parts[0] += f", {memory.oom_kills} killed for lack of memory"
     parts.append(f"processes and threads {pids.current} of {pids.limit or 'any'}")
     if pids.refused:
         parts[-1] += f", {pids.refused} starts refused"

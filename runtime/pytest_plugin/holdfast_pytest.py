@@ -125,7 +125,7 @@ class CaptureReporter:
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_configure_node(self, node: Any) -> None:
-        """Give a worker of xdist what it shares with the others, and collect its captures."""
+        """Give a worker of xdist the shared data, and collect its captures."""
         if not node.config.pluginmanager.hasplugin("holdfast-hearing"):
             node.config.pluginmanager.register(WorkerCaptures(self), "holdfast-hearing")
         node.workerinput["holdfast"] = {"folder": str(self.folder), "command": _command(node.config)}
@@ -146,7 +146,7 @@ class CaptureReporter:
                 terminalreporter.write_line(f"{test}  {said}")
 
     def pytest_unconfigure(self) -> None:
-        """Remove what the processes of the run shared."""
+        """Remove the data that the processes of the run shared."""
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
@@ -259,7 +259,7 @@ class TestCaptures:
         return _workers(self._folder, os.getppid()) if self._worker else []
 
     def _note(self, item: pytest.Item, name: str, value: str) -> None:
-        """Add it to all later reports of the test: JUnit's, and those that a worker sends."""
+        """Add the capture to all later reports of the test: JUnit's, and those of workers."""
         item.user_properties.append((name, value))
         if self._reporter is not None:
             self._reporter.note(item.nodeid, name, value)

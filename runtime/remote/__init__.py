@@ -1,1 +1,1 @@
-"""Command lines on an engine of another machine, run by a controller beside that engine."""
+"""Command lines on an engine of another machine, run by a controller next to that engine."""

@@ -57,7 +57,7 @@ class FrameWriter:
         self._turn = threading.Lock()
 
     def send(self, kind: bytes, body: bytes = b"") -> None:
-        """Write one frame whole; a caller that is gone is found out by its input."""
+        """Write one whole frame; the loss of the caller shows in its input."""
         with self._turn, suppress(BrokenPipeError):
             local_terminal.write(self._descriptor, frame(kind, body))
 
@@ -147,7 +147,7 @@ class RemoteCall:
 
 
 def _own(kinds: list[str]) -> None:
-    """Make the terminal the one of the command's session, which Ctrl-C and a hangup need."""
+    """Make the terminal that of the command's session, which Ctrl-C and a hangup need."""
     if "terminal" in kinds:
         fcntl.ioctl(kinds.index("terminal"), termios.TIOCSCTTY, 0)
 
@@ -195,7 +195,7 @@ def _show_life(out: FrameWriter) -> None:
 
 
 def stay() -> None:
-    """Last until no call was served for a while: the first process of the container."""
+    """Stay until no call was served for a while: the first process of the container."""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     idle = 0.0

@@ -33,7 +33,7 @@ _VERBS: Mapping[str, str] = {
 _NEVER: Mapping[str, str] = {
     "ci": "run it on the engine's machine, where the job's folder is",
     "move": "run it on the engine's machine, which has the keys for the next one",
-    "receive": "it is started by `holdfast move` on the engine's machine",
+    "receive": "`holdfast move` on the engine's machine starts it",
     "mcp": "start it on the engine's machine: `ssh HOST holdfast mcp`",
     "serve": "start it on the engine's machine, and reach its port through SSH",
     "serve-captures": "run it on the engine's machine",
@@ -75,7 +75,7 @@ class CommandLine:
 
 
 def refuse(line: CommandLine, exists: Mapping[str, bool]) -> None:
-    """Refuse a command line that names files of the caller's.
+    """Refuse a command line that names the caller's files.
 
     `exists` says of words whether there is a file of that name here.
 
@@ -171,7 +171,7 @@ _TRIES = 5
 
 
 def run(given: Sequence[str], place: EnginePlace, say: Callable[[str], None]) -> int:
-    """Run a command line beside the engine, and return its exit code.
+    """Run a command line next to the engine, and return its exit code.
 
     Raises:
         EngineError: no controller can be started there.
@@ -244,7 +244,7 @@ def home_of(environment: Mapping[str, str]) -> str:
     if not home.startswith("/") or home == "/" or ":" in home or not home.isprintable():
         raise InvalidArgument(
             f"cannot use the {HOME} {home!r}: it must be an absolute path, without a colon",
-            hint=f"a folder on the engine's machine; {DEFAULT_HOME} if it is not set",
+            hint=f"name a folder on the engine's machine; without it, {DEFAULT_HOME} is used",
         )
     return home
 

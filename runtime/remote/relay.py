@@ -1,4 +1,4 @@
-"""The caller's end of a command line that runs beside a remote engine: its streams and signals, passed on.
+"""The caller's end of a command line that runs next to a remote engine: its streams and signals, passed on.
 
 The connection to the engine goes through SSH or TLS and ends with its block.
 """
@@ -74,7 +74,7 @@ class Relay:
         return code
 
     def _turn(self, wake: int) -> int | None:
-        """Wait for something, and pass it on; return the exit code when it comes."""
+        """Wait for data, and pass them on; return the exit code when it comes."""
         ready = self._wait(wake)
         if wake in ready:
             self._pass_signals(os.read(wake, 64))
@@ -96,7 +96,7 @@ class Relay:
         if self._stream.fileno() in ready:
             self._heard = time.monotonic()
         elif time.monotonic() - self._heard > relay_frames.SILENCE_SECONDS:
-            raise EOFError("its machine is silent")
+            raise EOFError("its machine does not answer")
         return ready
 
     def _received(self, kind: bytes, body: bytes) -> None:
@@ -137,7 +137,7 @@ class Relay:
 
 @dataclass(frozen=True, slots=True)
 class CallerStreams:
-    """What the three streams are; those that are a terminal are one terminal elsewhere."""
+    """The kinds of the three streams; terminals become one terminal on the other side."""
 
     input: Kind
     output: Kind
@@ -284,10 +284,10 @@ def _wait(process: subprocess.Popen[bytes], local: Path, place: EnginePlace, err
     why = said[-1] if said else "ssh did not log in"
     raise EngineUnavailable(
         f"cannot reach Docker over SSH{place.named}: {why}",
-        hint="`ssh HOST docker version` must work without a question (a key in an agent, a known host)",
+        hint="`ssh HOST docker version` must work without prompting (a key in an agent, a known host)",
     )
 
 
 def plain_lines(said: bytes) -> list[str]:
-    """Return what a program wrote, by lines without control characters."""
+    """Return a program's output, by lines without control characters."""
     return [plain(line, 300).strip() for line in said.decode("utf-8", "replace").splitlines()]

@@ -1,4 +1,4 @@
-"""The frames between a command line and the doorkeeper that runs it beside a remote engine. Pure.
+"""The frames between a command line and the doorkeeper that runs it next to a remote engine. Pure.
 
 A frame is a byte for its kind, four for the length of its body (big-endian), and the body. Both ends are of
 the same version: the image that holds the doorkeeper is named by its content.
@@ -43,5 +43,5 @@ def frame(kind: bytes, body: bytes = b"") -> bytes:
 
 
 def frames() -> LengthPrefixed:
-    """Return what takes the frames out of pieces of a stream."""
+    """Return a decoder that takes the frames out of pieces of a stream."""
     return LengthPrefixed(_HEAD, LARGEST)

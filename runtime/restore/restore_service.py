@@ -172,8 +172,8 @@ def recover(
     if before is not None and before.state != "removed":
         raise SessionExists(
             f"cannot restore {snapshot.name} under its own id: session {before.name} ({before.id}) is here",
-            hint=f"`holdfast rewind {before.name} {snapshot.name}` takes it back to there; a restore without "
-            "--keep-id makes a copy",
+            hint=f"`holdfast rewind {before.name} {snapshot.name}` takes it back to that snapshot; "
+            "a restore without --keep-id makes a copy",
         )
     containers = context.engine.containers(holdfast_session=manifest.session).values()
     if any(found.get("holdfast.home") != context.home.digest for found in containers):
@@ -217,8 +217,8 @@ def _chain(context: Context, before: SessionRow | None, snapshot: SnapshotRow) -
     parted = bool(mine.chain and theirs.chain) and mine.relation(theirs) == "parted"
     if parted and before is not None and before.details.moved_to:
         raise SessionExists(
-            f"cannot restore {snapshot.name} under its own id: what was here of that session has continued "
-            "elsewhere than what is in the snapshot",
+            f"cannot restore {snapshot.name} under its own id: that session has continued "
+            "differently here than in the snapshot",
             hint="a restore without --keep-id makes a copy",
         )
     if mine.chain and not parted and (not theirs.chain or mine.relation(theirs) != "later"):

@@ -71,7 +71,7 @@ class ArrivedSession:
     found: Verification | None
 
     def keep(self, store: Store) -> None:
-        """Store all of it in the details of the session. Raises StoreError."""
+        """Store all the values in the details of the session. Raises StoreError."""
         store.keep_details(self.row.id, hooks=self.hooks)
         if self.found is not None:
             store.keep_details(self.row.id, verification=verification_result.stored(self.found))
@@ -82,7 +82,7 @@ class ArrivedSession:
             verification_result.note(context, self.row, self.found)
 
     def report(self, context: Context) -> None:
-        """Report what differs."""
+        """Report the deviations."""
         if self.found is not None:
             verification_result.report(context, self.row, self.found)
 
@@ -110,7 +110,7 @@ class Restoring:
             manifest = manifests.read(self._folder)
             if manifest.id != snapshot.id:
                 raise SnapshotDamaged(
-                    f"cannot use snapshot {snapshot.name}: its manifest is that of {manifest.id}"
+                    f"cannot use snapshot {snapshot.name}: its manifest belongs to {manifest.id}"
                 )
             self._chosen = snapshot_ladder.choose_parts(context, snapshot, manifest, rung)
             self.manifest: Manifest = self._chosen.manifest
@@ -251,9 +251,7 @@ class Restoring:
             looked = beside.submit(self._network.check, closed) if processes is not None else None
             greeting = provision.await_guest(engine, container, folder)
             if processes is not None and greeting.get("root_pid", greeting.get("pid")) != processes.root_pid:
-                raise RestoreFailed(
-                    f"cannot restore {self.snapshot.name}: its supervisor ended as soon as it ran"
-                )
+                raise RestoreFailed(f"cannot restore {self.snapshot.name}: its supervisor ended immediately")
             hooks = identity_messages.report_hooks(self.context.progress, row.name, folder)
             if found is not None:
                 since = self.snapshot.details.moment.journal_seq
@@ -268,7 +266,7 @@ class Restoring:
         return most + CRIU_TASKS if tasks and tasks + CRIU_TASKS > most else most
 
     def _make_apart(self, container: str) -> None:
-        """Make the files that the image cannot have, before anything runs in the container."""
+        """Make the files that the image cannot hold, before any program runs in the container."""
         state = self._running(container)
         fields = {"container": state.id, "init_pid": state.pid, "folder": self.snapshot.id}
         ask = partial(service.ask, self.context.engine, self.context.home, self.context.progress)
@@ -283,12 +281,13 @@ class Restoring:
     def _running(self, container: str) -> ContainerState:
         state = self.context.engine.inspect(container)
         if state is None or not state.running:
-            raise RestoreFailed(f"cannot restore {self.snapshot.name}: the new container ended at once")
+            raise RestoreFailed(f"cannot restore {self.snapshot.name}: the new container ended immediately")
         return state
 
     def _lost(self) -> RestoreFailed:
         return RestoreFailed(
-            f"cannot restore {self.snapshot.name}: the checkpointer ended meanwhile", hint="try again"
+            f"cannot restore {self.snapshot.name}: the checkpointer ended during the restore",
+            hint="try again",
         )
 
     def _restore_tree(self, state: ContainerState, processes: Processes) -> Verification:
@@ -327,7 +326,7 @@ class Restoring:
             )
         return RestoreFailed(
             f"cannot restore {self.snapshot.name}: {reason.text}",
-            hint=f"{reason.advice}; the snapshot is untouched",
+            hint=f"{reason.advice}; the snapshot is unchanged",
         )
 
     def _check_image(self) -> None:

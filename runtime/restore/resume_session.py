@@ -87,7 +87,7 @@ def resume(context: Context, session: SessionRow, *, here: bool = False) -> Sess
             except RestoreFailed as error:
                 error.hint = (
                     f"{error.hint}; the session stays suspended; "
-                    f"`holdfast restore {snapshot.name} --as files` makes one of its files"
+                    f"`holdfast restore {snapshot.name} --as files` makes a session from its files"
                 ).removeprefix("; ")
                 raise
     with host_events.at_once(context):
@@ -168,7 +168,7 @@ def _name_again(context: Context, session: SessionRow, before: ContainerState) -
 
 
 def _start_container(context: Context, container: str) -> None:
-    """Start the container; with another address if it had one of its own, which is in use by now."""
+    """Start the container; with a new address if its former one is in use."""
     engine = context.engine
     try:
         provision.start(engine, container)

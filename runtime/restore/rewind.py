@@ -60,7 +60,7 @@ ACTIVITY = ("command_started", "cell_started", "job_started", "input")
 
 @dataclass(frozen=True, slots=True)
 class RewindOptions:
-    """Options of a rewind: the label to keep the present under, or none; whether any lineage will do."""
+    """Options of a rewind: the label to keep the present under, if any; whether any lineage is allowed."""
 
     keep: str | None = None
     discard: bool = False
@@ -70,7 +70,7 @@ class RewindOptions:
 
 @dataclass(frozen=True, slots=True)
 class RewindOutcome:
-    """The result of a rewind: the present that was kept, what was left behind, and what differs."""
+    """The result of a rewind: the snapshot of the present, the abandoned work, and the differences."""
 
     session: SessionRow
     kept: SnapshotRow | None
@@ -89,7 +89,9 @@ def rewind(
         SnapshotDamaged, RestoreFailed, CaptureFailed, LiveUnsupported: the session is unchanged.
     """
     if options.keep is not None and options.discard:
-        raise InvalidArgument("cannot rewind: keeping the present under a label is not discarding it")
+        raise InvalidArgument(
+            "cannot rewind: the present is either kept under a label or discarded, not both"
+        )
     if snapshot.state == "pending":
         raise SnapshotDamaged(f"cannot rewind session {session.name}: {snapshot.name} is not complete")
     with turn(context, session, "rewind", usable=False) as session:
@@ -156,7 +158,8 @@ class _Rewinding:
         return RewindOutcome(now, kept, left, lost, tuple(self._deviations))
 
     def _keep(self) -> SnapshotRow | None:
-        """Capture the present, unless it is to be discarded or there is none: of a dead session its files."""
+        """Capture the present, unless it is to be discarded or there is none: for a dead session, its
+        files."""
         from holdfast.runtime.capture import snapshot_service
 
         if self._options.discard or (
@@ -186,12 +189,12 @@ class _Rewinding:
         return place
 
     def _know(self, operation: OperationRow, **facts: Unpack[OperationKeys]) -> None:
-        """Record what is needed to finish or undo the rewind, even in another process."""
+        """Record the facts needed to finish or undo the rewind, even in another process."""
         self._known = self._known.plus(**facts)
         self._context.store.operations.update(operation.id, details=self._known)
 
     def _hold(self, live: ContainerState) -> None:
-        """Pause the session: it does nothing that could be lost from here on, and its address is free."""
+        """Pause the session: from here on it does no work that could be lost, and its address is free."""
         engine = self._context.engine
         with held():
             engine.pause(live.id)
@@ -211,7 +214,7 @@ class _Rewinding:
         return arrived.container
 
     def _elsewhere(self, operation: OperationRow, row: SessionRow, why: str) -> ArrivedSession:
-        """Bring the session up with another address."""
+        """Bring the session up with a new address."""
         engine = self._context.engine
         for container in engine.containers(holdfast_operation=operation.id):
             engine.kill_remove(container)
@@ -222,7 +225,7 @@ class _Rewinding:
         return arrived
 
     def _count(self, since: SnapshotRow) -> int:
-        """Return how much was done in the session since its own snapshot; 0 for another session's."""
+        """Return the amount of work in the session since its own snapshot; 0 for a different session's."""
         context = self._context
         mirror(context.store, context.home, self._session.id)
         position = since.details.moment.journal_seq
@@ -239,7 +242,7 @@ class _Rewinding:
         return [part.session_id for part in line_of(self._session.id, branches)]
 
     def _since(self, kept: SnapshotRow | None) -> int:
-        """Return what was done between the capture of the present and the pause."""
+        """Return the work between the capture of the present and the pause."""
         return 0 if kept is None else self._count(kept)
 
     def _note_rewind(self, kept: SnapshotRow | None, left: int, lost: int) -> None:

@@ -51,7 +51,7 @@ def start(
     if late := sorted(set(given) - set(CHOSEN)):
         raise InvalidArgument(
             f"cannot choose '{late[0]}' for a session from a template: its programs run already",
-            hint=f"{', '.join(CHOSEN)} and policy can be chosen; for others, make another template",
+            hint=f"{', '.join(CHOSEN)} and policy can be chosen; for other options, make a new template",
         )
     snapshot = context.store.snapshot(template)
     limits = {key: given[key] for key in LIMITS if key in given}

@@ -1,4 +1,4 @@
-"""Garbage collection: leftovers of things that are gone, found and removed one by one.
+"""Garbage collection: leftovers of removed things, found and removed one by one.
 
 The order of the search makes it safe while other processes work: first the objects are listed, then the rows
 that need them are read. A capture writes its row before its image and folder, and a removal deletes the row
@@ -51,7 +51,7 @@ _NAMES = frozenset({f"holdfast/{kind}:" for kind in _KINDS} | {FITTED, PROVIDED}
 
 @dataclass(frozen=True, slots=True)
 class Garbage:
-    """One thing that nothing needs: kind, name, size in bytes if known, and why."""
+    """One unneeded thing: kind, name, size in bytes if known, and why."""
 
     kind: str
     name: str
@@ -118,7 +118,7 @@ def _containers(context: Context) -> Iterator[Garbage]:
     """Yield containers of sessions that have another container, or do not exist."""
     for container in orphan_containers.unowned(context):
         remove = partial(context.engine.kill_remove, container)
-        yield Garbage("container", container[:12], "no session has it", 0, remove)
+        yield Garbage("container", container[:12], "no session uses it", 0, remove)
 
 
 def _images(context: Context) -> Iterator[Garbage]:
@@ -132,10 +132,10 @@ def _images(context: Context) -> Iterator[Garbage]:
 def _stale(context: Context, older: timedelta) -> Iterator[Garbage]:
     """Yield images that another version built, and archives of the portable guest."""
     for tag, size in _stale_images(context, older):
-        yield Garbage("image", tag, "of an older version", size, partial(context.engine.images.untag, tag))
+        yield Garbage("image", tag, "from an older version", size, partial(context.engine.images.untag, tag))
     for path in fitting.unused_archives(context.home, older.total_seconds()):
         name = str(path.relative_to(context.home.root))
-        yield Garbage("file", name, "no image was fitted with it lately", _size(path), _removal(path))
+        yield Garbage("file", name, "no image was adapted with it lately", _size(path), _removal(path))
 
 
 def _folders(context: Context) -> Iterator[Garbage]:
@@ -176,7 +176,7 @@ def _running(context: Context) -> set[str]:
 
 
 def _scratch(context: Context) -> Iterator[Garbage]:
-    """Yield what restores left behind and no checkpointer serves any more."""
+    """Yield leftovers of restores that no checkpointer serves any more."""
     home = context.home
     seen = sorted((home.root / "scratch").glob("*")) + sorted((home.root / "checkpointer").glob("*"))
     if context.engine.containers(holdfast_home=home.digest, holdfast_role="checkpointer"):
@@ -188,7 +188,7 @@ def _scratch(context: Context) -> Iterator[Garbage]:
 
 
 def transfers(home: Home) -> Iterator[Garbage]:
-    """Yield transfers from or to registries that nothing resumes."""
+    """Yield transfers from or to registries that will not be resumed."""
     root = home.root
     for path in [*sorted(root.glob("downloads/*")), *sorted(root.glob("uploads/*"))]:
         with suppress(OSError):
@@ -219,7 +219,7 @@ def _artifacts(home: Home) -> Iterator[Garbage]:
     """Yield contents of artifacts that were removed, or never registered."""
     store = ArtifactStore(home)
     for path in store.unneeded():
-        why = "no artifact has it"
+        why = "no artifact refers to it"
         yield Garbage("artifact", path.name[:12], why, _size(path), partial(store.collect, path))
 
 

@@ -81,7 +81,7 @@ def make_room(context: Context, session: SessionRow, taken: SnapshotRow, *, must
 def _room(
     context: Context, limit: _Limit, wanted: int, keep: Collection[str]
 ) -> tuple[list[SnapshotRow], int]:
-    """Return `expiry.room` for a limit. What seems too much is packed first: it may be little."""
+    """Return `expiry.room` for a limit. Apparent excess is packed first, and may turn out small."""
     going, missing = room(limit.rows, limit.quota, wanted, keep)
     if (going or missing) and any(snapshot_storage.unpacked(row) for row in limit.rows):
         rows = [snapshot_storage.settle(context, row) for row in limit.rows]
@@ -135,8 +135,8 @@ def _limits(context: Context, session: SessionRow) -> list[_Limit]:
 
 def _exceeded(session: SessionRow, limit: _Limit, missing: int) -> QuotaExceeded:
     return QuotaExceeded(
-        f"cannot snapshot session {session.name}: the snapshots of {limit.whose} would take {missing} bytes "
-        f"more than the {limit.quota} they may",
+        f"cannot snapshot session {session.name}: the snapshots of {limit.whose} would "
+        f"exceed their quota of {limit.quota} bytes by {missing}",
         hint="`holdfast rmi` or `unpin` some (`holdfast snapshots` has their sizes), or raise the limit: "
         "`holdfast quota`, `holdfast policy S --quota`",
     )
@@ -190,7 +190,7 @@ def _last_of_each(snapshots: Sequence[SnapshotRow], count: int, form: str) -> se
 def room(
     snapshots: Sequence[SnapshotRow], quota: int, wanted: int, keep: Collection[str]
 ) -> tuple[list[SnapshotRow], int]:
-    """Return what to remove so that `wanted` more bytes fit into a quota, and how many are still missing.
+    """Return the removals that make `wanted` more bytes fit into a quota, and the bytes still missing.
 
     If they do not fit in any case, nothing is removed.
     """
@@ -205,7 +205,7 @@ def room(
 
 
 def quota(home: Home) -> int | None:
-    """Return the bytes that all snapshots may take; None without a limit.
+    """Return the limit of bytes for all snapshots; None without a limit.
 
     Raises:
         StoreError: the file cannot be read. An unknown limit does not count as none.

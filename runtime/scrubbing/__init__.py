@@ -1,1 +1,2 @@
-"""Removal of secrets from what leaves this machine: rules, and their application to text and other data."""
+"""Removal of secrets from data that leave this machine: rules, and their application to text and other
+data."""

@@ -1,4 +1,4 @@
-"""The built-in rules: tokens whose form shows what they are. Pure.
+"""The built-in rules: tokens that are recognizable by their form. Pure.
 
 The forms are those their makers document, as far as they do. They are wide in length, because makers make
 tokens longer now and then. Placeholders are left alone: `ghp_xxxx…`, AWS's own EXAMPLE keys.

@@ -1,5 +1,5 @@
-"""Known values that are secret: the forms in which one may be written (as is, by lines, as in URLs, JSON and
-base64), and rules for those of variables whose names say that they are secret. Pure.
+"""Known secret values: their possible written forms (plain, by lines, as in URLs, JSON and base64), and rules
+for the values of variables with secret-sounding names. Pure.
 
 The values are in the resulting rules, and so in memory; they are never written to disk.
 """

@@ -86,7 +86,7 @@ class Members:
             del self._starts[:gone], self._names[:gone]
 
     def _described(self) -> None:
-        """Take the complete name or size of the next member."""
+        """Process the complete name or size of the next member."""
         size = self._size or 0
         text = bytes(self._taken[:size])
         if self._kind == _LONG:

@@ -144,7 +144,7 @@ def checked_action(given: str) -> Action:
     """
     if given not in ACTIONS:
         raise InvalidArgument(
-            f"cannot do '{plain(given, 40)}' about secrets", hint="--secrets warn, refuse or ignore"
+            f"cannot treat secrets with '{plain(given, 40)}'", hint="--secrets warn, refuse or ignore"
         )
     return cast("Action", given)
 

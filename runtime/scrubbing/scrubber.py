@@ -83,7 +83,7 @@ class ScrubbedStream:
         self._before = b""
 
     def feed(self, data: bytes) -> bytes:
-        """Process more of the stream; return what can be shown by now."""
+        """Process more of the stream; return the part that can be shown by now."""
         data = self._held + data
         sure = self._sure(data)
         if len(data) - sure > MOST_HELD:
@@ -95,7 +95,7 @@ class ScrubbedStream:
         return self._scrubbed(data[:sure])
 
     def end(self) -> bytes:
-        """Return what was held back when the stream ended."""
+        """Return the held-back part when the stream ended."""
         held, self._held = self._held, b""
         return self._scrubbed(held)
 
@@ -119,7 +119,7 @@ class ScrubbedStream:
         return len(data)
 
     def _word(self, data: bytes, line: int, at: int) -> int:
-        """Return the beginning of the word at a place: some expressions check what precedes."""
+        """Return the beginning of the word at a place: some expressions check the preceding text."""
         space = max(data.rfind(blank, line, at) for blank in (b" ", b"\t"))
         return line if space < 0 else space + 1
 

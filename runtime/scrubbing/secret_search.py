@@ -1,4 +1,4 @@
-"""Secrets found in data that passes by and cannot be altered, wherever it is cut. Pure.
+"""Secrets found in passing data that cannot be altered, however they are cut. Pure.
 
 A finding has a rule, a place and a number, never the secret. The author of the data may write a flood of
 apparent secrets: a rule with too many matches in one source is not searched for in the rest of it; the others
@@ -130,14 +130,14 @@ class Search:
             self._look(self._held + data, last=False)
 
     def skip(self, size: int) -> None:
-        """Skip this many zeros, which hold no match and which no match spans."""
+        """Skip this many zeros, which neither contain nor are spanned by a match."""
         if self._held:
             self._look(self._held + b"\0", last=True)
         self._begin += len(self._held) + size - (1 if self._held else 0)
         self._held, self._from = b"", 0
 
     def within(self, data: bytes, first: int, last: int, *, alone: bool = True) -> None:
-        """Process a stretch on its own: `data[first:last]` between what surrounds it.
+        """Process a stretch on its own: `data[first:last]` with its surroundings.
 
         Matches that begin in it count; if it is `alone`, those too that begin before it and reach into it.
         """
@@ -153,7 +153,7 @@ class Search:
         self._held = b""
 
     def _look(self, data: bytes, *, last: bool) -> None:
-        """Count matches that begin early enough to be here as a whole; the rest waits for what follows."""
+        """Count matches that are complete; the rest waits for further data."""
         sure = len(data) if last else len(data) - LONGEST
         after = self._from
         while match := next(self._matcher.find(data, after), None):

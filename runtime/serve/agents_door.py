@@ -1,4 +1,4 @@
-"""The door for agents on the server's own port: their path, their life, their end.
+"""The door for agents on the server's own port: its path, its lifetime, its end.
 
 The application is made for the first request that has the token: the package `mcp`, which it needs, takes
 half as long to load as all the rest of the server. Who is let in, and how requests are limited, is decided

@@ -1,4 +1,4 @@
-"""The forms of answers that many paths have: JSON with texts of any bytes, errors, events.  Pure.
+"""The forms of answers that many paths share: JSON with texts of any bytes, errors, events. Pure.
 
 An error has a status, and the code, message and hint of the library's own one: a client that maps the code
 back has the same error as a caller in process.
@@ -22,7 +22,7 @@ from holdfast.runtime.serve.models.base_models import ErrorAnswer
 
 
 class PrintableAnswer(JSONResponse):
-    """A body in JSON. What is not UTF-8 is a lone surrogate, as `os.fsdecode` makes it, and is escaped."""
+    """A body in JSON. Invalid UTF-8 becomes lone surrogates, as in `os.fsdecode`, and is escaped."""
 
     def render(self, content: Any) -> bytes:
         """Return the body."""
@@ -126,14 +126,14 @@ _REASONS = {
     404: "The session, snapshot, shell, command, job, program or file does not exist.",
     405: "The path does not have this method.",
     408: "The rest of the body does not arrive.",
-    409: "The session or snapshot is in a state in which that is not possible.",
+    409: "The state of the session or snapshot does not allow the call.",
     413: "The body is too large.",
     415: "The body is not JSON.",
     421: "The request is for a different host, or for the node that `Holdfast-Node` names.",
     422: "The request does not have the documented form.",
     429: "There are too many requests, or the quota of the home is reached.",
     500: "The server failed; the line in its log has the request's id.",
-    502: "The session does not answer, or not as it should.",
+    502: "The session does not answer, or answers incorrectly.",
     503: "The server has reached a limit of its own, or no engine answers.",
     507: "The snapshots would exceed their quota.",
 }

@@ -32,7 +32,7 @@ Beside = Sequence[Callable[[], AbstractAsyncContextManager[object]]]
 
 @asynccontextmanager
 async def working(work: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
-    """Do endless work in a task while the block runs."""
+    """Run an endless task during the block."""
     task = asyncio.create_task(work)
     try:
         yield
@@ -41,10 +41,10 @@ async def working(work: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
 
 
 class ApiServer(uvicorn.Server):
-    """A server that lets what waits return before it ends."""
+    """A server that lets waiting calls return before it ends."""
 
     def __init__(self, app: App, callers: Callers, beside: Beside = (), *, reports: bool = False) -> None:
-        """Prepare it. `reports`: systemd is notified when it is ready, and when it ends."""
+        """Prepare the server. `reports`: systemd is notified when it is ready, and when it ends."""
         super().__init__(_config(app))
         self._report: Callable[[str], None] = _notify if reports else lambda _: None
         self._callers = callers
@@ -52,18 +52,18 @@ class ApiServer(uvicorn.Server):
         self._entered = AsyncExitStack()
 
     def end(self) -> None:
-        """Ask it to end."""
+        """Request its end."""
         self.should_exit = True
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Begin to answer, and report it to systemd."""
+        """Begin to answer, and report that to systemd."""
         for each in self._beside:
             await self._entered.enter_async_context(each())
         await super().startup(sockets)
         self._report("READY=1")
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """End what waits, and then the server."""
+        """End waiting calls, and then the server."""
         self._report("STOPPING=1")
         self._callers.stop()
         await super().shutdown(sockets)
@@ -109,7 +109,7 @@ def _config(app: App) -> uvicorn.Config:
 
 
 def _allow_descriptors() -> None:
-    """Let the process have as many connections as it may."""
+    """Raise the process's limit of connections to the maximum."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = DESCRIPTORS if hard == resource.RLIM_INFINITY else min(hard, DESCRIPTORS)
     if soft < wanted:

@@ -1,4 +1,4 @@
-"""Threads in which calls of the controller block, so that the event loop does not.
+"""Threads in which calls of the controller block, in place of the event loop.
 
 Each call has one to itself, which is kept for a while for the next: starting one takes as long as a brief
 call. They are counted, and one more than may run at once is refused: a queue behind commands that wait would
@@ -26,7 +26,7 @@ Work = Callable[[], Callable[[], None]]
 
 
 class WorkerThreads:
-    """As many threads as there is work at once, and those that have just become idle."""
+    """As many threads as there is simultaneous work, and those that have just become idle."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -35,7 +35,7 @@ class WorkerThreads:
         """Threads for which nothing is queued."""
 
     def do(self, work: Work) -> None:
-        """Do the work in a thread, at once.
+        """Start the work in a thread immediately.
 
         Raises:
             RuntimeError: no thread is idle, and no more can be started.
@@ -72,7 +72,7 @@ class WorkerThreads:
 
 
 class Parked:
-    """The result of a call that waits without a thread, and is called again once any thread wakes it."""
+    """The result of a call that waits without a thread, and is called again once a thread wakes it."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -80,7 +80,7 @@ class Parked:
         self._woken = False
 
     def wake(self) -> None:
-        """Have the call made again, once."""
+        """Make the call again, once."""
         with self._lock:
             self._woken, again, self._again = True, self._again, None
         if again is not None:
@@ -90,7 +90,7 @@ class Parked:
     """The end of a caller's patience also wakes it."""
 
     def then(self, again: Callable[[], None]) -> None:
-        """Do this when it is woken, now if it was woken before."""
+        """Call this function on waking, or now if it was woken before."""
         with self._lock:
             if not self._woken:
                 self._again = again
@@ -118,7 +118,7 @@ class TooManyCalls(SessionBusy):
 
 
 class TooManyOfSession(TooManyCalls):
-    """As many calls into one session as may be are under way, and none of them ends."""
+    """The limit of calls into one session is reached, and none of them ends."""
 
     code = "too_many_calls_of_session"
 
@@ -153,9 +153,11 @@ class CallThreads:
         """
         if session is not None and not await self._shares.wait(session):
             raise TooManyOfSession(
-                f"cannot do more than {self._shares.most} such calls into one session at once: none ends",
+                f"cannot do more than {self._shares.most} such calls into one session at a time, "
+                "and none has ended",
                 hint=(
-                    "the session possibly does not answer (`holdfast pulse`); try again when a call has ended"
+                    "the session is perhaps not responding (`holdfast pulse`); try again when a call "
+                    "has ended"
                 ),
             )
         done: asyncio.Future[Result] = asyncio.get_running_loop().create_future()
@@ -195,7 +197,7 @@ class CallThreads:
         if self.running >= self._most:
             self._end(session)
             raise TooManyCalls(
-                f"cannot do more than {self._most} such calls at once", hint="try again when one has ended"
+                f"cannot do more than {self._most} such calls at a time", hint="try again when one has ended"
             )
         loop = asyncio.get_running_loop()
         copied = contextvars.copy_context()
@@ -241,12 +243,13 @@ class CallThreads:
             self._shares.give_back(session)
 
     def give_up(self) -> None:
-        """Let all calls return at once, with an error; their threads continue for as long as the process."""
+        """Let all calls return immediately, with an error; their threads continue for as long as the
+        process."""
         for done in list(self._awaited):
             if not done.done():
                 done.set_exception(
                     ServerStopping(
-                        "cannot wait for the end of this: the server is being stopped",
-                        hint="the next server or command completes or undoes what was begun",
+                        "cannot wait for the result: the server is being stopped",
+                        hint="the next server or command completes or undoes the operation",
                     )
                 )

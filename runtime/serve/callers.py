@@ -1,4 +1,4 @@
-"""The callers of the server: whose controller they use, and how their calls wait.
+"""The callers of the server: their controllers, and how their calls wait.
 
 Every actor has a controller of its own, so that the journal has the right name. Sessions are looked up over
 one open connection to the store: opening one takes most of the time of a lookup.
@@ -167,7 +167,7 @@ class Callers:
         self._patient.pop(patience, None)
 
     def stop(self) -> None:
-        """Let what waits return, with the place where to continue; other calls have a few seconds."""
+        """Let waiting calls return, with the place where to continue; other calls have a few seconds."""
         self.stopping = True
         asyncio.get_running_loop().call_later(LAST_SECONDS, self.brief.give_up)
         self.stopped.set()
@@ -175,7 +175,7 @@ class Callers:
             each.end()
 
     def close(self) -> None:
-        """Close what is open for all requests, after the last answer."""
+        """Close the resources of all requests, after the last answer."""
         self.rows.close()
         self.keys.close()
         if self.trail is not None:
@@ -232,25 +232,25 @@ class ApiCaller:
         return controller.session(ref) if row is None else Session(controller.context, row)
 
     async def brief(self, work: Callable[[Holdfast], Result]) -> Result:
-        """Do work that ends by itself, and return its result."""
+        """Run finite work, and return its result."""
         return await self.all.brief.run(lambda: work(self.holdfast()))
 
     async def in_session(self, ref: str, work: Callable[[Session], Result]) -> Result:
-        """Do work with a session that ends by itself, and return its result."""
+        """Run finite work with a session, and return its result."""
         return await self.all.brief.run(lambda: work(self.session(ref)), ref)
 
     async def waits(self, work: Callable[[], Result]) -> Result:
-        """Do work that may take any time, and return its result."""
+        """Run work of any length, and return its result."""
         return await self.all.waiting.run(work, self.share)
 
     async def patiently(
         self, ref: str, seconds: float | None, work: Callable[[Session, Patience], Result]
     ) -> Result:
-        """Do work with a session that waits, until it is done, the client leaves, or the server stops."""
+        """Run work with a session that waits, until it is done, the client leaves, or the server stops."""
         return await self.while_there(seconds, lambda patience: work(self.session(ref), patience))
 
     async def while_there(self, seconds: float | None, work: Callable[[Patience], Result]) -> Result:
-        """Do work that waits, until it is done, the client leaves or ends it, or the server stops."""
+        """Run work that waits, until it is done, the client leaves or ends it, or the server stops."""
         limits = [each for each in (seconds, self._most_seconds()) if each is not None]
         patience = self.all.patience(min(limits, default=None), request_id())
         leaving = asyncio.create_task(self._leaves(patience))

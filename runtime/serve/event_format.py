@@ -30,7 +30,7 @@ def wanted(accept: str) -> Form:
 
 
 def written(event: Event, form: Form) -> bytes:
-    """Return an event as it is sent."""
+    """Return an event in its sent form."""
     data = printable_json.dumps(event, separators=(",", ":"))
     if form == NDJSON:
         return f"{data}\n".encode()
@@ -40,7 +40,7 @@ def written(event: Event, form: Form) -> bytes:
 
 
 def pulse(form: Form) -> bytes:
-    """Return what is sent while nothing happens, so that neither side takes the other for dead."""
+    """Return the keepalive that shows both sides that the connection lives."""
     return b'{"event":"keepalive"}\n' if form == NDJSON else b": keepalive\n\n"
 
 
@@ -62,7 +62,7 @@ def cut(data: bytes) -> tuple[bytes, bytes]:
 
 
 def unfinished(data: bytes) -> int:
-    """Return how many bytes at the end are the beginning of a character in UTF-8."""
+    """Return how many bytes at the end begin a UTF-8 character."""
     decoder = codecs.getincrementaldecoder("utf-8")("replace")
     decoder.decode(data[-4:])
     return len(decoder.getstate()[0])

@@ -1,4 +1,4 @@
-"""Calls whose events are sent as they come: the call in a thread, its events in the body of the answer.
+"""Calls whose events are sent as they happen: the call in a thread, its events in the body of the answer.
 
 Between the two they are bounded: a slow reader slows the thread down.
 """
@@ -29,7 +29,7 @@ ROOM = 1 << 20
 
 
 class Lull:
-    """The first moment of a call, in which the reader need not be woken: the end may follow at once."""
+    """The first moment of a call, in which the reader need not be woken: the end may follow immediately."""
 
     def __init__(self) -> None:
         self.is_over = False
@@ -138,7 +138,7 @@ FIRST_SECONDS = 1.0
 
 
 class CallResponse(StreamingResponse):
-    """The answer that has the events of a call, which is left at its end, however that comes."""
+    """The answer with the events of a call; its end, for any reason, leaves the call."""
 
     def __init__(self, call: StreamedCall, content: AsyncIterator[bytes], media_type: str) -> None:
         headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
@@ -147,7 +147,7 @@ class CallResponse(StreamingResponse):
         self._cut = False
 
     def cut(self) -> None:
-        """Let the connection end without the end of the answer, which a client takes for a failure."""
+        """End the connection before the answer's end, which clients treat as a failure."""
         self._cut = True
 
     async def stream_response(self, send: Any) -> None:
@@ -160,7 +160,7 @@ class CallResponse(StreamingResponse):
         await super().stream_response(unless_cut)
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        """Send it."""
+        """Send the answer."""
         try:
             await super().__call__(scope, receive, send)
         finally:
@@ -168,7 +168,7 @@ class CallResponse(StreamingResponse):
 
 
 class StreamedCall:
-    """One call, and its events on their way."""
+    """One call, and its queued events."""
 
     def __init__(self, caller: ApiCaller, ref: str, seconds: float | None, work: ServedCall) -> None:
         self._caller, self._ref, self._work = caller, ref, work
@@ -211,7 +211,7 @@ class StreamedCall:
             self._next = self._following()
 
     def leave(self) -> None:
-        """Wait no longer; what was begun continues."""
+        """Stop waiting; the work continues."""
         self._patience.end()
         self._bridge.leave()
         self._next.cancel()
@@ -248,7 +248,7 @@ LastEvent = Annotated[str | None, Header(alias="Last-Event-ID", pattern=r"^\d{1,
 
 
 def place(last: str | None, given: int | None) -> int | None:
-    """Return where to begin: where the reader was, else where it says."""
+    """Return the start: the reader's last position, else the one it requests."""
     return given if last is None else int(last)
 
 

@@ -1,4 +1,4 @@
-"""Signed addresses of files: who has one reads, or writes, that one file until its time is over.  Pure.
+"""Signed addresses of files: a holder reads, or writes, that one file until it expires. Pure.
 
 They are those of the wire of sandboxes, whose door checks them; here they are made.
 """
@@ -68,7 +68,7 @@ def names_of(base: str) -> list[str]:
 
 
 def named_host(host: str) -> str:
-    """Return a name of the server below which there can be others: addresses in numbers have none."""
+    """Return a name of the server that can have subdomains: numeric addresses cannot."""
     name, _, port = host.rpartition(":") if host.count(":") == 1 or host.startswith("[") else (host, "", "")
     if not name.endswith("]") and any(char.isalpha() for char in name):
         return host

@@ -323,7 +323,7 @@ def permitted_here(connection: HTTPConnection, operation: str, session: str | No
 
 @dataclass(frozen=True, slots=True)
 class AllowedCall:
-    """A call of a channel as a key allows it: in this session; `is_seen_only` if nothing may be typed."""
+    """A call of a channel as a key allows it: in this session; `is_seen_only` if typing is forbidden."""
 
     session: str
     is_seen_only: bool = False
@@ -358,7 +358,7 @@ def session_of(callers: Callers, key: AccessKey, ref: str) -> str:
 
 
 def _of_fields(body: Any, operation: str) -> tuple[str, ...]:
-    """Return the scopes that the fields of a request take beyond its operation's own."""
+    """Return the scopes that the fields of a request need beyond its operation's own."""
     fields = body if isinstance(body, Mapping) else {}
     more = {
         scope

@@ -1,4 +1,4 @@
-"""Visits of people to ports of sessions: a browser's credentials, and the view each side has of the other.
+"""Visits of people to ports of sessions: a browser's credentials, and each side's view of the other.
 
 A link has a token in its address. A browser that follows it gets the token as a cookie for that name alone,
 and the address again without it. The session sees neither: it sees a visitor of `localhost`, as a server for

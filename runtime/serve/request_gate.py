@@ -1,4 +1,4 @@
-"""The gate of a server: each request passes it once, before any door, and none passes beside it.
+"""The gate of a server: each request passes it once, before any door.
 
 It decides in one order for all doors: the host and origin, the credential, the rate, the size and time of the
 body; and it gives the request its id, its line in the log and its figures. A door says which requests are its
@@ -64,7 +64,7 @@ class ServedDoor(ABC):
 
     @abstractmethod
     def takes(self, scope: Scope) -> Scope | None:
-        """Return a request as it is behind this door; None if it is for another one."""
+        """Return a request as it looks behind this door; None if it is for a different door."""
 
     @abstractmethod
     async def opens(self, scope: Scope) -> App | Refusal:
@@ -75,7 +75,7 @@ class ServedDoor(ABC):
 
     @abstractmethod
     async def refuse(self, scope: Scope, send: Send, refusal: Refusal) -> None:
-        """Answer a request that is not let in, in the words of the wire."""
+        """Answer a request that is not admitted, in the form of the wire."""
 
     def audited(self, scope: Scope) -> bool:
         """Return whether a request gets a row in the audit trail, once it was answered."""
@@ -88,7 +88,7 @@ class ServedDoor(ABC):
         return key.acts_as(told) if key else plain(told, 80) or self.acts_as
 
     def elsewhere(self, scope: Scope) -> Refusal | None:
-        """Return the refusal of a request to another host, or from a page of one."""
+        """Return the refusal of a request to a different host, or from a foreign page."""
         return self.rules.elsewhere(scope)
 
     def opened_by(self, given: Sequence[bytes], scope: Scope, app: App) -> App | None:
@@ -143,7 +143,7 @@ _BUCKETS = (0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 60, 
 
 
 class ServerMetrics:
-    """What one server counts. `waiting` and `brief` return how many calls of each kind run."""
+    """The figures of one server. `waiting` and `brief` return how many calls of each kind run."""
 
     def __init__(self, waiting: Callable[[], float], brief: Callable[[], float]) -> None:
         self._registry = CollectorRegistry()
@@ -198,7 +198,7 @@ class _TeamFigures(Collector):
 
 
 class RequestGate:
-    """The gate before doors, of which the first that takes a request has it.
+    """The gate before doors, the first of which to accept a request handles it.
 
     Args:
         doors: the last one takes every request.
@@ -220,7 +220,7 @@ class RequestGate:
         self._trail = trail
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request, by its door if it is let in."""
+        """Answer a request, by its door if it is admitted."""
         meant = self._read(scope)
         taken = ((door, door.takes(meant)) for door in self._doors)
         door, own = next((door, own) for door, own in taken if own is not None)
@@ -318,7 +318,7 @@ async def _opened(door: ServedDoor, own: Scope, sent: Scope) -> App | Refusal:
 
 
 def _repeated(door: ServedDoor, scope: Scope) -> Refusal | None:
-    """Refuse several headers of which one counts: a program on the way may have read another of them."""
+    """Refuse duplicate headers where one counts: an intermediary may have read a different one."""
     names = [name.lower() for name, _ in scope.get("headers", ())]
     several = next((name for name in sorted(door.single) if names.count(name) > 1), None)
     if several is None:

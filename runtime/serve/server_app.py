@@ -59,7 +59,7 @@ PageVisitors = Callable[[bytes], PageVisitor | None]
 
 
 class ApiDoor(BearerDoor):
-    """The door of our own API, which takes whatever no other door does.
+    """The door of our own API, which accepts the requests that no other door does.
 
     Args:
         visitors: whose pages it lets in, with the rights of their keys.
@@ -80,7 +80,7 @@ class ApiDoor(BearerDoor):
         return scope["path"] not in ("/health", "/metrics") and super().audited(scope)
 
     async def opens(self, scope: Scope) -> App | Refusal:
-        """Return the application, or the refusal. A page acts for the actor of its key alone."""
+        """Return the application, or the refusal. A page acts only for the actor of its key."""
         given = self.given(scope)
         if (found := self.opened_by(given, scope, self._app)) is not None:
             return found
@@ -102,7 +102,7 @@ def api_door(callers: Callers, rules: Admission, visitors: PageVisitors = lambda
 
 
 def application(callers: Callers, rules: Admission, rate: RequestRate) -> App:
-    """Return what answers the requests of a server that has no other door."""
+    """Return the handler for a server that has no other door."""
     return RequestGate([api_door(callers, rules)], rate, callers.metrics, callers.trail)
 
 
@@ -231,7 +231,7 @@ def _document(app: FastAPI) -> dict[str, Any]:
 
 
 def _present(schema: dict[str, Any]) -> dict[str, Any]:
-    """Return the form of a parameter that is there: no client can send null, it leaves the parameter out."""
+    """Return the form of a present parameter: clients omit it in place of sending null."""
     forms = [each for each in schema.get("anyOf", ()) if each != {"type": "null"}]
     if not forms:
         return schema

@@ -1,4 +1,4 @@
-"""Connections into sessions: how many there may be, and how one is opened beside the loop."""
+"""Connections into sessions: their limit, and how one is opened without blocking the loop."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class SessionStream:
 
 
 class SessionLinks:
-    """All of a server; used in its loop."""
+    """All the connections of a server; used in its loop."""
 
     def __init__(self) -> None:
         # Threads of their own: servers that do not accept must not take those of other calls.
@@ -70,7 +70,7 @@ class SessionLinks:
                     del counter[sandbox]
 
     async def _connected(self, sandbox: str, connect: Callable[[], socket.socket]) -> socket.socket:
-        """Return what `connect` returns; a caller that leaves before that leaves nothing open."""
+        """Return the result of `connect`; an early departure of the caller leaves no connection open."""
         opening = asyncio.ensure_future(self._threads.run(connect, sandbox))
         try:
             return await asyncio.shield(opening)

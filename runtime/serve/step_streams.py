@@ -1,4 +1,4 @@
-"""Answers that first say what is being done: the steps of an operation, and then its answer, a line each.
+"""Answers preceded by progress: the steps of an operation, and then its answer, a line each.
 
 A client asks for it with the header `Holdfast-Steps`. What is answered before any step begins is answered as
 ever; else the answer is 200 and `application/x-ndjson`: lines with `step`, and a last one with `status` and
@@ -30,7 +30,7 @@ _NAME = HEADER.lower().encode()
 
 
 class StepStreams:
-    """An application whose requests may ask for the steps of what they begin."""
+    """An application whose requests can ask for the steps of their operations."""
 
     def __init__(self, app: App) -> None:
         self._app = app
@@ -44,7 +44,7 @@ class StepStreams:
 
 
 class _Answering:
-    """One answer, which is either passed on as it is, or written as lines."""
+    """One answer, either passed on unchanged, or written as lines."""
 
     def __init__(self, send: Send) -> None:
         self._send = send
@@ -57,7 +57,7 @@ class _Answering:
         self._body: list[bytes] = []
 
     async def run(self, app: App, scope: Scope, receive: Receive) -> None:
-        """Have the application answer; raise what it raises."""
+        """Have the application answer; raise its errors."""
         with step.watched(self._watch):
             pump = asyncio.ensure_future(self._pump())
             try:
@@ -72,7 +72,7 @@ class _Answering:
             await self._send({"type": "http.response.body", "body": b"", "more_body": False})
 
     def _watch(self, step: Step | None) -> None:
-        """Take a step, from any thread."""
+        """Write a step, from any thread."""
         with suppress(RuntimeError):  # the server has ended
             self._loop.call_soon_threadsafe(self._note, step)
 
@@ -94,7 +94,7 @@ class _Answering:
                     await self._line({"step": _plain(self._step)})
 
     async def _take(self, message: Any) -> None:
-        """Take a part of the answer."""
+        """Process a part of the answer."""
         async with self._turn:
             if message["type"] == "http.response.start" and not self._written:
                 self._passed = True

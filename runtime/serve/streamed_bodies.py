@@ -1,4 +1,4 @@
-"""Bodies on their way between the event loop and a thread: a slow reader slows the writer down.
+"""Bodies in transit between the event loop and a thread: a slow reader slows the writer down.
 
 Bodies of requests are read by a thread; trees and recordings are written by one as bodies of answers.
 """
@@ -76,7 +76,7 @@ class BodyPipe:
             self._changed.notify_all()
 
     def cut(self) -> None:
-        """Let the thread find that the rest will not come."""
+        """Tell the thread that the rest will not come."""
         with self._changed:
             self._cut = True
             self._changed.notify_all()
@@ -92,7 +92,7 @@ class BodyPipe:
                 while not (self._parts or self._ended or self._cut):
                     self._changed.wait()
                 if self._cut:
-                    raise BodyCutShort("the body is not whole")
+                    raise BodyCutShort("the body is incomplete")
                 if not self._parts:
                     return
                 part = self._parts.popleft()

@@ -52,18 +52,18 @@ def look(context: Context, row: SessionRow, *, cut: bool = False) -> None:
         return
     from holdfast.runtime.journal import host_events
 
-    why = "a capture of it was cut short, and its supervisor does not answer since then"
+    why = "a capture of it was cut short, and its supervisor has not answered since"
     context.store.keep_details(row.id, unhealthy={"container": row.container_id, "why": why})
     host_events.note(context, row.id, "unhealthy", actor="system", why=why)
 
 
 def trouble(row: SessionRow) -> str:
-    """Return why a session cannot be reached; empty if it can, or if that was an earlier container of it."""
+    """Return why a session cannot be reached; empty if it can, or if an earlier container had failed."""
     return row.details.trouble(row.container_id)
 
 
 def recovered(context: Context, row: SessionRow) -> bool:
-    """Check whether a session that did not answer does now, and record that."""
+    """Check whether a silent session answers again, and record that."""
     if not answers(context.home.run_dir(row.id), GLANCE):
         return False
     context.store.keep_details(row.id, unhealthy=None)
@@ -84,7 +84,7 @@ def answers(folder: Path, patience: float) -> bool:
 
 
 def _mend(context: Context, row: SessionRow) -> None:
-    """Repair what a checkpointer that died left behind."""
+    """Repair the leftovers of a checkpointer that died."""
     with suppress(HoldfastError, CheckpointerFailed):
         state = context.engine.inspect(row.container_id or "")
         if state is not None and state.running:

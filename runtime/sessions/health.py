@@ -67,9 +67,9 @@ def check_usable(context: Context, row: SessionRow) -> None:
     if row.state == "running":
         if row.details.is_of_older(row.container_id):
             raise SessionUnhealthy(
-                f"cannot use session {row.name}: an older version of Holdfast made it, and this one does not "
-                "reach it",
-                hint="its present cannot be captured any more; " + _way_out(context, row, " --discard"),
+                f"cannot use session {row.name}: an older version of Holdfast made it, and this "
+                "version cannot reach it",
+                hint="its present state can no longer be captured; " + _way_out(context, row, " --discard"),
             )
         if row.details.marked_unhealthy:
             _check_answers(context, row)
@@ -115,12 +115,12 @@ def why_ended(state: ContainerState | None) -> str:
     if state is None:
         return "was removed"
     if state.running:
-        return "was stopped and started by hand: nothing runs in it, because its network is not closed"
+        return "was stopped and started by hand: nothing runs in it until its network is closed"
     return "ran out of memory" if state.oom_killed else f"ended (exit code {state.exit_code})"
 
 
 def is_held(context: Context, session_id: str) -> bool:
-    """Return whether an operation is under way that keeps the session from answering, as a capture does."""
+    """Return whether an operation, such as a capture, keeps the session from answering."""
     return _under_way(context, session_id) is not None
 
 
@@ -145,20 +145,20 @@ def check_awake(context: Context, row: SessionRow, state: ContainerState) -> Non
         raise SessionPaused(
             f"cannot use session {row.name}: its container was paused, not by Holdfast",
             hint=(
-                f"`docker unpause {state.id[:12]}` lets it continue, with all that it was sent in "
-                "the meantime"
+                f"`docker unpause {state.id[:12]}` lets it continue, including all requests sent "
+                "in the meantime"
             ),
         )
     if thaw:
         raise SessionPaused(
             f"cannot use session {row.name}: its control group was frozen, not by Holdfast",
-            hint=f"`{thaw}` as root lets it continue, with all that it was sent in the meantime",
+            hint=f"`{thaw}` as root lets it continue, including all requests sent in the meantime",
             state="frozen",
         )
 
 
 def check_silent(context: Context, session_id: str, seconds: float) -> None:
-    """Check why a supervisor does not answer, and has not for that many seconds.
+    """Find out why a supervisor does not answer, and has not for that many seconds.
 
     Raises:
         SessionError, SessionDead, SessionNotFound: as for `check`.
@@ -173,8 +173,10 @@ def check_silent(context: Context, session_id: str, seconds: float) -> None:
     if seconds >= UNREACHABLE and _at_work(context, row) is None:
         raise SessionUnhealthy(
             f"cannot use session {row.name}: its supervisor does not answer{said}",
-            hint="its processes are stopped (SIGSTOP, a frozen control group), or have too little of the "
-            f"machine; {_way_out(context, row)}",
+            hint=(
+                "its processes are stopped (SIGSTOP, a frozen control group), or are starved of "
+                "the machine's resources; {_way_out(context, row)}"
+            ),
         )
 
 
@@ -188,7 +190,7 @@ def observe_all(context: Context) -> list[SessionRow]:
 
 
 def observed(context: Context, row: SessionRow, running: set[str]) -> SessionRow:
-    """Return the row as it is now; `running` are containers that are known to run and need no inspection.
+    """Return the present row; `running` are containers that are known to run and need no inspection.
 
     A session that another program has paused or frozen has a mark for that, which no store keeps.
     """
@@ -219,7 +221,7 @@ def observed(context: Context, row: SessionRow, running: set[str]) -> SessionRow
 
 
 def _check_awake(context: Context, row: SessionRow, state: ContainerState) -> None:
-    """Check that no other program has stopped a container, in which operations stop everything at times.
+    """Check that no other program has stopped a container, in which operations at times stop everything.
 
     Raises:
         SessionPaused: one has.
@@ -293,6 +295,6 @@ def _way_out(context: Context, row: SessionRow, options: str = "") -> str:
     mine = [taken for taken in ready if taken.session_id == row.id]
     back = mine or [taken for taken in ready if taken.id == row.parent_snapshot_id]
     if back:
-        rewind = f"`holdfast rewind {row.name} {back[-1].name}{options}` goes back to when it was captured"
+        rewind = f"`holdfast rewind {row.name} {back[-1].name}{options}` goes back to its last snapshot"
         return f"{again}; {rewind}" if again else rewind
     return again or f"`holdfast rm {row.name}` (it was never captured, so it cannot be restored)"

@@ -89,7 +89,7 @@ def begin(folder: Path, row: SessionRow) -> None:
 
 
 def wake(folder: Path, row: SessionRow, token: str, event: str, snapshot: str = "") -> None:
-    """End a pause. `event` is `restored` (in a copy), `resumed`, or `aborted` (nothing was captured).
+    """End a pause. `event` is `restored` (in a copy), `resumed`, or `aborted` (no capture was made).
 
     It is `again` after an attempt that is followed by another: a capture has one outcome.
     """

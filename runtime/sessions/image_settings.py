@@ -29,7 +29,7 @@ def check(name: str, config: Mapping[str, Any]) -> None:
     if volumes:
         raise ImageError(
             f"cannot use image {name}: it declares a volume at {plain(', '.join(volumes), 200)}, "
-            "and what is in a volume is in no snapshot",
+            "and snapshots do not include volumes",
             hint="build it without VOLUME; `--mount` shares a folder of the host",
         )
 

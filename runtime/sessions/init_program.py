@@ -58,7 +58,7 @@ def place() -> str:
 
 
 def is_another(home: Home, pid: int) -> bool:
-    """Check whether a process is known to run another program than one of these.
+    """Check whether a process is known to run a program other than these.
 
     A user who may not trace the process cannot know; that takes CAP_SYS_PTRACE (proc(5)).
     """
@@ -89,7 +89,10 @@ def _taken_out(engine: Engine, home: Home, image: str) -> bytes:
             finally:
                 engine.kill_remove(container)
     if not program:
-        raise ImageError(f"cannot take the first process out of {image}: it has none", hint="`docker rmi` it")
+        raise ImageError(
+            f"cannot take the first process out of {image}: the image does not have it",
+            hint="`docker rmi` it",
+        )
     return program
 
 

@@ -1,4 +1,4 @@
-"""Destinations that a session reaches, or does not, in addition to its kind of network. Pure.
+"""Additional destinations that a session can, or cannot, reach besides its kind of network. Pure.
 
 `Allowed` is HOST:PORT, where HOST is an address, a network or a name: it is reached wherever it is. An
 address or a network without a port is exempt from denials, and opens nothing private.
@@ -82,7 +82,8 @@ class Allowed:
 
 
 def openings(items: Iterable[Allowed], lookup: Lookup) -> tuple[list[Opening], list[str]]:
-    """Return what these exceptions open, each once, and the names among them that have no address."""
+    """Return the destinations that these exceptions open, each once, and the names among them without an
+    address."""
     found: dict[Opening, None] = {}
     unknown: list[str] = []
     for item in items:

@@ -1,4 +1,4 @@
-"""The options of a session, each described once: its flag and help, the verbs that offer it, where it goes.
+"""The options of a session, each described once: its flag and help, its verbs, and its use.
 
 `SessionOptions` has their types, checks and defaults. The command line, moves, exports and imports take the
 names from here and list none of their own: an option with a row here is offered and carried wherever it

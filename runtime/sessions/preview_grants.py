@@ -40,14 +40,14 @@ _LABEL = 63
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """What was granted for a port. Times are in seconds since 1970; 0 was never."""
+    """The grant of a port. Times are in seconds since 1970; 0 means never."""
 
     key: str
     links_until: float = 0.0
     public_until: float = 0.0
 
     def ends_at(self) -> float:
-        """Return when nothing of it is valid any more."""
+        """Return when the last part of it expires."""
         return max(self.links_until, self.public_until)
 
     def is_public(self, now: float) -> bool:
@@ -85,7 +85,7 @@ def grant(store: Store, session: str, port: int, *, seconds: float, public: bool
     if not 1 <= seconds <= LONGEST:
         raise InvalidArgument(
             f"cannot preview port {port} for {seconds:.0f} s: a link lasts from 1 s to 30 days",
-            hint="make a further link later",
+            hint="make a new link later",
         )
     made: list[Grant] = []
 
@@ -112,7 +112,7 @@ def grant(store: Store, session: str, port: int, *, seconds: float, public: bool
 
 
 def revoke(store: Store, session: str, port: int) -> None:
-    """End all links of a port, and its being public; a port without any stays as it is.
+    """End all links of a port, and make it private; a port without any stays unchanged.
 
     Raises:
         InvalidArgument: the port is out of range.
@@ -139,7 +139,7 @@ def host_label(port: int, name: str, session: str) -> str:
 
 def _check_port(port: int) -> None:
     if not 0 < port < 65536:
-        raise InvalidArgument(f"cannot preview port {port}: ports are from 1 to 65535")
+        raise InvalidArgument(f"cannot preview port {port}: ports range from 1 to 65535")
     if port in RESERVED:
         raise InvalidArgument(
             f"cannot preview port {port}: `holdfast serve` itself answers there, for clients of E2B",

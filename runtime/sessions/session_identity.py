@@ -1,5 +1,5 @@
-"""The identity of sessions in a store: who may take an id over, who has it now, and whether two have it; and
-the mark of one that a move has suspended, which must not continue here as long as it may run elsewhere.
+"""The identity of sessions in a store: the right to take an id over, its present owner, and duplicates; and
+the mark of a session that a move has suspended, which must not continue here while it may run elsewhere.
 
 Knows nothing of how sessions are moved.
 """
@@ -55,7 +55,7 @@ def travelling(store: Store, snapshot: SnapshotRow) -> Tenures:
 
 
 def check_claim(store: Store, session_id: str, chain: Tenures) -> None:
-    """Refuse to let a session take an id here that it has no right to.
+    """Refuse to let a session take an id here without the right to it.
 
     An id that this home has never seen is free. One that has left goes to a session that continues the one
     which was here, one that was removed to any state of that session: their chains show that.
@@ -74,7 +74,7 @@ def check_claim(store: Store, session_id: str, chain: Tenures) -> None:
             "makes a copy with an id of its own",
         )
     if not (known.continued_by(chain) if row.details.moved_to else known.related_to(chain)):
-        where = f", and has moved to {row.details.moved_to} since" if row.details.moved_to else ""
+        where = f", and has since moved to {row.details.moved_to}" if row.details.moved_to else ""
         raise SessionExists(
             f"session {session_id} was there before{where}: the arriving state does not continue it",
             hint="`holdfast restore` of a snapshot makes a copy with an id of its own",
@@ -114,7 +114,7 @@ def hand_over(store: Store, session_id: str, to: str, there: str) -> None:
 
 
 def look_for_twin(context: Context, session_id: str, chain: Tenures, taken_at: float, what: str) -> str:
-    """Report it if what comes from elsewhere shows that a session of this home runs there as well.
+    """Report that a session of this home also runs elsewhere, if the arriving state shows that.
 
     It is in the session's journal then, and on standard error. `what` names what has come. Return why, empty
     if there is nothing to report.

@@ -1,4 +1,4 @@
-"""Labels of sessions: what a caller calls them by, in pairs of a key and a text, and finds them by.  Pure.
+"""Labels of sessions: callers' own names for them, in pairs of a key and a text. Pure.
 
 They mean nothing to the product, and are not shown to the session. On the path of `ls`.
 """
@@ -43,7 +43,7 @@ def parse(given: Mapping[str, str] | Sequence[str]) -> dict[str, str]:
 
 
 def wanted(given: Mapping[str, str | None] | Sequence[str] | None) -> dict[str, str | None]:
-    """Return what sessions are to have, from a mapping or from texts `KEY=VALUE` or `KEY`; None is any value.
+    """Return the requested labels, from a mapping or from texts `KEY=VALUE` or `KEY`; None is any value.
 
     Raises:
         InvalidArgument: one is not valid.
@@ -67,7 +67,7 @@ def wanted(given: Mapping[str, str | None] | Sequence[str] | None) -> dict[str, 
 
 
 def has(labels: Mapping[str, str], asked: Mapping[str, str | None]) -> bool:
-    """Check whether a session with these labels is one of those that are asked for."""
+    """Check whether a session with these labels is one of the requested ones."""
     return all(key in labels and value in (None, labels[key]) for key, value in asked.items())
 
 

@@ -93,7 +93,7 @@ class Mount(BaseModel):
         return _validated(cls, {"source": source, "target": parts[1], "read_only": mode == "ro"}, "mount")
 
     def __str__(self) -> str:
-        """Return it as `parse` reads it."""
+        """Return the mount in the form that `parse` reads."""
         return f"{self.source}:{self.target}" + (":ro" if self.read_only else "")
 
     @field_validator("source")
@@ -227,7 +227,7 @@ class SessionOptions(BaseModel):
 
     @property
     def root(self) -> dict[str, list[str]] | None:
-        """What the checkpointer is to do with its root; None if that stays writable."""
+        """The checkpointer's instructions for the root; None if it stays writable."""
         mounted = (mount.target for mount in self.mounts)
         return writable_request(self.writable, mounted) if self.read_only else None
 
@@ -239,7 +239,7 @@ class SessionOptions(BaseModel):
     @model_validator(mode="after")
     def _gateway(self) -> SessionOptions:
         if self.domains and self.network != "domains":
-            raise ValueError("domains are for sessions that reach nothing else: add --network domains")
+            raise ValueError("domains are only for sessions with filtered names: add --network domains")
         if self.secrets and self.network == "none":
             raise ValueError("a session without a network cannot use secrets")
         names = [one.name for one in self.secrets]
@@ -251,7 +251,7 @@ class SessionOptions(BaseModel):
     @model_validator(mode="after")
     def _something_to_allow(self) -> SessionOptions:
         if self.allow and self.network == "none":
-            raise ValueError("a session without a network cannot be allowed anything of it")
+            raise ValueError("a session without a network cannot have network exceptions")
         return self
 
     @field_validator("memory", "disk", mode="before")
@@ -295,7 +295,7 @@ class SessionOptions(BaseModel):
     @model_validator(mode="after")
     def _something_to_except(self) -> SessionOptions:
         if self.writable and not self.read_only:
-            raise ValueError("writable folders are for sessions with a read-only root: add --read-only")
+            raise ValueError("only sessions with a read-only root have writable folders: add --read-only")
         return self
 
     @field_validator("shell", mode="before")
@@ -416,7 +416,7 @@ def container_options(
 
 
 def places(options: SessionOptions, first: str) -> dict[str, list[str]]:
-    """Return where in a session's container something is mounted, `first` being its first program."""
+    """Return the mount points in a session's container, `first` being its first program."""
     trust = [session_rules.TRUST] if options.secrets else []
     return {
         "own": [first, str(layout.RUN_DIR), *trust],
@@ -446,7 +446,7 @@ def _listed(value: Any) -> list[str]:
 
 
 def _differs(value: Any, pattern: str) -> bool:
-    """Return whether a text is not of a form; values of other types are refused by the type, later."""
+    """Return whether a text lacks a form; values of other types are refused by the type, later."""
     return isinstance(value, str) and re.fullmatch(pattern, value) is None
 
 
@@ -481,14 +481,14 @@ def plain_place(path: str) -> str:
         raise ValueError("must be absolute paths in the session")
     place = "/" + "/".join(part for part in path.split("/") if part not in ("", "."))
     if place == "/" or _below(place, ("/proc", "/sys", "/dev", "/opt/holdfast")):
-        raise ValueError(f"cannot include {place}: the session needs it as it is")
+        raise ValueError(f"cannot include {place}: the session itself uses it")
     if len(place) > 300 or any(len(part) > 255 for part in place.split("/")):
-        raise ValueError("must be shorter paths")
+        raise ValueError("must be shorter")
     return place
 
 
 def writable_request(chosen: Sequence[str], mounted: Iterable[str]) -> dict[str, list[str]]:
-    """Return what the checkpointer is to do with the root of a session, by its options."""
+    """Return the checkpointer's instructions for the root of a session, by its options."""
     others = [*chosen, *mounted]
     return {
         "own": list(OWN_PLACES),

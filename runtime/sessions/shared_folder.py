@@ -54,7 +54,7 @@ def make(engine: Engine, home: Home, name: str, progress: Callable[[str], None] 
 
 
 def remove(engine: Engine, home: Home, name: str) -> None:
-    """Remove the folder and its contents. What cannot be removed now is garbage, which `gc` finds."""
+    """Remove the folder and its contents. Undeletable parts become garbage, which `gc` finds."""
     outer = home.run / name
     if outer.is_symlink():  # another name of a folder that is in use
         outer.unlink(missing_ok=True)
@@ -99,7 +99,7 @@ def trouble(engine: Engine, home: Home) -> str:
 
 
 def _mount(engine: Engine, home: Home, point: Path) -> str:
-    """Mount the room; return why it could not be mounted, empty if it is."""
+    """Mount the room; return the error if that failed, else empty."""
     try:
         if _direct(engine):
             rooms.mount(point, os.getuid(), os.getgid())
@@ -117,7 +117,7 @@ def _mount(engine: Engine, home: Home, point: Path) -> str:
 
 
 def _direct(engine: Engine) -> bool:
-    """Check whether this process may mount and the engine would see it: both share one mount namespace."""
+    """Check whether this process can mount visibly for the engine: both share one mount namespace."""
     if os.geteuid() != 0:
         return False
     with suppress(OSError):

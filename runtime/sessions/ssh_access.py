@@ -38,7 +38,7 @@ _SEED = re.compile(r"[0-9a-f]{64}")
 
 
 def session_of(host: str) -> str:
-    """Return the session that a name of a host means.
+    """Return the session that a host name means.
 
     Raises:
         InvalidArgument: it does not name a session; it can be an option or a command.
@@ -92,7 +92,7 @@ def host_key(store: Store, session: str) -> tuple[str, str]:
 
 
 def make_known(home: Home, name: str, public: str) -> None:
-    """Let the client know the key of the session that is called by a name; it replaces an earlier one.
+    """Let the client know the key of the session with a name; it replaces an earlier one.
 
     ssh compares names in small letters, so the name stands behind the key as well.
 
@@ -108,7 +108,7 @@ def make_known(home: Home, name: str, public: str) -> None:
 
 
 def known_hosts(lines: Iterable[str], name: str, public: str) -> str:
-    """Return the content of known_hosts with another key of a name. Pure."""
+    """Return the content of known_hosts with a new key of a name. Pure."""
     line = f"{name.lower()}{DOMAIN} {public} {name}"
     others = [each for each in lines if each.split()[3:] != [name]]
     return "\n".join([*others[1 - MOST_KNOWN :], line, ""])

@@ -1,4 +1,4 @@
-"""Which machine a session belongs to: the chain of its tenures, and what two chains say of each other.  Pure.
+"""The machine that a session belongs to: the chain of its tenures, and the comparison of two chains. Pure.
 
 A session keeps its id for life. Each machine that takes it over, by a move or by a recovery, adds a *tenure*
 to the chain that travels with it. Of two chains of one session, one that contains the last tenure of the
@@ -32,7 +32,7 @@ Relation = Literal["same", "earlier", "later", "parted"]
 
 @dataclass(frozen=True, slots=True)
 class Tenure:
-    """A machine's time with a session: since `at`, in Unix seconds. `host` is what it calls itself."""
+    """A machine's time with a session: since `at`, in Unix seconds. `host` is its own name."""
 
     id: str
     at: float
@@ -61,7 +61,7 @@ class Tenures:
         return cls((Tenure(ids.new_id(), at, plain(host, _HOST)),))
 
     def kept(self) -> list[dict[str, Any]]:
-        """Return it for the store and for other machines."""
+        """Return the chain for the store and for other machines."""
         return [{"id": each.id, "at": each.at, "host": each.host} for each in self.chain]
 
     def plus(self, tenure: str, host: str) -> Self:
@@ -74,15 +74,16 @@ class Tenures:
         return type(self)(self.chain[:1] + tuple(each for each in self.chain[1:] if each.at <= at))
 
     def without_hosts(self) -> Self:
-        """Return it without the names of machines, for bundles: these may go to anybody."""
+        """Return the chain without the names of machines, for bundles, whose readers are unknown."""
         return type(self)(tuple(Tenure(each.id, each.at, "") for each in self.chain))
 
     def has(self, tenure: str) -> bool:
-        """Return whether a tenure is part of it."""
+        """Return whether a tenure is part of the chain."""
         return any(each.id == tenure for each in self.chain)
 
     def relation(self, other: Tenures) -> Relation:
-        """Return where another chain of the same session stands, seen from this one; neither is empty."""
+        """Return the position of a second chain of the same session relative to this one; neither is
+        empty."""
         mine, theirs = self.chain[-1].id, other.chain[-1].id
         if mine == theirs:
             return "same"
@@ -91,15 +92,15 @@ class Tenures:
         return "earlier" if self.has(theirs) else "parted"
 
     def continued_by(self, other: Tenures) -> bool:
-        """Return whether another chain is this one, or continues it."""
+        """Return whether a second chain equals this one, or continues it."""
         return bool(self.chain and other.chain) and self.relation(other) in ("same", "later")
 
     def related_to(self, other: Tenures) -> bool:
-        """Return whether two chains have a tenure in common: they are of the same session."""
+        """Return whether two chains share a tenure, and so belong to the same session."""
         return any(other.has(each.id) for each in self.chain)
 
     def twin(self, other: Tenures, taken_at: float) -> str:
-        """Return why a snapshot with this other chain shows that another machine runs the session as well.
+        """Return why a snapshot with this other chain shows that a second machine also runs the session.
 
         The session runs here, with this chain. Empty if the snapshot shows nothing of the kind.
         """
@@ -113,7 +114,7 @@ class Tenures:
                 late = taken_at > self._after(theirs.id).at + SLACK
                 return f"{_named(theirs)} ran it after it had been taken over here" if late else ""
             case "later":
-                return f"{_named(theirs)} has taken it over since"
+                return f"{_named(theirs)} has since taken it over"
         return f"{_named(theirs)} has taken it over as well as {_named(mine)}"
 
     def _after(self, tenure: str) -> Tenure:

@@ -50,7 +50,7 @@ _THIS_PROCESS = 1
 
 
 def run(home: Home) -> None:
-    """Do what there is to do, unless another process is at it."""
+    """Do the pending work, unless another process is doing it."""
     while packing_request.due(home):
         try:
             with locks.whole_file(packing_request.lock_of(home), 0.0):
@@ -62,7 +62,7 @@ def run(home: Home) -> None:
 
 
 class Pauses:
-    """Decides when to pause: while something is awaited, but for half of the time at most.
+    """Decides when to pause: while other work is awaited, but at most half of the time.
 
     A home in which something always is would otherwise never be packed. Pure: looks and clock are given.
     """
@@ -74,7 +74,7 @@ class Pauses:
         self._next = clock()
 
     def __call__(self) -> bool:
-        """Return whether to pause now; asked all the time, also during a pause."""
+        """Return whether to pause now; called continually, also during a pause."""
         now = self._clock()
         if self._since is None:
             if now < self._next:
@@ -91,7 +91,7 @@ class Pauses:
 
 
 class _Round:
-    """One pass over what is not packed; `why` is the last reason why something could not be done."""
+    """One pass over unpacked snapshots; `why` is the last reason for a failure."""
 
     def __init__(self, home: Home) -> None:
         self._home = home
@@ -162,7 +162,7 @@ class _Round:
                         )
                         packed_sizes.record(home.database, one.id, own=done.written, shared=done.shared)
                         return
-            self.why = "the stored pages change all the time"
+            self.why = "the stored pages keep changing"
         except (PacksBusy, SnapshotDamaged, OSError) as error:
             if snapshot_lock.is_kept(home, one.id):
                 self.why = str(getattr(error, "strerror", None) or error)
@@ -174,7 +174,7 @@ class _Round:
         return peek.awaited(self._home.database, AWAITED, since)
 
     def _sweep(self) -> None:
-        """Remove pages that nothing needs, and count again what each snapshot takes."""
+        """Remove unneeded pages, and recount the size of each snapshot."""
         home = self._home
         # Listed as it is read, within the turn: one that is renamed meanwhile appears at least once.
         folders = (path for parent in (home.staging, home.snapshots) for path in parent.iterdir())
@@ -200,7 +200,7 @@ def _images(folder: Path) -> list[str]:
 
 
 def stand_back() -> None:
-    """Take processor and disk only when no other process wants them."""
+    """Use processor and disk only when no other process needs them."""
     os.nice(19)
     number = _IOPRIO_SET.get(platform.machine())
     if number is not None:
@@ -208,7 +208,7 @@ def stand_back() -> None:
 
 
 def main() -> int:
-    """Pack what the home named on the command line has to pack."""
+    """Pack the unpacked snapshots of the home named on the command line."""
     stand_back()
     run(Home(Path(sys.argv[1])))
     return 0

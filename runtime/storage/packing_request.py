@@ -1,4 +1,4 @@
-"""The request to pack what is not packed yet: a mark in the home, and the process that obeys it.
+"""The request to pack unpacked snapshots: a mark in the home, and the process that obeys it.
 
     chunks/todo     there is something to do; its content says why the last attempt failed
     chunks/sweep    that includes pages that nothing needs any more
@@ -30,7 +30,7 @@ _MOST = 500
 
 
 def mark(home: Home) -> None:
-    """Note that there is something to do.
+    """Request packing.
 
     Raises:
         OSError: the home cannot be written.
@@ -39,7 +39,7 @@ def mark(home: Home) -> None:
 
 
 def mark_sweep(home: Home) -> None:
-    """Note that there are pages to remove, which another process was changing.
+    """Record that there are pages to remove, which another process was changing.
 
     Raises:
         OSError: the home cannot be written.
@@ -54,12 +54,12 @@ def wants_sweep(home: Home) -> bool:
 
 
 def swept(home: Home) -> None:
-    """Note that the sweep has begun: what is no longer needed from now on needs another."""
+    """Record that the sweep has begun: pages freed from now on need a later one."""
     (home.root / "chunks" / "sweep").unlink(missing_ok=True)
 
 
 def postpone(home: Home, why: str) -> None:
-    """Note why something could not be done, and when to try again.
+    """Record the reason of a failure, and when to try again.
 
     Raises:
         OSError: the home cannot be written.
@@ -71,7 +71,7 @@ def postpone(home: Home, why: str) -> None:
 
 
 def mark_of(home: Home) -> tuple[int, int] | None:
-    """Return what tells this mark from later ones; None if there is nothing to do."""
+    """Return the identity of this mark, as against later ones; None without work."""
     with suppress(OSError):
         found = _todo(home).stat()
         return found.st_ino, found.st_mtime_ns
@@ -86,7 +86,7 @@ def clear(home: Home, seen: tuple[int, int] | None) -> bool:
 
 
 def due(home: Home) -> bool:
-    """Check whether there is something to do now."""
+    """Check whether there is work now."""
     with suppress(OSError):
         return _todo(home).stat().st_mtime <= time.time()
     return False
@@ -100,7 +100,7 @@ def trouble(home: Home) -> str:
 
 
 def start(home: Home) -> None:
-    """Start a process that does what there is to do, unless one is at it. It outlives its caller."""
+    """Start a process that does the pending work, unless one is running. It outlives its caller."""
     if not due(home) or at_work(home):
         return
     import subprocess

@@ -44,7 +44,7 @@ def image_ref(snapshot_id: str) -> str:
 
 
 def details(stored: Stored, grown: int, layers: Mapping[str, int] | None = None) -> Mapping[str, Any]:
-    """Return what a snapshot's row records of its storage until it is packed.
+    """Return the storage facts in a snapshot's row until it is packed.
 
     Bytes of its process images uncompressed (`raw`), of what is stored for them alone (`own`), of pages that
     older snapshots also need (`shared`), and of everything else (`besides`). Of that, `files` are those of
@@ -73,7 +73,7 @@ def leave_to_worker(context: Context) -> None:
 
 
 def too_many(waiting: Sequence[Unpacked], free: int) -> list[Unpacked]:
-    """Return which snapshots to pack at once, so that plain ones take no more than is free. Pure.
+    """Return the snapshots to pack immediately, so that plain ones fit in the free space. Pure.
 
     Args:
         waiting: the snapshots that are not packed yet, oldest first.
@@ -90,9 +90,9 @@ def too_many(waiting: Sequence[Unpacked], free: int) -> list[Unpacked]:
 
 
 def report_trouble(context: Context) -> None:
-    """Report why snapshots could not be packed, if that is so."""
+    """Report why snapshots could not be packed, if that is the case."""
     if why := packing_request.trouble(context.home):
-        context.progress(f"snapshots could not be packed yet, and take more room until they are: {why}")
+        context.progress(f"snapshots could not be packed yet, and use more space until then: {why}")
 
 
 def settle(context: Context, row: SnapshotRow) -> SnapshotRow:
@@ -123,7 +123,7 @@ def _packed(context: Context, row: SnapshotRow) -> SnapshotRow:
     except OSError as error:
         raise StoreError(
             f"cannot pack snapshot {row.name}: {error.strerror or error}",
-            hint="it can be restored all the same; make room, then `holdfast gc` packs it",
+            hint="it can still be restored; make room, then `holdfast gc` packs it",
         ) from error
     if done is None:
         return row
@@ -137,7 +137,7 @@ def unpacked(row: SnapshotRow) -> bool:
 
 
 def sweep(context: Context, *, deep: bool = False) -> Swept:
-    """Free what no snapshot needs any more, and count again what each one takes.
+    """Free data that no snapshot needs any more, and recount each one's size.
 
     Args:
         deep: also rewrite packs of which only a little is no longer needed.
@@ -153,7 +153,7 @@ def sweep(context: Context, *, deep: bool = False) -> Swept:
         done = storage.sweep(context.home, thin=thin, patience=patience)
     except RecipeDamaged as error:
         raise SnapshotError(
-            f"cannot free what no snapshot needs: of one, {error}", hint="`holdfast verify` says which one"
+            f"cannot free unneeded pages: {error}", hint="`holdfast verify` says which one"
         ) from error
     if done is None:
         _sweep_later(context)
@@ -164,7 +164,7 @@ def sweep(context: Context, *, deep: bool = False) -> Swept:
 
 
 def _settle_all(context: Context) -> None:
-    """Pack what the background packer has left, and report what cannot be packed."""
+    """Pack the background packer's backlog, and report what cannot be packed."""
     home, failed = context.home, ""
     snapshot_image.settle(context)
     for row in context.store.snapshots():

@@ -1,4 +1,4 @@
-"""Verification of everything snapshots are made of: reports damage and the snapshots affected, and repairs.
+"""Verification of all the parts of snapshots: reports damage and the snapshots affected, and repairs.
 
 A snapshot is intact if its manifest is valid, the engine has its image with all layers, its other files match
 their digests, and its process images exist: packed, or plain. If one of the two forms is intact, the other is
@@ -176,7 +176,7 @@ class _Look:
             return False, ""
         wanted = {one.name: one.bytes for one in kept.files if one.name.startswith(f"{raw_cache.IMAGES}/")}
         if {name: file.bytes for name, file in found.files.items()} != wanted:
-            return False, "its recipe is for other files"
+            return False, "its recipe is for different files"
         why = self._found.damage(self._chunks, found)
         return why is None, why or ""
 

@@ -1,4 +1,4 @@
-"""A database of its own beside that of a home, which a server reads at each request.  Knows no table.
+"""A separate database next to a home's, which a server reads at each request. Does not know its tables.
 
 One connection is kept, since opening one takes longer than a look-up. The last rows can be lost with
 the machine's power, and not with the process.

@@ -66,7 +66,7 @@ class Database:
         return cls(path)
 
     def rows(self, make: Callable[[Row], T], table: StoreTable, rest: str = "", *values: Any) -> list[T]:
-        """Return what a query finds (`Statements.rows`), each made by a function.
+        """Return the results of a query (`Statements.rows`), each made by a function.
 
         A value that cannot be read is set aside first, and spoils nothing else.
 
@@ -109,7 +109,7 @@ class Database:
 
     @contextmanager
     def writing(self) -> Iterator[Statements]:
-        """Open a transaction; no other process writes meanwhile."""
+        """Open a transaction, during which no other process writes."""
         with translated(self._path):
             joint = self._joined()
             if joint is not None:
@@ -121,7 +121,7 @@ class Database:
 
     @contextmanager
     def together(self) -> Iterator[None]:
-        """Make what this thread reads and writes in the block one transaction: all of it lasts, or nothing.
+        """Make this thread's reads and writes in the block one transaction: all of it lasts, or nothing.
 
         Each transaction waits for the disk several times. Nothing else may be waited for in the block.
         """
@@ -138,7 +138,7 @@ class Database:
 
 
 def connected(path: Path) -> sqlite3.Connection:
-    """Return a connection on which transactions begin by a statement, not when the driver sees fit."""
+    """Return a connection whose transactions begin explicitly, not at the driver's discretion."""
     db = sqlite3.connect(path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False)
     try:
         for pragma in ("journal_mode = DELETE", "synchronous = FULL", "foreign_keys = ON"):
@@ -189,7 +189,7 @@ def _running(db: sqlite3.Connection) -> dict[str, str]:
 
 @contextmanager
 def translated(path: Path) -> Iterator[None]:
-    """Turn what SQLite raises into StoreError. Violations of uniqueness pass."""
+    """Turn SQLite's errors into StoreError. Violations of uniqueness pass."""
     try:
         yield
     except (sqlite3.IntegrityError, HoldfastError):
@@ -207,7 +207,7 @@ def translated(path: Path) -> Iterator[None]:
 
 
 def is_damage(error: BaseException) -> bool:
-    """Return whether an error is that of a value that cannot be read, and of nothing else."""
+    """Return whether an error concerns an unreadable value, and nothing else."""
     return isinstance(error, StoreError) and _DAMAGE in str(error)
 
 

@@ -1,4 +1,4 @@
-"""One entry of a journal, and its parsing from what a session wrote.  Pure.
+"""One entry of a journal, and its parsing from a session's line. Pure.
 
 The session is not trusted: a line of another form is not an entry.
 """

@@ -89,7 +89,7 @@ class Entries:
             return self._last(db, session_id)
 
     def take(self, session_id: str, found: Iterable[CheckedLine]) -> int:
-        """Store a session's entries, except those that are stored already. Return how many are new.
+        """Store a session's entries, except those that are stored already. Return the number of new ones.
 
         Uses several transactions, since others also write to the database.
         """
@@ -119,7 +119,7 @@ class Entries:
         body: Mapping[str, Any],
         position: int | None = None,
     ) -> None:
-        """Record what this host did, after an entry of the session or its newest."""
+        """Record an action of this host, after an entry of the session or its newest."""
         with self._writing() as db:
             seq = self._place(db, session_id) if position is None else position
             values = {"session_id": session_id, "seq": seq, "host": True, "at": at, "kind": kind}
@@ -178,7 +178,7 @@ class Entries:
                 yield EntryRow(**{**row, "body": _body(row["body"])})
 
     def weight(self, session_id: str) -> tuple[int, int]:
-        """Return how many entries of a session's own are stored, and the bytes they take."""
+        """Return the number of a session's own stored entries, and their bytes."""
         query = f"SELECT COUNT(*), COALESCE(SUM(LENGTH(body) + {ROW}), 0) FROM entries WHERE {_OWN}"  # noqa: S608
         with self._reading() as db:
             count, weight = db.run(query, (session_id,)).fetchone()
@@ -191,7 +191,7 @@ class Entries:
             return int(db.value(query, session_id, place) or 0)
 
     def drop(self, session_id: str, before: int) -> int:
-        """Delete a session's entries before a number. Return how many."""
+        """Delete a session's entries before a number. Return their count."""
         with self._writing() as db:
             return db.delete(schema.ENTRIES, f"{_OWN} AND seq < ?", session_id, before)
 
@@ -246,7 +246,7 @@ def _marks(values: list[str]) -> str:
 
 
 def _body(text: str) -> dict[str, Any]:
-    """Return what an entry says; one whose text is damaged says that."""
+    """Return the content of an entry; a damaged text is reported as such."""
     try:
         found = json.loads(text)
     except ValueError:

@@ -1,4 +1,4 @@
-"""Which snapshot is charged for a layer of files that several images have: the oldest one that is left.
+"""The snapshot charged for a layer that several images share: the oldest remaining one.
 
 Written without the store, like `packed_sizes`.
 """

@@ -1,4 +1,4 @@
-"""The lifetime of a session: its end, the action at its end, and the time without use after which it sleeps.
+"""The lifetime of a session: its end, the action at its end, and the idle time after which it sleeps.
 
 Kept in the session's details under `lifetime`, as a table of differences from the defaults; sandboxes of
 earlier versions have theirs among the facts of the E2B wire. Decisions are pure and get the time from their
@@ -85,7 +85,7 @@ class Lifetime:
         return {name: value for name in _FIELDS if (value := getattr(self, name)) != getattr(plain, name)}
 
     def shown(self, state: str) -> dict[str, Any]:
-        """Return it for programs, of a session in this state."""
+        """Return the fields for programs, of a session in this state."""
         return {
             "life": self.life,
             "then": self.then,
@@ -101,7 +101,8 @@ class Lifetime:
         return bool(self.asleep) and self.wakes and not self.ended
 
     def given(self, life: float | None, now: float, *, longer: bool = False) -> Lifetime:
-        """Return it with an end `life` seconds from `now`; with `longer`, not before the present end."""
+        """Return the lifetime with an end `life` seconds from `now`; with `longer`, not before the present
+        end."""
         end = None if life is None else now + life
         if longer and end is not None and self.ends_at is not None:
             end = max(end, self.ends_at)
@@ -112,7 +113,7 @@ class Lifetime:
         return None if self.ends_at is None else max(0.0, self.ends_at - now)
 
     def suspended(self, why: str = "", *, memory: bool = True) -> Lifetime:
-        """Return it for a session that is suspended: its clock stops.
+        """Return the lifetime for a session that is suspended: its clock stops.
 
         The clock continues if it sleeps because it was idle, and is to be removed at its end.
         """
@@ -121,14 +122,14 @@ class Lifetime:
         return replace(self, asleep=why, files_only=not memory, ends_at=end, trouble="")
 
     def resumed(self, now: float) -> Lifetime:
-        """Return it for a session that runs again: with a whole life, unless its clock has continued."""
+        """Return the lifetime for a session that runs again: a whole life, unless its clock has continued."""
         end = self.ends_at
         if end is None and self.life is not None:
             end = now + self.life
         return replace(self, asleep="", files_only=False, ends_at=end, used_at=now, trouble="", began_at=0.0)
 
     def begun_again(self, now: float) -> Lifetime:
-        """Return it for a session that comes back after it was removed: with a whole life."""
+        """Return the lifetime for a session that comes back after it was removed: a whole life."""
         return replace(self, ended=False, ends_at=None).resumed(now)
 
     def due(self, state: str, now: float) -> bool:
@@ -143,20 +144,20 @@ class Lifetime:
         )
 
     def warns(self, state: str, now: float) -> bool:
-        """Return whether its end is so near that it is to be announced, and was not yet."""
+        """Return whether its end is near and not yet announced."""
         if self.ends_at is None or self.life is None or state != "running" or self.ended:
             return False
         return self.ends_at != self.warned_of and self._warning_at <= now < self.ends_at
 
     def next_look(self, state: str, now: float) -> float | None:
-        """Return the seconds until something is due by its clock; None if nothing is."""
+        """Return the seconds until its clock makes something due; None if nothing is."""
         if self.ends_at is None or not (state == "running" or self._clock_continues(state)):
             return None
         times = (self._warning_at, self.ends_at) if state == "running" else (self.ends_at,)
         return min((each - now for each in times if each > now), default=None)
 
     def idle_from(self, state: str) -> float | None:
-        """Return after how many seconds without use a session in this state sleeps; None if it does not."""
+        """Return the idle seconds after which a session in this state sleeps; None if it does not."""
         return self.idle if state == "running" and not self.ended else None
 
     @property
@@ -180,13 +181,13 @@ def changed(before: Lifetime, now: float, choices: Mapping[str, Any]) -> Lifetim
     for name in choices:
         if name not in ("life", "then", "idle"):
             raise InvalidArgument(
-                f"cannot set the lifetime: it has no '{name[:40]}'", hint="it has life, then and idle"
+                f"cannot set the lifetime: it does not have '{name[:40]}'", hint="it has life, then and idle"
             )
     found = before
     if "then" in choices:
         then = choices["then"] or "suspend"
         if then not in THEN:
-            raise InvalidArgument("cannot set then: it is suspend or remove")
+            raise InvalidArgument("cannot set then: it must be suspend or remove")
         found = replace(found, then=then)
     if "idle" in choices:
         idle = None if choices["idle"] is None else policy.seconds(choices["idle"], "idle")
@@ -256,7 +257,7 @@ def within(found: Lifetime, life: float | None, idle: float | None, now: float) 
 
 
 def asleep(row: SessionRow) -> str:
-    """Return why a session sleeps, to wake on use; empty if it does not."""
+    """Return why a session sleeps and would wake on use; empty if it does not sleep."""
     found = Lifetime.of(row.details) if row.state == "suspended" else None
     return found.asleep if found is not None and found.sleeps else ""
 
@@ -284,7 +285,7 @@ def lines(found: Lifetime, state: str, now: float) -> list[str]:
 
 
 def _of_sandbox(facts: Mapping[str, Any]) -> Lifetime:
-    """Return the lifetime among the facts that earlier versions kept of a sandbox."""
+    """Return the lifetime in the facts that earlier versions kept of a sandbox."""
     seconds, end = facts.get("seconds"), facts.get("ends_at")
     return Lifetime(
         life=seconds if _number(seconds) and seconds else 300.0,

@@ -1,4 +1,4 @@
-"""Sessions that went back to an earlier point: what they did since then is an earlier life of theirs.
+"""Sessions that were rewound: their work after that point is an earlier life of theirs.
 
 So is what a home knows of a session that had left it and comes back.
 
@@ -63,7 +63,7 @@ class Lives:
         return old
 
     def come_back(self, session_id: str, columns: Mapping[str, Any], details: SessionDetails) -> None:
-        """Begin another life of a session that was removed here, because it comes back from elsewhere.
+        """Begin a new life of a session that was removed here, because it comes back from elsewhere.
 
         Args:
             session_id: its id; its row stays the same one.

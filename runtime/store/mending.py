@@ -1,4 +1,4 @@
-"""Damaged values of the store are set aside, one by one, so that all other rows stay of use.
+"""Damaged values of the store are set aside, one by one, so that all other rows stay usable.
 
 A bit that flips in one row must not take a home from its owner. A row with a value that cannot be read is
 written to a file next to the database, as it was, and gets a value that can. It says so: a snapshot is
@@ -68,7 +68,7 @@ def mend(db: Statements, database: Path) -> list[str]:
 
 
 def _damaged(db: Statements, table: StoreTable) -> Any:
-    """Yield rows with values that cannot be read: their number, all values as bytes, and which they are."""
+    """Yield rows with unreadable values: their number, all values as bytes, and the unreadable ones."""
     columns = ", ".join(f'CAST("{name}" AS BLOB)' for name in table.columns)
     for rowid, *raw in db.run(f'SELECT rowid, {columns} FROM "{table.name}"'):  # noqa: S608
         values = dict(zip(table.columns, raw, strict=True))
@@ -98,7 +98,7 @@ def _is_whole(table: StoreTable, column: Column, value: bytes | None) -> bool:
 
 def _table(text: str) -> None:
     if not isinstance(json.loads(text), dict):
-        raise ValueError("it is no table")
+        raise ValueError("it is not a table")
 
 
 def _flag(text: str) -> None:
@@ -191,7 +191,7 @@ def _instead(table: StoreTable, column: Column) -> Any:
 
 
 def _unknown_session(db: Statements) -> str:
-    """Return the id of a session that was removed, for snapshots of which it is not known whose they are."""
+    """Return the id of a removed session, for snapshots whose session is unknown."""
     made = ids.new_id()
     unknown = {"id": made, "name": "unknown", "state": "removed", "image": "", "generation": 0}
     db.insert(schema.SESSIONS, {**unknown, "options": {}, "created_at": datetime.now(UTC), "details": {}})

@@ -1,4 +1,4 @@
-"""Operations: what a process intends to do with sessions and snapshots, until it is done or undone.
+"""Operations: a process's intentions for sessions and snapshots, until they are done or undone.
 
 Knows nothing of how operations are undone.
 """
@@ -38,7 +38,7 @@ class Operations:
         snapshot_id: str | None = None,
         details: OperationDetails | None = None,
     ) -> OperationRow:
-        """Record the intent of this process to do something that may have to be undone."""
+        """Record this process's intention to make changes that may have to be undone."""
         row = OperationRow(
             id=ids.new_id(),
             kind=kind,
@@ -68,7 +68,7 @@ class Operations:
         sessions: Mapping[str, Mapping[str, Any]] | None = None,
         snapshots: Mapping[str, Mapping[str, Any]] | None = None,
     ) -> None:
-        """Make what an operation made valid and end it, in one step: from here on there is nothing to undo.
+        """Make an operation's results valid and end it, in one step: from here on there is nothing to undo.
 
         Args:
             operation_id: an operation in progress.

@@ -1,4 +1,4 @@
-"""Which snapshots are not packed yet, and what packed ones take: read and written without the store.
+"""Unpacked snapshots, and the sizes of packed ones: read and written without the store.
 
 The background packer starts often and has little to do; it loads little.
 """
@@ -20,7 +20,7 @@ _UNPACKED = (
 
 
 class Unpacked(NamedTuple):
-    """A snapshot that is not packed yet, the one before it, which it probably resembles, and its bytes."""
+    """An unpacked snapshot, its predecessor, which it probably resembles, and its bytes."""
 
     id: str
     parent: str | None
@@ -38,7 +38,7 @@ def unpacked(database: Path) -> list[Unpacked]:
 
 
 def record(database: Path, snapshot: str, *, own: int, shared: int, packed: bool = True) -> None:
-    """Record what a snapshot takes; nothing if it is gone, or of a version that recorded no sizes.
+    """Record a snapshot's size, unless it is gone, or of a version that recorded no sizes.
 
     In one step: no change that another process makes to the snapshot is lost.
 

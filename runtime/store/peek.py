@@ -87,7 +87,7 @@ def awaited(database: Place, kinds: Iterable[str], since: datetime) -> bool:
 
 
 def ended(database: Place, operations: Iterable[str]) -> list[str]:
-    """Return those of some operations that have ended; none if that cannot be read."""
+    """Return the operations among these that have ended; empty if that cannot be read."""
     asked = list(operations)
     marks = ", ".join("?" * len(asked))
     query = f"SELECT id FROM operations WHERE state != 'intent' AND id IN ({marks})"  # noqa: S608
@@ -134,12 +134,12 @@ def elsewhere(moved: Sequence[Any] | None) -> SessionNotFound | None:
     name, to, session_id = (plain(str(each), 200) for each in moved)
     return SessionNotFound(
         f"cannot find session '{name}' here: it has moved to {to}",
-        hint=f"there it is {name} as well, with the id {session_id}",
+        hint=f"its name on that machine is also {name}, and its id {session_id}",
     )
 
 
 def bounds(ref: str) -> dict[str, str]:
-    """Return the values for `MATCHES`: what begins with the reference is from it on, and before the end.
+    """Return the values for `MATCHES`: matches lie between the reference and the end.
 
     Names and ids are of ASCII (`base/ids.py`); not all else that a command line has can be put into a query.
     """

@@ -60,7 +60,7 @@ class Policy:
 
     @property
     def captures(self) -> bool:
-        """True if anything is captured automatically."""
+        """True if any captures are automatic."""
         return bool(self.every or self.before_risky or self.on_failure or self.idle)
 
     def as_dict(self) -> dict[str, Any]:
@@ -89,7 +89,7 @@ def parse(chosen: Mapping[str, Any]) -> Policy:
     for name, value in chosen.items():
         if name not in known:
             raise InvalidArgument(
-                f"cannot set policy: there is no '{plain(name, 40)}'",
+                f"cannot set policy: it does not have '{plain(name, 40)}'",
                 hint=f"it has {', '.join(sorted(known))}",
             )
         if value is not None:
@@ -222,17 +222,17 @@ def format_policy(found: Policy) -> list[str]:
     if found.every:
         when.append(f"after every {found.every} commands and cells")
     if found.before_risky:
-        more = f" and what fits {', '.join(found.risky)}" if found.risky else ""
+        more = f" and commands that match {', '.join(found.risky)}" if found.risky else ""
         when.append(f"before risky commands{more}")
     if found.on_failure:
         when.append("after a command that fails")
     if found.idle:
-        when.append(f"after {span(found.idle)} without anything done")
+        when.append(f"after {span(found.idle)} without activity")
     kept = [f"the last {found.keep}"]
     kept += [f"those of the last {span(found.keep_for)}"] if found.keep_for else []
     kept += [f"one for each of {found.hourly} hours"] if found.hourly else []
     kept += [f"one for each of {found.daily} days"] if found.daily else []
-    lines = [f"captured ({found.kind}): {'; '.join(when) if when else 'only when asked for'}"]
+    lines = [f"captured ({found.kind}): {'; '.join(when) if when else 'only on request'}"]
     lines.append(f"kept of automatic ones: {'; '.join(kept)}")
     if found.durable:
         lines.append(f"durable: the loss of its machine costs at most {span(found.durable)} of work")

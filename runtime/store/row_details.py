@@ -90,7 +90,8 @@ if TYPE_CHECKING:
         cluster: Table | None
 
     class OperationKeys(TypedDict, total=False):
-        """The keys of an operation's details: what it takes to finish or undo it, even in another process."""
+        """The keys of an operation's details: the data needed to finish or undo it, even in another
+        process."""
 
         session: str
         session_ids: list[str]
@@ -109,7 +110,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class RecordsEnd:
-    """Where a session's records ended in a snapshot: its journal, and the output of each shell."""
+    """The ends of a session's records in a snapshot: its journal, and the output of each shell."""
 
     journal_seq: int | None = None
     at: float | None = None
@@ -118,7 +119,7 @@ class RecordsEnd:
 
 @dataclass(frozen=True, slots=True)
 class Moving:
-    """A move that has suspended a session: to where, and the attempt in which it may run there."""
+    """A move that has suspended a session: its destination, and the attempt in which it may run there."""
 
     to: str
     attempt: str | None = None
@@ -126,7 +127,7 @@ class Moving:
 
 @dataclass(frozen=True, slots=True)
 class Arrival:
-    """A move that brings a session here: the attempt of its source, and what became of it.
+    """A move that brings a session here: the attempt of its source, and its outcome.
 
     `state` is empty until it runs here, then `arrived`; `given_up` if its source was promised that it never
     will.
@@ -208,12 +209,12 @@ class SnapshotDetails(_Details):
 
     @property
     def frozen_seconds(self) -> float:
-        """How long its session was frozen."""
+        """The duration of its session's freeze."""
         return float(self.get("frozen_seconds") or 0.0)
 
     @property
     def storage(self) -> dict[str, Any] | None:
-        """The bytes it takes: `raw`, `own`, `shared`, `besides`; and whether it is `packed`."""
+        """Its sizes in bytes: `raw`, `own`, `shared`, `besides`; and whether it is `packed`."""
         return self._table("storage")
 
     @property
@@ -223,12 +224,12 @@ class SnapshotDetails(_Details):
 
     @property
     def origin(self) -> dict[str, Any] | None:
-        """Where it was imported from."""
+        """Its origin, if it was imported."""
         return self._table("origin")
 
     @property
     def has_base(self) -> bool:
-        """True if it is known what its container was made from."""
+        """True if its container's origin is known."""
         return "base" in self
 
     @property
@@ -238,7 +239,7 @@ class SnapshotDetails(_Details):
 
     @property
     def life(self) -> str | None:
-        """The earlier life of its session that it is of; None for the present one."""
+        """The earlier life of its session that it belongs to; None for the present one."""
         return self.get("life")
 
     @property
@@ -248,7 +249,7 @@ class SnapshotDetails(_Details):
 
     @property
     def repositories(self) -> object:
-        """Where Git repositories stood at a checkpoint, as `repository_state.parse` reads it."""
+        """The state of Git repositories at a checkpoint, as `repository_state.parse` reads it."""
         return self.get("repositories")
 
     @property
@@ -269,12 +270,12 @@ class SnapshotDetails(_Details):
 
     @property
     def note(self) -> dict[str, Any] | None:
-        """How its session was still."""
+        """The evidence that its session was still."""
         return self._table("note")
 
     @property
     def dropped(self) -> bool:
-        """True if some state of the session was left out."""
+        """True if a part of the session's state was left out."""
         return bool(self.get("dropped"))
 
     @property
@@ -300,7 +301,7 @@ class SnapshotDetails(_Details):
 
     @property
     def portable(self) -> dict[str, Any]:
-        """The details that travel with it to another host."""
+        """The details that travel with it to a different host."""
         names = ("moment", "failure", "dropped", "base", "frozen_seconds", "memory_bytes", "task", "tenures")
         return {key: self[key] for key in (*names, "about") if key in self}
 
@@ -348,12 +349,12 @@ class SessionDetails(_Details):
 
     @property
     def refused(self) -> dict[str, Any] | None:
-        """Destinations it was refused."""
+        """Its refused destinations."""
         return self._table("refused")
 
     @property
     def ancestor(self) -> str | None:
-        """The snapshot before it, if the one its container was made from is gone."""
+        """The snapshot before it, if the origin of its container was removed."""
         return self.get("ancestor")
 
     @property
@@ -374,7 +375,7 @@ class SessionDetails(_Details):
 
     @property
     def labels(self) -> dict[str, str]:
-        """What its caller calls it by."""
+        """Its caller's labels."""
         found: dict[str, str] = self.get("labels") or {}
         return found
 
@@ -415,7 +416,7 @@ class SessionDetails(_Details):
         return container is not None and self.get("of_older") == container
 
     def trouble(self, container: str | None) -> str:
-        """Return why a container cannot be reached; empty if it can, or if that was an earlier one."""
+        """Return why a container cannot be reached; empty if it can, or if an earlier one had failed."""
         mark = self._table("unhealthy")
         return str(mark["why"]) if mark and mark["container"] == container else ""
 
@@ -454,7 +455,7 @@ class OperationDetails(_Details):
 
     @property
     def aside(self) -> str:
-        """The suffix of the names of what a rewind makes; empty before there is any."""
+        """The suffix of the names that a rewind uses; empty before there is any."""
         return str(self.get("aside", ""))
 
     @property

@@ -68,12 +68,13 @@ class SessionRow:
 
     @property
     def seen_state(self) -> str:
-        """The state as people should read it: `paused` or `frozen` if another program has stopped it."""
+        """The state as people should read it: `paused` or `frozen` if a program other than Holdfast has
+        stopped it."""
         return self.stopped if self.stopped and self.state == "running" else self.state
 
     @property
     def image_name(self) -> str:
-        """Its image as its caller called it, even if that had the guest added."""
+        """Its image by the caller's name, even if the guest was added to it."""
         return str(self.options.get("image") or self.image) if self.image.startswith(FITTED) else self.image
 
 

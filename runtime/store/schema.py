@@ -59,7 +59,7 @@ class StoreTable:
         return f"CREATE TABLE IF NOT EXISTS {self.name} (\n\t" + ", \n\t".join(parts) + "\n)"
 
     def stored(self, values: Mapping[str, Any]) -> dict[str, Any]:
-        """Return values by column as the database has them."""
+        """Return values by column in the database's form."""
         return {name: _STORED.get(self.columns[name].form, _same)(value) for name, value in values.items()}
 
     def reader(self, names: Iterable[str]) -> Callable[[Iterable[Any]], dict[str, Any]]:

@@ -22,11 +22,11 @@ class Statements:
         self._db = db
 
     def run(self, statement: str, values: tuple[Any, ...] | Mapping[str, Any] = ()) -> sqlite3.Cursor:
-        """Execute a statement as it is."""
+        """Execute a statement unchanged."""
         return self._db.execute(statement, values)
 
     def value(self, statement: str, *values: Any) -> Any:
-        """Return the first value that a query finds, as the database has it; None if it does not find any."""
+        """Return the first value that a query finds, in the database's form; None if there is none."""
         found = self._db.execute(statement, values).fetchone()
         return None if found is None else found[0]
 
@@ -58,7 +58,7 @@ class Statements:
         self._db.executemany(statement, map(table.stored, rows))
 
     def update(self, table: StoreTable, changes: Mapping[str, Any], where: str, *values: Any) -> int:
-        """Change columns of the rows that fulfil a condition, and return how many they are."""
+        """Change columns of the rows that fulfil a condition, and return their number."""
         if not changes:
             return 0
         sets = ", ".join(f"{name} = ?" for name in changes)
@@ -67,6 +67,6 @@ class Statements:
         return self._db.execute(statement, given).rowcount
 
     def delete(self, table: StoreTable, where: str, *values: Any) -> int:
-        """Delete the rows that fulfil a condition, and return how many they were."""
+        """Delete the rows that fulfil a condition, and return their number."""
         statement = f"DELETE FROM {table.name} WHERE {where}"  # noqa: S608 - of this package
         return self._db.execute(statement, values).rowcount

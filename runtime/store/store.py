@@ -148,11 +148,12 @@ class Store:
         self._change_details(session_id, lambda found: found.plus(**changes))
 
     def change_detail(self, session_id: str, key: str, how: Callable[[Any], Any]) -> None:
-        """Change one detail of a session by a function of its value, while no other process changes any."""
+        """Change one detail of a session by a function of its value, without interference by other
+        processes."""
         self._change_details(session_id, lambda found: SessionDetails({**found, key: how(found.get(key))}))
 
     def _change_details(self, session_id: str, how: Callable[[SessionDetails], SessionDetails]) -> None:
-        """Change details in one step, so that no change is lost. A session that is gone is skipped."""
+        """Change details in one step, without losing concurrent changes. A removed session is skipped."""
         with self._db.writing() as db:
             row = db.row(schema.SESSIONS, session_id, "details")
             if row is not None:
@@ -196,7 +197,7 @@ class Store:
         except sqlite3.IntegrityError:
             raise InvalidArgument(
                 f"cannot label snapshot '{label}': the label is taken",
-                hint=f"choose another label, or `holdfast rmi {label}`",
+                hint=f"choose a different label, or `holdfast rmi {label}`",
             ) from None
         return row
 
@@ -244,7 +245,7 @@ class Store:
         return _snapshot(row)
 
     def keep_snapshot_details(self, snapshot_id: str, **changes: Unpack[SnapshotKeys]) -> None:
-        """Change some details of a snapshot in one step; one that is gone is skipped."""
+        """Change some details of a snapshot in one step; a removed one is skipped."""
         with self._db.writing() as db:
             row = db.row(schema.SNAPSHOTS, snapshot_id, "details")
             if row is not None:
@@ -285,7 +286,7 @@ class Store:
             db.delete(schema.SNAPSHOTS, "id = ?", snapshot_id)
 
     def together(self) -> AbstractContextManager[None]:
-        """Make what this thread reads and writes in the block one transaction; see `Database.together`."""
+        """Make this thread's reads and writes in the block one transaction; see `Database.together`."""
         return self._db.together()
 
     @property
@@ -295,7 +296,7 @@ class Store:
 
     @property
     def waiting(self) -> WaitingSessions:
-        """Sessions that wait in the pool; nothing else here counts them."""
+        """Sessions that wait in the pool; no other query counts them."""
         return WaitingSessions(self._db)
 
     @property
@@ -326,19 +327,19 @@ class Store:
 def _session(row: Row) -> SessionRow:
     _whole(row["options"])
     if row["state"] not in _STATES_OF_SESSIONS or not isinstance(row["generation"], int):
-        raise ValueError("it has no such value")
+        raise ValueError("it does not have that value")
     return SessionRow(**{**row, "details": SessionDetails(_whole(row["details"]))})
 
 
 def _snapshot(row: Row) -> SnapshotRow:
     if row["state"] not in _STATES or not isinstance(row["bytes"], int):
-        raise ValueError("it has no such value")
+        raise ValueError("it does not have that value")
     return SnapshotRow(**{**row, "details": SnapshotDetails(_whole(row["details"]))})
 
 
 def _whole(table: Any) -> dict[str, Any]:
     if not isinstance(table, dict):
-        raise ValueError("it is no table")
+        raise ValueError("it is not a table")
     return table
 
 

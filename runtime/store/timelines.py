@@ -74,7 +74,7 @@ def names_of_lives(sessions: Iterable[SessionRow]) -> dict[str, str]:
 
 
 def of_life(sessions: Iterable[SessionRow], life: str) -> SessionRow | None:
-    """Return the session with this id, or of which this is an earlier life; None if neither is known."""
+    """Return the session that has this id, or has it for an earlier life; None if unknown."""
     return next(
         (row for row in sessions if row.id == life or any(each["id"] == life for each in row.details.lives)),
         None,

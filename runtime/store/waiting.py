@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class WaitingRow:
-    """A session to be, under the id it will have.
+    """A future session, under its future id.
 
     Attributes:
         digest: of all that it was made with and that cannot be changed any more (`pool_plan.digest`).
@@ -48,16 +48,17 @@ class WaitingSessions:
         self._db = database
 
     def add(self, row: WaitingRow) -> None:
-        """Record one that can be handed over from now on."""
+        """Record a session that can be handed over from now on."""
         values = {name: getattr(row, name) for name in row.__slots__}
         with self._db.writing() as db:
             db.insert(schema.WAITING, values)
 
     def all(self) -> list[WaitingRow]:
-        """Return all, in the order in which they are handed over, oldest first."""
+        """Return all waiting sessions, in the order in which they are handed over, oldest first."""
         return self._db.rows(lambda row: WaitingRow(**row), schema.WAITING, "ORDER BY made_at, id")
 
     def claim(self, waiting_id: str) -> bool:
-        """Take one away; return whether it was still there: the caller has it then, and no other process."""
+        """Remove a session from the pool; return whether it was still there, in which case the caller owns
+        it."""
         with self._db.writing() as db:
             return db.delete(schema.WAITING, "id = ?", waiting_id) == 1

@@ -1,4 +1,5 @@
-"""Output of a shell searched for what a caller expects, while it comes, and where a caller stopped reading.
+"""Searches a shell's output, as it comes, for a caller's patterns, and remembers where the caller stopped
+reading.
 
 A pattern is a regular expression of a kind whose search takes a bounded time, whatever the session writes:
 with few repetitions, and none within another one. The next line of a caller that drives a program continues
@@ -29,7 +30,7 @@ _PARTS = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|\(\?:|\(\?|\{\d*,?\d*\}|[()
 
 
 def pattern(text: str) -> re.Pattern[str]:
-    """Return a caller's pattern, ready to be searched for.
+    """Return a caller's pattern, ready for searching.
 
     Raises:
         InvalidArgument: it is not valid, or searching for it could take without end.
@@ -88,7 +89,7 @@ class ExpectedOutput:
         """The pattern that was found, as the caller gave it; empty as long as there is none."""
 
     def feed(self, text: str) -> bool:
-        """Take more output; return whether something expected has been found in it or before."""
+        """Process more output; return whether a pattern has been found so far."""
         for start in range(0, len(text), LONGEST):
             if self.found:
                 self._after.add(text[start:])
@@ -164,7 +165,7 @@ LONGEST_KEPT = 32 << 10
 
 @dataclass(frozen=True, slots=True)
 class ReadingPlace:
-    """A place in the output of a command: what was received and not passed on, and the offset after it."""
+    """A position in a command's output: the unread part received so far, and the offset after it."""
 
     command_id: str
     offset: int

@@ -1,4 +1,4 @@
-"""Bodies of this wire, the limits of each, and errors as it reports them: status 511 and a class.  Pure.
+"""Bodies of this wire, the limits of each, and errors as it reports them: status 511 and a class. Pure.
 
 Fields that a newer client adds are passed over. A client raises the class of an error's path with the
 message, or its own base class if it does not know it.
@@ -74,7 +74,8 @@ class ShellCommand(RuntimeBody):
 
 
 class ShellInterrupt(RuntimeBody):
-    """An interrupt of what runs in a shell, repeated `n_retry` times after `timeout` seconds each."""
+    """An interrupt of the running program in a shell, repeated `n_retry` times after `timeout` seconds
+    each."""
 
     action_type: Literal["bash_interrupt"]
     session: ShellName = "default"
@@ -87,7 +88,7 @@ Action = Annotated[ShellCommand | ShellInterrupt, Field(discriminator="action_ty
 
 
 class PlainCommand(RuntimeBody):
-    """A program to run beside the shells, as `subprocess.run` takes it. `timeout` is in seconds."""
+    """A program to run independently of the shells, as `subprocess.run` takes it. `timeout` is in seconds."""
 
     command: Command | Annotated[list[Word], Field(min_length=1, max_length=100_000)]
     timeout: Duration | None = None
@@ -116,7 +117,7 @@ class FileToWrite(RuntimeBody):
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """How an action in a shell ended. `exit_code` is None if it is unknown, or was not asked for."""
+    """The end of an action in a shell. `exit_code` is None if it is unknown, or was not requested."""
 
     output: str = ""
     exit_code: int | None = 0
@@ -136,7 +137,7 @@ _THEIRS = "swerex.exceptions."
 
 
 class RuntimeFailure(HoldfastError):
-    """What a client reports in its own words; `details` are for programs."""
+    """An error that clients report in their own words; `details` are for programs."""
 
     code = "runtime_failure"
 
@@ -146,19 +147,19 @@ class RuntimeFailure(HoldfastError):
 
 
 class TimeIsOver(RuntimeFailure):
-    """A command did not end, or did not show what was expected, in its time; it continues."""
+    """A command did not end, or did not show an expected pattern, in time; it continues."""
 
     code = "time_is_over"
 
 
 class CommandFailed(RuntimeFailure):
-    """A command ended with another exit code than 0, and its caller wanted that to be an error."""
+    """A command ended with a nonzero exit code, and its caller wanted that to be an error."""
 
     code = "command_failed"
 
 
 class SyntaxIsWrong(RuntimeFailure):
-    """Bash cannot parse the command; nothing of it was run."""
+    """Bash cannot parse the command, and did not run it."""
 
     code = "syntax_is_wrong"
 
@@ -176,7 +177,7 @@ class ShellExists(RuntimeFailure):
 
 
 class ProgramMissing(RuntimeFailure):
-    """There is no such program, or no such folder to run it in."""
+    """The program, or the folder to run it in, does not exist."""
 
     code = "program_missing"
 

@@ -43,7 +43,7 @@ EXIT_SECONDS = 1.0
 
 
 def open_shell(found: Session, asked: NewShell, patience: Patience) -> str:
-    """Open a shell, and return what its startup files wrote.
+    """Open a shell, and return its startup files' output.
 
     `patience` is how long they may take, if there are any.
 
@@ -54,7 +54,8 @@ def open_shell(found: Session, asked: NewShell, patience: Patience) -> str:
     """
     if any(each.name == asked.session for each in found.shells.list()):
         raise ShellExists(
-            f"cannot create session {asked.session}: it exists", hint="close it, or use a different name"
+            f"cannot create session {asked.session}: it already exists",
+            hint="close it, or use a different name",
         )
     found.shells.open(asked.session)
     command = "; ".join([PLAIN_TERMINAL, *(f"source {each}" for each in asked.startup_source)])
@@ -79,7 +80,7 @@ def open_shell(found: Session, asked: NewShell, patience: Patience) -> str:
 
 
 def close_shell(found: Session, name: str) -> None:
-    """Close a shell, and end what runs in it.
+    """Close a shell, and end its programs.
 
     Raises:
         SessionBusy: a terminal is attached to it.
@@ -108,7 +109,7 @@ class CommandAction:
         self._waits: State | None = None
 
     def run(self) -> Observation:
-        """Carry it out.
+        """Carry out the action.
 
         Raises:
             TimeIsOver, CommandFailed, SyntaxIsWrong, ExitCodeUnknown: as the caller wants them.
@@ -212,7 +213,7 @@ class CommandAction:
             )
 
     def _to_its_end(self, result: ExecResult) -> Observation:
-        """Return what a command has shown that wrote what was expected, and its exit code if it ends soon."""
+        """Return the output of a command that matched a pattern, and its exit code if it ends soon."""
         more = ""
         if result.running and self._asked.check != "ignore":
             result = self._found.join(
@@ -230,7 +231,7 @@ class CommandAction:
         return self._seen(result, shown(self._output.before + more))
 
     def _seen(self, result: ExecResult, output: str) -> Observation:
-        """Return the outcome of a command, with what is to be known of it beside its exit code."""
+        """Return the outcome of a command, with remarks in addition to its exit code."""
         streamed = self._asked.expect or self._asked.interactive
         lost = result.lost + (self._output.dropped if streamed else result.dropped)
         reasons = [result.message] if result.message else []
@@ -241,7 +242,7 @@ class CommandAction:
         return Observation(output, result.exit_code, "; ".join(reasons), self._output.found or PROMPT)
 
     def _keep(self, result: ExecResult, text: str) -> None:
-        """Note what was not passed on, for the next action."""
+        """Keep unread output for the next action."""
         place = ReadingPlace(result.command_id, result.end_offset, text)
         self._unread.keep(self._found.id, self._asked.session, place)
 
@@ -282,7 +283,7 @@ KILL_SECONDS = 10.0
 
 
 class ForcedInterrupt:
-    """The interrupt of what runs in one shell."""
+    """The interrupt of a program in one shell."""
 
     def __init__(
         self, found: Session, asked: ShellInterrupt, patience: Patience, unread: UnreadOutput
@@ -320,7 +321,7 @@ class ForcedInterrupt:
         raise self._obstinate("neither be interrupted nor stopped")
 
     def _kill(self) -> None:
-        """Kill the job that was stopped: not by the shell, which would report the end now or later."""
+        """Kill the stopped job directly: the shell would report the end now or later."""
         told = self._found.exec(JOB, shell=self._asked.session, busy_wait=KILL_SECONDS, timeout=KILL_SECONDS)
         groups = re.findall(r"^(\d{1,10})\r?$", told.text, re.MULTILINE | re.ASCII)
         if not groups:  # it has ended meanwhile
@@ -331,7 +332,7 @@ class ForcedInterrupt:
 
     def _obstinate(self, how: str) -> TimeIsOver:
         return TimeIsOver(
-            f"cannot interrupt what runs in session {self._asked.session}: it can {how}",
+            f"cannot interrupt the program in session {self._asked.session}: it can {how}",
             hint="close the session, or end the program with execute",
         )
 

@@ -1,4 +1,4 @@
-"""The application of this wire: who is let in, its paths, each below its session, and errors as answers.
+"""The application of this wire: its admission, its paths, each below its session, and errors as answers.
 
 Programs beside the shells are run to their end as `subprocess.run` does. Files are texts as `Path.read_text`
 and `Path.write_text` take them, or uploads: a form with a file or an archive, and the path that it is for.
@@ -72,7 +72,7 @@ def words(asked: PlainCommand) -> list[str]:
 def run_plainly(
     found: Session, asked: PlainCommand, patience: Patience, stopping: Callable[[], bool]
 ) -> dict[str, str | int]:
-    """Run it, and return what it wrote and its exit code, which is negative if a signal ended it.
+    """Run it, and return its output and its exit code, which is negative if a signal ended it.
 
     A client that leaves ends it; the end of the server does not.
 
@@ -99,8 +99,8 @@ def run_plainly(
         raise TimeIsOver(f"cannot wait for {_command(asked)}: the server ends; the command continues")
     if result.dropped or result.lost:
         raise RuntimeFailure(
-            f"cannot return what {_command(asked)} wrote: it has more than 16 MiB",
-            hint="let it write into a file",
+            f"cannot return the output of {_command(asked)}: it is larger than 16 MiB",
+            hint="redirect it to a file",
         )
     answer: dict[str, str | int] = {
         "stdout": result.stdout.decode("utf-8", "backslashreplace"),
@@ -139,7 +139,7 @@ def read_text(found: Session, asked: FileToRead) -> str:
     data = found.files.read(asked.path, 0, MOST_TEXT + 1)
     if len(data) > MOST_TEXT:
         raise InvalidArgument(
-            f"cannot read {asked.path!r} at once: it has more than {MOST_TEXT >> 20} MiB",
+            f"cannot read {asked.path!r} in one call: it has more than {MOST_TEXT >> 20} MiB",
             hint="read parts of it",
         )
     return decoded(data, asked.encoding, asked.errors)
@@ -219,7 +219,7 @@ async def form_of(request: Request) -> FormData:
 
 
 def upload_in(form: FormData) -> UploadedContent:
-    """Return what a form uploads.
+    """Return the upload in a form.
 
     Raises:
         InvalidArgument: it lacks the file or its path.
@@ -257,7 +257,7 @@ async def _limited(stream: AsyncIterator[bytes]) -> AsyncGenerator[bytes, None]:
 
 
 class AsciiAnswer(JSONResponse):
-    """JSON in ASCII, in which halves of characters, as names of files and texts may have, can be sent."""
+    """ASCII-only JSON, so that lone surrogates in file names and texts survive."""
 
     def render(self, content: Any) -> bytes:
         """Return the body."""
@@ -339,14 +339,14 @@ async def run_in_session(who: From, session: Ref, body: Action) -> Answer:
 
 @router.post("/close_session")
 async def close_session(who: From, session: Ref, body: ClosedShell) -> Answer:
-    """Close a shell, and end what runs in it."""
+    """Close a shell, and end its programs."""
     await who.in_session(session, lambda found: runtime_shells.close_shell(found, body.session))
     return {"session_type": "bash"}
 
 
 @router.post("/execute")
 async def execute(who: From, session: Ref, body: PlainCommand) -> Answer:
-    """Run a program beside the shells, to its end."""
+    """Run a program independently of the shells, to its end."""
 
     def work(found: Session, patience: Patience) -> Answer:
         return run_plainly(found, body, patience, lambda: who.all.stopping)
@@ -412,7 +412,7 @@ class RuntimeDoor(TokenDoor):
         return [value for name, value in scope["headers"] if name.lower() == KEY]
 
     async def refuse(self, scope: Scope, send: Send, refusal: Refusal) -> None:
-        """Answer a request that is not let in."""
+        """Answer a request that is not admitted."""
         status, _, why = refusal
         await admission.answer(scope, send, status, {"detail": f"cannot answer: {why}"})
 

@@ -1,4 +1,4 @@
-"""Classifies a failure by its evidence, with the decisive line and where to look next.  Pure.
+"""Classifies a failure by its evidence, with the decisive line and where to look next. Pure.
 
 The way it ended counts before its output: a killed process cannot lie about memory, and a question on the
 terminal is not a guess. Programs can print anything, so a kind is advice, never a permission. A command can
@@ -103,7 +103,7 @@ class TestReport:
 
 
 def read_report(data: bytes) -> TestReport | None:
-    """Return what a report in JUnit's form says; None if it is not one.
+    """Return the content of a JUnit report; None if it is not one.
 
     Entities are refused, because they can expand without bound.
     """
@@ -132,7 +132,7 @@ def read_report(data: bytes) -> TestReport | None:
 
 
 def quoted_line(text: str) -> str:
-    """Return the line of an output that says best what failed; empty if there is none.
+    """Return the line of an output that best explains the failure; empty if there is none.
 
     It is the first that calls itself an error, else one that speaks of one, else the last that is more than
     a hint.
@@ -166,7 +166,7 @@ def _expression(pattern: str) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class FailureClass:
-    """The kind of a failure, its detail, where to look next; and the line that was `seen`, by which rule."""
+    """The kind of a failure, its detail, where to look next; and the `seen` line, with its rule."""
 
     failure_type: str
     failure_detail: str
@@ -209,7 +209,7 @@ def _fatal(evidence: Evidence) -> bool:
 def _by_event(evidence: Evidence) -> FailureClass | None:
     last = last_line(evidence.tail)
     if "oom" in evidence.events:
-        focus = "use less memory at once, or raise the session's memory limit"
+        focus = "use less memory at a time, or raise the session's memory limit"
         return FailureClass("out_of_memory", last, focus, "event oom: the session's memory limit was reached")
     if "kernel_died" in evidence.events:
         focus = "find the cell that ended the kernel's process; its variables are gone"
@@ -218,7 +218,7 @@ def _by_event(evidence: Evidence) -> FailureClass | None:
         focus = "answer it with `holdfast send`, or run it so that it does not ask"
         return FailureClass("waiting_for_input", last, focus, f"it waits for input: {evidence.waiting}")
     if evidence.timed_out:
-        focus = "find what it did last; then give it more time, or less work"
+        focus = "find its last action; then give it more time, or less work"
         return FailureClass("timeout", last, focus, "its time limit was reached")
     return None
 
@@ -229,7 +229,7 @@ def _by_report(evidence: Evidence) -> FailureClass | None:
 
 
 def by_report(found: TestReport) -> FailureClass:
-    """Return the kind of the failures that a test report has."""
+    """Return the kind of the failures in a test report."""
     detail = plain(f"{found.failed} of {found.tests} failed, first {found.first}: {found.message}", _DETAIL)
     focus = plain(f"run {found.first} alone and read its message", _DETAIL)
     return FailureClass("tests_failed", detail, focus, "test report in JUnit's form")
@@ -294,7 +294,7 @@ def _by_end(evidence: Evidence) -> FailureClass:
             "interrupted", last, "it was interrupted on purpose; run it again", "ended by SIGINT"
         )
     if code == 124:  # timeout(1)
-        focus = "find what it did last; then give it more time, or less work"
+        focus = "find its last action; then give it more time, or less work"
         return FailureClass("timeout", last, focus, "exit code 124, as of timeout(1)")
     if number is not None:
         focus = "find out who ended it: `holdfast events`"
@@ -303,7 +303,7 @@ def _by_end(evidence: Evidence) -> FailureClass:
     named[127] = ("command_not_found", "install the program, or correct its name or PATH")
     if code in named:
         kind, focus = named[code]
-        return FailureClass(kind, quoted_line(evidence.tail), focus, f"exit code {code}, as shells give it")
+        return FailureClass(kind, quoted_line(evidence.tail), focus, f"exit code {code}, as shells report it")
     focus = "read its output around this line; no rule recognizes it"
     return FailureClass("unknown", quoted_line(evidence.tail), focus, f"exit code {code}")
 
@@ -336,5 +336,5 @@ def report_failure(report: bytes | None, path: str) -> FailureClass | None:
         return FailureClass("report_unreadable", where, focus, f"{where} is not a report in JUnit's form")
     if not found.tests:
         focus = "look at which tests the command selects"
-        return FailureClass("no_tests", where, focus, f"{where} has no test")
+        return FailureClass("no_tests", where, focus, f"{where} does not contain tests")
     return by_report(found) if found.failed else None

@@ -69,7 +69,7 @@ def _checked(number: int, given: Any) -> FailureRule:
         raise _refused(number, "it is not an object")
     known = {"name", "failure_type", "pattern", "focus", "command", "codes", "last"}
     if unknown := sorted(set(given) - known):
-        raise _refused(number, f"it has no field '{unknown[0]}'")
+        raise _refused(number, f"it does not have a field '{unknown[0]}'")
     texts: dict[str, Any] = {
         key: _text(number, given, key) for key in ("name", "failure_type", "pattern", "focus")
     }
@@ -77,7 +77,7 @@ def _checked(number: int, given: Any) -> FailureRule:
     if not isinstance(codes, list) or not all(type(code) is int for code in codes):
         raise _refused(number, "its 'codes' are not a list of numbers")
     if not isinstance(command, str) or not isinstance(last, bool):
-        raise _refused(number, "its 'command' is not a text, or its 'last' not true or false")
+        raise _refused(number, "its 'command' is not a text, or its 'last' is neither true nor false")
     for key, pattern in (("pattern", texts["pattern"]), ("command", command)):
         _check_pattern(number, key, pattern)
     return FailureRule(**texts, command=command, codes=tuple(codes), last=last)

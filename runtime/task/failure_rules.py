@@ -24,7 +24,7 @@ RULES: Sequence[FailureRule] = (
     _rule(
         "memory exhausted",
         "out_of_memory",
-        "use less memory at once, or raise the session's memory limit",
+        "use less memory at a time, or raise the session's memory limit",
         r"^MemoryError\b",
         r"[Cc]annot allocate memory",
         r"JavaScript heap out of memory",
@@ -81,7 +81,7 @@ RULES: Sequence[FailureRule] = (
     _rule(
         "name resolution",
         "network_unreachable",
-        "check the name and what the session may reach: `holdfast network`",
+        "check the name and what the session can reach: `holdfast network`",
         r"[Cc]ould not resolve (?:host|proxy)(?:name)?:? (?P<what>\S+)",
         r"Temporary failure (?:in name resolution|resolving '(?P<what>[^']+)')",
         r"Name or service not known",
@@ -91,7 +91,7 @@ RULES: Sequence[FailureRule] = (
     _rule(
         "connection",
         "network_unreachable",
-        "check that something listens there and what the session may reach: `holdfast network`",
+        "check that something listens there and what the session can reach: `holdfast network`",
         r"[Cc]onnection refused",
         r"ECONNREFUSED",
         r"Network is unreachable",

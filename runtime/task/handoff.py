@@ -194,7 +194,7 @@ class _Filled:
 
 
 def _filled(head: str, parts: list[HandoffPart], budget: int, reserve: int) -> _Filled:
-    """Return as much as fits, part after part, and how many lines of each do not."""
+    """Return as much as fits, part after part, and the number of omitted lines of each."""
     room = left = budget - tokens(head) - reserve
     texts, left_out = [head], dict[str, int]()
     for part in parts:
@@ -234,7 +234,7 @@ def _head(session: str, record: TaskRecord, standing: str) -> Iterator[str]:
 
 
 def _age(record: TaskRecord) -> str:
-    """Return how old the resume point is, if something was recorded since."""
+    """Return the age of the resume point, if there were later changes."""
     later = 0 if record.resume_revision is None else record.revision - record.resume_revision
     ago = "1 change" if later == 1 else f"{later} changes"
     return f" (written at revision {record.resume_revision}, {ago} ago)" if later else ""
@@ -288,7 +288,7 @@ def _waiting(record: TaskRecord) -> list[tuple[str, TaskStep]]:
 def _near(
     waiting: list[tuple[str, TaskStep]],
 ) -> tuple[list[tuple[str, TaskStep]], list[tuple[str, TaskStep]]]:
-    """Part the steps that are shown in full from the later ones: one of the former is free to be taken."""
+    """Separate the steps shown in full from the later ones: one of the former can be claimed."""
     near = waiting[:_FULL_STEPS]
     if all(step.claim is not None for _, step in near):
         near += [each for each in waiting[_FULL_STEPS:] if each[1].claim is None][:1]
@@ -311,7 +311,7 @@ def _in_full(session: str, record: TaskRecord, number: str, step: TaskStep) -> I
     if (said := _convergence(step)) is not None:
         yield f"  {said}"
     if tried := _suggestions_tried(step):
-        yield f"  suggested before, and it failed again: {'; '.join(tried)}"
+        yield f"  suggested before, but it failed again: {'; '.join(tried)}"
     if step.claim is None and not asked:
         yield f"  ends with `{command('task', 'done', session, number)}`"
 
@@ -324,7 +324,7 @@ def _attempt_advice(made: StepAttempt) -> str:
 
 
 def _convergence(step: TaskStep) -> str | None:
-    """Return whether the last attempts failed alike, which tells a successor to try something else."""
+    """Return whether the last attempts failed alike, which suggests trying something else."""
     failures = [each for each in step.attempts if each.outcome == "failed"]
     if len(failures) < 2 or step.attempts[-1].outcome != "failed":
         return None
@@ -335,15 +335,15 @@ def _convergence(step: TaskStep) -> str | None:
             break
         alike += 1
     if alike > 1:
-        return f"the last {alike} failed in the same way: what was tried does not help"
+        return f"the last {alike} failed in the same way: the fixes tried do not help"
     kinds = {(each.failure_type, each.failure_detail) for each in failures}
     if len(kinds) == len(failures):
-        return f"each of the {len(failures)} failed in another way: something changes"
+        return f"each of the {len(failures)} failed in a different way: something changes"
     return None
 
 
 def _suggestions_tried(step: TaskStep) -> list[str]:
-    """Return what the failures before the last one suggested, each once, the newest first."""
+    """Return the suggestions of the failures before the last one, each once, the newest first."""
     failures = [each for each in step.attempts if each.outcome == "failed"]
     if not failures or step.attempts[-1] is not failures[-1]:
         return []

@@ -1,4 +1,4 @@
-"""The task record of a session, as its row keeps it: read, and changed in one transaction, and audited.
+"""The task record in a session's row: read, changed in one transaction, and audited.
 
 Any number of processes can change it: each change is made of the record as it is then. The audit trail is the
 session's journal, which outlives the session.

@@ -18,11 +18,11 @@ RUNNERS: Sequence[FailureRule] = (
     _rule(
         "tests took too long",
         "timeout",
-        "find what the test waits for; then give it more time, or less work",
+        "find the cause of the wait; then give it more time, or less work",
         r"^panic: (?P<what>test timed out after \S+)",
     ),
     _rule(
-        "no tests of JavaScript",
+        "JavaScript test run without tests",
         "no_tests",
         "check the path and the names: nothing was selected",
         r"No tests? (?:files )?found, exiting with code 1",
@@ -35,7 +35,7 @@ RUNNERS: Sequence[FailureRule] = (
         r"(?P<what>No tests (?:were executed|matching pattern|found for given includes).*)",
     ),
     _rule(
-        "test module of JavaScript",
+        "JavaScript test module",
         "test_collection_failed",
         "fix what the test file imports or its syntax before any test can run: {what}",
         r"^ *FAIL +(?P<what>\S+).*\n\s*● Test suite failed to run",
@@ -60,7 +60,7 @@ RUNNERS: Sequence[FailureRule] = (
         r"^(?:ℹ|#) (?P<what>fail [1-9]\d*)$",
     ),
     _rule(
-        "test file of JavaScript",
+        "JavaScript test file",
         "tests_failed",
         "run {what} alone and read its assertion",
         r"^ *FAIL +(?P<what>\S+\.[cm]?[jt]sx?)",
@@ -99,7 +99,7 @@ RUNNERS: Sequence[FailureRule] = (
 
 BUILDS: Sequence[FailureRule] = (
     _rule(
-        "script or command of a package",
+        "package script or command",
         "usage_error",
         "check the names: {what}",
         r"npm (?:ERR!|error) (?P<what>Missing script: .+)",
@@ -165,7 +165,7 @@ BUILDS: Sequence[FailureRule] = (
         r"^(?P<what>\S+: \S+: openBinaryFile: does not exist) ",
     ),
     _rule(
-        "no such package of a language",
+        "unknown package of a language",
         "package_not_found",
         "check the package's name and version: {what}",
         r"^npm (?:ERR!|error) notarget (?P<what>No matching version found for \S+)",
@@ -306,7 +306,7 @@ BUILDS: Sequence[FailureRule] = (
 
 EXCEPTIONS: Sequence[FailureRule] = (
     _rule(
-        "assertion of another language",
+        "assertion in a different language",
         "assertion_failed",
         "check what the assertion expects: {what}",
         r"^(?P<what>assertion (?:`.+` )?failed.*)",
@@ -343,7 +343,7 @@ EXCEPTIONS: Sequence[FailureRule] = (
         r"^Uncaught:?\n?(?P<what>.+)",
     ),
     _rule(
-        "exception of a class of another name",
+        "exception with a different class name",
         "exception",
         "read the traceback's last frame: {what}",
         r"^  File \".*\", line \d+.*\n(?:    .*\n)+(?P<what>[A-Za-z_][\w.]*(?:: .*)?)$",

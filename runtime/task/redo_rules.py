@@ -1,4 +1,4 @@
-"""Which recorded actions can be repeated elsewhere, and whether a repetition came out the same.  Pure.
+"""The recorded actions that can be repeated elsewhere, and whether the repetition had the same result. Pure.
 
 Actions that were marked to run once are skipped; an action that cannot be repeated faithfully is the end,
 because all later ones would run in a different state. Nothing is run here.
@@ -79,13 +79,13 @@ def _obstacle(action: StatedAction) -> str:
     if action.kind == "missing":
         return "entries of the journal are no longer kept here"
     if action.kind == "files_in":
-        return "its files came from outside, and were not kept"
+        return "its files came from outside, and were not recorded"
     if SCRUBBED in action.text:
         return "a secret was removed from its text"
     if action.cut:
-        return "its text was not kept whole"
+        return "its text was recorded only in part"
     if action.kind == "run":
-        return "of a program run without a shell only a short text is kept"
+        return "only a short text is recorded of a program run without a shell"
     if action.typed:
         return "it was given input, which is not repeated"
     if action.kind != "job" and action.place not in ("", MAIN):

@@ -225,7 +225,7 @@ def _typed(reading: _ActionReading, details: Mapping[str, Any]) -> None:
 
 
 def _stated(reading: _ActionReading, entry: Entry) -> None:
-    """Take over what a change of the task says: of the actor from now on, of an attempt for its command."""
+    """Apply the statements in a change of the task: to the actor from now on, or to an attempt's command."""
     facts, actor = entry.details, plain(entry.actor or "", 80)
     stand = reading.stands.setdefault(actor, _Stand())
     if decision := _text(facts.get("decision")):

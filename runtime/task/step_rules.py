@@ -23,7 +23,7 @@ def find_step(record: TaskRecord, number: str) -> TaskStep:
     """
     steps = dict(record.steps())
     if number not in steps:
-        known = ", ".join(steps) or "none: `holdfast task plan` makes them"
+        known = ", ".join(steps) or "none yet: `holdfast task plan` makes them"
         raise InvalidArgument(f"cannot find step {plain(number, 40)}", hint=f"steps: {known}")
     return steps[number]
 
@@ -39,7 +39,7 @@ def verification(record: TaskRecord, of: TaskStep) -> str | None:
         return of.verify or record.policy.verify
     if name not in record.policy.profiles:
         raise InvalidArgument(
-            f"cannot verify a step by profile '{plain(name, 40)}': the policy has none of this name",
+            f"cannot verify a step by profile '{plain(name, 40)}': the policy has no profile with this name",
             hint=f"`holdfast task set S --profile {plain(name, 40)}=COMMAND`",
         )
     return record.policy.profiles[name]
@@ -57,7 +57,7 @@ def back_end(record: TaskRecord, of: TaskStep) -> str | None:
 
 
 def check_limit(record: TaskRecord, number: str) -> None:
-    """Check that another attempt at a step is allowed.
+    """Check that a further attempt at a step is allowed.
 
     Raises:
         InvalidArgument: it has failed as often as the policy allows.
@@ -87,7 +87,7 @@ def check_free(record: TaskRecord, number: str, by: str) -> None:
 
 
 def check_claim(of: TaskStep, number: str, by: str) -> None:
-    """Check that no other than `by` has claimed a step.
+    """Check that only `by`, if anyone, has claimed a step.
 
     Raises:
         InvalidArgument: another has.

@@ -51,7 +51,7 @@ class Stamp:
 
 @dataclass(frozen=True, slots=True)
 class TaskChange:
-    """The next record, one line that says what was changed, and the same as `facts` for the journal.
+    """The next record, a one-line description of the change, and its `facts` for the journal.
 
     Facts: the `step` with its `step_title` and `step_status`; of an attempt its `entry`, `outcome`,
     `failure_type`, `failure_detail` and whether it `verified` the step; a `decision` and its `why`; a `note`.
@@ -209,7 +209,7 @@ def _check_title(record: TaskRecord, number: str, title: str) -> None:
     others = (each.title for at, each in record.steps() if at != number and at.partition(".")[0] == phase)
     if " ".join(title.split()) in others:
         raise InvalidArgument(
-            f"cannot call step {number} '{plain(title, 60)}': another one of its phase is called so",
+            f"cannot call step {number} '{plain(title, 60)}': a step of its phase already has that title",
             hint="give each step of a phase a title of its own",
         )
 
@@ -242,7 +242,9 @@ def verified(record: TaskRecord | None, stamp: Stamp, number: str, command: str,
     """
     before = existing(record)
     if command != verification(before, find_step(before, number)):
-        raise InvalidArgument(f"cannot mark step {number} as done: its verification was changed meanwhile")
+        raise InvalidArgument(
+            f"cannot mark step {number} as done: its verification was changed in the meantime"
+        )
     return done(before, stamp, number, evidence)
 
 
@@ -295,7 +297,7 @@ def block(
 
 
 def unblock(record: TaskRecord | None, stamp: Stamp, how: str | None = None) -> TaskChange:
-    """Record that nothing blocks the work any more, and how that came; its step is active again.
+    """Record that the work is no longer blocked, and how; its step is active again.
 
     Raises:
         InvalidArgument: nothing blocks it.
@@ -334,7 +336,7 @@ def checkpoint(record: TaskRecord | None, stamp: Stamp, snapshot: str, resume_at
 def take_back_checkpoint(
     record: TaskRecord | None, stamp: Stamp, snapshot: str, before: TaskRecord
 ) -> TaskChange:
-    """Undo `checkpoint`, whose snapshot could not be taken, unless a newer one was recorded since."""
+    """Undo `checkpoint`, whose snapshot could not be taken, unless a newer one has been recorded."""
     now = existing(record)
     fields: dict[str, Any] = {}
     if now.checkpoint is not None and now.checkpoint.snapshot == snapshot:
@@ -360,12 +362,12 @@ def claim(record: TaskRecord | None, stamp: Stamp, number: str, *, take: bool = 
         check_claim(old, number, stamp.by)
     made = made_part(StepClaim, by=stamp.by, at=stamp.at)
     new = with_fields(old, claim=made, status="active" if old.status == "open" else old.status)
-    was = f", which {old.claim.by} had" if old.claim is not None and old.claim.by != stamp.by else ""
+    was = f", taken over from {old.claim.by}" if old.claim is not None and old.claim.by != stamp.by else ""
     return _with_step(before, stamp, number, new, f"step {number}: claimed{was}")
 
 
 def release(record: TaskRecord | None, stamp: Stamp, number: str) -> TaskChange:
-    """Give up the claim of a step, one's own or another's.
+    """Give up the claim of a step, one's own or someone else's.
 
     Raises:
         InvalidArgument: it is not claimed.
@@ -394,7 +396,7 @@ def existing(record: TaskRecord | None) -> TaskRecord:
     """
     if record is None:
         raise InvalidArgument(
-            "cannot change the task: the session has none",
+            "cannot change the task: the session does not have one",
             hint="begin with `holdfast task set S --goal TEXT`",
         )
     return record
@@ -412,7 +414,7 @@ def _names(text: str, number: str) -> bool:
 
 
 def _undone(old: TaskStep) -> dict[str, Any]:
-    """Return what a step loses with its verification command: it was not passed by the new one."""
+    """Return the fields a step loses with its verification command: the new one has not passed."""
     return {"status": "active", "evidence": None} if old.status == "done" else {}
 
 

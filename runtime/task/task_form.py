@@ -1,4 +1,4 @@
-"""The task record as JSON: compact, with a number of its form, and within a budget.  Pure.
+"""The task record as JSON: compact, with its format number, and within a budget. Pure.
 
 A record that does not fit is refused, never cut. Newer and damaged forms are distinguished, so that neither
 is overwritten by accident.
@@ -23,7 +23,7 @@ SCHEMA_ID = "https://json-schema.org/draft/2020-12/schema"
 
 
 def dump(record: TaskRecord) -> dict[str, Any]:
-    """Return the record as plain values, without what is empty.
+    """Return the record as plain values, without empty fields.
 
     Raises:
         InvalidArgument: it is larger than `MOST_BYTES`.
@@ -34,7 +34,7 @@ def dump(record: TaskRecord) -> dict[str, Any]:
     if size > MOST_BYTES:
         raise InvalidArgument(
             f"cannot keep the task record: it would take {size} bytes, {size - MOST_BYTES} too many",
-            hint="`holdfast task drop` removes what is settled; refer to files instead of quoting them",
+            hint="`holdfast task drop` removes settled items; refer to files instead of quoting them",
         )
     return values
 
@@ -45,7 +45,7 @@ def compact(values: Mapping[str, Any]) -> bytes:
 
 
 def load(values: Any) -> TaskRecord:
-    """Return the record of plain values.
+    """Return the record described by plain values.
 
     Raises:
         InvalidArgument: a newer version wrote them, or they are not a record.
@@ -59,7 +59,7 @@ def load(values: Any) -> TaskRecord:
             hint="upgrade Holdfast; the record is kept as it is",
         )
     if type(number) is not int:
-        raise _unreadable("its form has no number")
+        raise _unreadable("its format number is missing")
     try:
         record = TaskRecord.model_validate(values)
     except ValidationError as error:
@@ -71,7 +71,7 @@ def load(values: Any) -> TaskRecord:
 
 
 def parse(text: str | bytes) -> TaskRecord:
-    """Return the record of a JSON text; raises as `load` does."""
+    """Return the record described by a JSON text; raises as `load` does."""
     if len(text) > _LONGEST_INPUT:
         raise _unreadable(f"it is longer than {_LONGEST_INPUT} bytes")
     try:
@@ -88,7 +88,7 @@ def schema() -> dict[str, Any]:
 
 
 def why(error: ValidationError) -> str:
-    """Return the first thing that is wrong, and where, in one line."""
+    """Return the first fault, and its place, in one line."""
     first = error.errors()[0]
     where = ".".join(map(str, first["loc"])) or "as a whole"
     return plain(f"{where}: {first['msg'].removeprefix('Value error, ')}", 200)

@@ -34,7 +34,7 @@ def imported(
     replace: bool = False,
     last_entry: int | None = None,
 ) -> TaskChange:
-    """Take over a whole record, from another session or a file, in place of the present one.
+    """Replace the present record by a whole record from a file or a different session.
 
     A step that arrives as done, is verified by a command and has no evidence is active: its author
     only says that it is done. It stays done if the present record has it so.
@@ -57,9 +57,12 @@ def imported(
     gone = [] if record is None else list(lacking(record, other))
     if record is not None and gone and not replace:
         if other.goal != record.goal:
-            raise _refused("it is of another task, and the present one has", gone)
+            raise _refused("it belongs to a different task; the present task has", gone)
         if other.revision < record.revision:
-            was = f"it is of revision {other.revision}; up to the present one, {record.revision}, came"
+            was = (
+                f"it is revision {other.revision}; up to the present one, {record.revision}, "
+                "these were added:"
+            )
             raise _refused(was, gone)
     taken, said = _unverified_opened(record, other)
     revision = max(record.revision if record else 0, other.revision)
@@ -93,7 +96,7 @@ def _check_entries(other: TaskRecord, last: int) -> None:
 
 
 def lacking(record: TaskRecord, other: TaskRecord) -> Iterator[str]:
-    """Yield the parts of a record that a second one lacks, as a reader would name them."""
+    """Yield the parts of a record that a second one lacks, in a reader's words."""
     for name in _ITEMS:
         kept = {_key(each) for each in getattr(other, name)}
         for each in getattr(record, name):
@@ -116,7 +119,7 @@ def _key(item: Any) -> str:
 
 
 def _unverified_opened(record: TaskRecord | None, other: TaskRecord) -> tuple[TaskRecord, list[str]]:
-    """Return the record with steps active that are only said to be done, and their numbers."""
+    """Return the record with unverified done steps made active, and their numbers."""
     proved = {
         (phase.title, step.title)
         for phase in (record.phases if record is not None else ())
@@ -148,11 +151,11 @@ def _unverified_opened(record: TaskRecord | None, other: TaskRecord) -> tuple[Ta
 def _refused(why: str, gone: list[str]) -> InvalidArgument:
     return InvalidArgument(
         f"cannot import the task record: {why} {quoted(gone)}",
-        hint="export it again and repeat the edit; `--replace` takes it as it is",
+        hint="export it again and repeat the edit; `--replace` imports it anyway",
     )
 
 
 def quoted(gone: Sequence[str]) -> str:
-    """Return the first of these things, and how many more there are."""
+    """Return the first of these items, and the number of the others."""
     more = len(gone) - _NAMED
     return ", ".join(gone[:_NAMED]) + (f" and {more} more" if more > 0 else "")

@@ -98,7 +98,7 @@ def answer(record: TaskRecord | None, stamp: Stamp, number: int, text: str) -> T
 
 
 def read_again(record: TaskRecord | None, stamp: Stamp, path: str, why: str | None = None) -> TaskChange:
-    """Add a file to read again; one that is listed gets the new reason."""
+    """Add a file to read again; a listed file gets the new reason."""
     before = existing(record)
     made = made_part(FileToReread, path=path, why=why)
     others = tuple(each for each in before.files if each.path != made.path)
@@ -106,7 +106,7 @@ def read_again(record: TaskRecord | None, stamp: Stamp, path: str, why: str | No
 
 
 def artifact(record: TaskRecord | None, stamp: Stamp, made: TaskArtifact) -> TaskChange:
-    """Register an artifact; one of the same name is replaced."""
+    """Register an artifact; an artifact of the same name is replaced."""
     before = existing(record)
     others = tuple(each for each in before.artifacts if each.name != made.name)
     return changed(before, stamp, f"artifact {made.name}: {made.path}", artifacts=(*others, made))

@@ -101,7 +101,7 @@ def parse(text: str, by: str | None = None, at: datetime | None = None) -> TaskR
     if resume := _said(sections[RESUME]):
         (number, line), *rest = resume
         if not line.startswith("- ") or len(rest) > 1:
-            raise _unreadable(f"'{RESUME}' is one line that begins with '- '", number)
+            raise _unreadable(f"'{RESUME}' must be one line that begins with '- '", number)
         values["resume_at"] = line[2:]
         if rest:
             values.update([_field(rest[0][1].strip(), rest[0][0])])
@@ -117,7 +117,7 @@ def parse(text: str, by: str | None = None, at: datetime | None = None) -> TaskR
 def _completed(
     item: dict[str, Any], name: str, signed: Mapping[str, str], numbers: Mapping[str, str]
 ) -> dict[str, Any]:
-    """Return an item of a list with what a person left out of it, and the present number of its step."""
+    """Return an item of a list with its omitted fields filled in, and the present number of its step."""
     if name not in _SIGNED:
         return item
     reason = {"why": _NO_REASON} if signed and name in ("decisions", "alternatives") else {}
@@ -197,7 +197,7 @@ def _split(lines: Sequence[str]) -> tuple[str, dict[str, list[_Line]]]:
         elif line:
             raise _unreadable(f"'{plain(line, 60)}' is before the first section", number)
     if not goal:
-        raise _unreadable(f"it has no line '{_TITLE}GOAL'")
+        raise _unreadable(f"it lacks the line '{_TITLE}GOAL'")
     missing = [name for name in SECTIONS if name not in sections and name not in OPTIONAL]
     if missing:
         raise _unreadable(f"section '{missing[0]}' is missing")
@@ -241,7 +241,7 @@ def _block(lines: Sequence[_Line], title: str) -> dict[str, Any]:
 
 
 def _phases(lines: Sequence[_Line]) -> tuple[list[dict[str, Any]], dict[str, str]]:
-    """Return the phases, and the new number of each step that has another one than it was given."""
+    """Return the phases, and the new numbers of renumbered steps."""
     phases: list[dict[str, Any]] = []
     numbers: dict[str, str] = {}
     for number, line in lines:

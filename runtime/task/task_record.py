@@ -1,4 +1,4 @@
-"""The task record: what a successor must know to continue the work in a session.  Pure.
+"""The task record: the facts a successor needs to continue the work in a session. Pure.
 
 Owns the fields and their bounds. It holds no output and no transcript: commands are references to the
 journal. It knows neither how it is stored nor who may change it.
@@ -34,7 +34,7 @@ def one_line(text: str) -> str:
     if not line:
         raise ValueError("it is empty")
     if len(line) > LONGEST_TEXT:
-        raise ValueError(f"it has {len(line)} characters, at most {LONGEST_TEXT} are allowed")
+        raise ValueError(f"it has {len(line)} characters; at most {LONGEST_TEXT} are allowed")
     if any(unicodedata.category(char) in _UNFIT for char in line):
         raise ValueError("it has control characters")
     return line
@@ -85,7 +85,7 @@ class StepAttempt(_RecordPart):
 
 
 class StepClaim(_RecordPart):
-    """Who is at a step, and since when: others leave it alone."""
+    """The claim of a step: its owner and start. Other actors leave the step alone."""
 
     by: Text
     at: Moment
@@ -126,7 +126,7 @@ class TaskPhase(_RecordPart):
 
 
 class Decision(_RecordPart):
-    """A decision that is not to be made again, and why."""
+    """A final decision, and the reason."""
 
     text: Text
     why: Text
@@ -151,7 +151,7 @@ class FileToReread(_RecordPart):
 
 
 class TaskArtifact(_RecordPart):
-    """A file that the work has produced: where it is, its content, and the entry that made it.
+    """A file produced by the work: its place, its content, and the entry that made it.
 
     `bytes` is its size, `snapshot` the first checkpoint that has it.
     """
@@ -165,7 +165,7 @@ class TaskArtifact(_RecordPart):
 
 
 class TaskPolicy(_RecordPart):
-    """What must hold for every successor: retries of a step, the command that verifies, the back end.
+    """The policy for every successor: retries of a step, the verifying command, the back end.
 
     `artifacts` are patterns of files that are artifacts, separated by blanks. `profiles` are named
     verifications. `checkpoint` says when checkpoints are taken by themselves: `step`, after each step that is
@@ -181,7 +181,7 @@ class TaskPolicy(_RecordPart):
 
 
 class TaskBlock(_RecordPart):
-    """What blocks the work, what would unblock it, and what was tried."""
+    """The blocker of the work, its remedy, and the attempts so far."""
 
     why: Text
     needs: Text
@@ -235,13 +235,13 @@ class TaskRecord(_RecordPart):
 
     @property
     def finished(self) -> tuple[int, int]:
-        """How many steps are done or skipped, and how many there are."""
+        """The number of steps done or skipped, and the total."""
         states = [step.status for _, step in self.steps()]
         return sum(status in ("done", "skipped") for status in states), len(states)
 
     @property
     def state(self) -> Literal["planned", "active", "blocked", "done"]:
-        """Where the work stands as a whole."""
+        """The state of the work as a whole."""
         if self.blocked is not None:
             return "blocked"
         ended, total = self.finished

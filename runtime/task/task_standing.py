@@ -1,4 +1,4 @@
-"""Where the tasks of all sessions stand, one value each.  Pure."""
+"""The progress of the tasks of all sessions, one value each. Pure."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class StepStanding:
-    """Where a step stands, and with what: its back end and verification, and those of its last attempt.
+    """The state of a step, with its back end and verification, and those of its last attempt.
 
     `verify` is a command, or a profile such as `@quick`. `last` is the last attempt's outcome, `last_profile`
     and `last_back_end` are what it was made with; empty without one.
@@ -39,7 +39,7 @@ class StepStanding:
 
 @dataclass(frozen=True, slots=True)
 class PhaseStanding:
-    """How far a phase is: how many of its steps are done or skipped, and where each of them stands."""
+    """The progress of a phase: the number of steps done or skipped, and the state of each."""
 
     title: str
     done: int
@@ -49,7 +49,7 @@ class PhaseStanding:
 
 @dataclass(frozen=True, slots=True)
 class TaskStanding:
-    """Where the task of one session stands.
+    """The progress of one session's task.
 
     `session_state` is the session's; `state` the task's: planned, active, blocked, done, or unreadable (a
     newer version wrote it). `step` is the first that is not ended, `phase` the one it is in, `back_end` and
@@ -81,12 +81,12 @@ class TaskStanding:
     phases: tuple[PhaseStanding, ...] = ()
 
     def as_dict(self) -> dict[str, Any]:
-        """Return it for programs."""
+        """Return the fields for programs."""
         return as_table(self)
 
 
 def standings(rows: Iterable[SessionRow]) -> list[TaskStanding]:
-    """Return where the tasks of these sessions stand; sessions without a task are left out."""
+    """Return the progress of these sessions' tasks; sessions without a task are left out."""
     return [_standing(row) for row in rows if row.details.task is not None]
 
 

@@ -1,4 +1,4 @@
-"""What was done on tasks in a span of time, by whom, and verified how; over all sessions.  Pure.
+"""The work done on tasks in a span of time, its actors and its verification; over all sessions. Pure.
 
 It reads the changes of tasks that journals have, which outlive their sessions.
 """
@@ -51,7 +51,7 @@ class ReportedStep:
 
 @dataclass(frozen=True, slots=True)
 class SessionWork:
-    """What was done in one session. `state` is that of the session now: `removed` if it is gone."""
+    """The work done in one session. `state` is the session's present state: `removed` if it is gone."""
 
     session: str
     session_id: str
@@ -64,7 +64,7 @@ class SessionWork:
     checkpoints: tuple[str, ...] = ()
 
     def lines(self) -> Iterator[str]:
-        """Yield it for people and agents."""
+        """Yield the lines for people and agents."""
         yield f"{self.session} [{self.state}]" + (f": {self.goal}" if self.goal else "")
         for step in self.steps:
             yield f"  {datetime.fromtimestamp(step.at, UTC):%m-%d %H:%M}  {step.text}"
@@ -77,7 +77,7 @@ class SessionWork:
 
 @dataclass(frozen=True, slots=True)
 class WorkReport:
-    """What was done since a time (Unix seconds), session by session, the earliest first."""
+    """The work done since a time (Unix seconds), session by session, the earliest first."""
 
     since: float
     sessions: tuple[SessionWork, ...]
@@ -107,7 +107,7 @@ class _WorkReading:
 def session_work(
     entries: Iterable[Entry], session: str, session_id: str, state: str, goal: str
 ) -> SessionWork | None:
-    """Return what changes of a session's task say was done; None if they say nothing.
+    """Return the steps that changes of a session's task report as done; None if there are none.
 
     Args:
         entries: those of kind `task_changed`, in order.

@@ -40,7 +40,7 @@ Place = Callable[[], tuple[int, int]]
 
 
 class Use(Enum):
-    """The use of a terminal: only to show, or also to type into what it shows."""
+    """The use of a terminal: display only, or also typing into the displayed session."""
 
     SHOW = "show"
     ATTACH = "attach"
@@ -136,7 +136,7 @@ def _private(parameters: str, final: str, use: Use) -> str:
 
 
 def _modes(prefix: str, final: str, parameters: str, known: frozenset[int]) -> str:
-    """Judge each mode on its own: an allowed one must not bring in others."""
+    """Judge each mode on its own: an allowed one must not bring in forbidden ones."""
     good = [value for value in parameters.split(";") if 0 < len(value) < 6 and int(value) in known]
     return f"\x1b[{prefix}{';'.join(good)}{final}" if good else ""
 

@@ -1,4 +1,4 @@
-"""A terminal without a screen: the state a terminal would have after some output.
+"""A terminal without a screen: the state of a terminal after some output.
 
 pyte does most of it. Added is what pyte lacks and programs made for xterm rely on: the second screen,
 private modes, scrolling and repeating, wide characters that are half overwritten; and sequences that pyte
@@ -53,7 +53,7 @@ class _Stream(pyte.ByteStream):
 
 
 class Emulator(pyte.Screen):
-    """A terminal of one size that is given output."""
+    """A terminal of one size that processes output."""
 
     def __init__(self, rows: int, cols: int) -> None:
         super().__init__(cols, rows)
@@ -131,13 +131,13 @@ class Emulator(pyte.Screen):
             self.cursor.hidden = hidden
 
     def reset(self) -> None:
-        """Start over, on the first screen."""
+        """Reset, to the first screen."""
         super().reset()
         self.first = None
         self.keypad = False
 
     def draw(self, data: str) -> None:
-        """Show text, without characters that have no width and combine with nothing."""
+        """Show text, without zero-width characters that do not combine."""
         if data.isascii():
             super().draw(data)
         else:
@@ -181,11 +181,11 @@ class Emulator(pyte.Screen):
         self.draw(self._last * min(count or 1, self.columns))
 
     def save_place(self, *_: int, **__: Any) -> None:
-        """Keep the cursor's place (SCOSC)."""
+        """Save the cursor's position (SCOSC)."""
         self.save_cursor()
 
     def restore_place(self, *_: int, **__: Any) -> None:
-        """Go back to the place that was kept (SCORC)."""
+        """Restore the saved cursor position (SCORC)."""
         self.restore_cursor()
 
     def report_device_attributes(self, mode: int = 0, **kwargs: Any) -> None:
@@ -212,6 +212,6 @@ def _parameter(part: bytes) -> bytes:
 
 
 def rows_of(terminal: Emulator) -> Iterator[str]:
-    """Return the lines that a terminal shows."""
+    """Return the lines on a terminal's screen."""
     for row in range(terminal.lines):
         yield "".join(char.data for char in terminal.cells(row))

@@ -1,4 +1,4 @@
-"""The bytes that make a real terminal show and do what an emulated one does. Pure.
+"""The bytes that make a real terminal show and do the same as an emulated one. Pure.
 
 The picture comes first, then the state that decides how the next bytes are taken: scroll region, modes,
 colors, the place of the cursor. None of it makes a terminal answer, or sets its title, which is the person's.
@@ -81,7 +81,7 @@ def _picture(terminal: Emulator, rows: int, cols: int) -> bytes:
 
 
 def _cursor(terminal: Emulator, cursor: Cursor, rows: int, cols: int, top: int) -> bytes:
-    """Return the bytes that set the place and the looks of the next character."""
+    """Return the bytes that set the position and style of the next character."""
     row, column = cursor.y - _skipped(cursor, rows), min(cursor.x, cols - 1)
     out = b"\x1b[%d;%dH" % (row - top + 1, column + 1)
     if cursor.x >= terminal.columns and cols == terminal.columns:

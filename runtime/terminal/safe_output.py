@@ -1,4 +1,4 @@
-"""Output of a guest as a person's terminal may get it: bytes in, safe bytes out.  Pure.
+"""Output of a guest in a form safe for a person's terminal: bytes in, safe bytes out. Pure.
 
 The result consists of text, harmless control characters, and complete control functions permitted by
 `allowed_controls.py`, in canonical form. So all terminals read it the same way, however malformed the input.
@@ -53,11 +53,11 @@ class SafeOutput:
         self._undo: dict[str, str] = {}
 
     def feed(self, data: bytes) -> bytes:
-        """Return what can be shown now."""
+        """Return the output that can be shown now."""
         return self._bytes(self._shown(self._parser.feed(data)))
 
     def feed_text(self, text: str) -> str:
-        """Do the same as `feed`, for output that is decoded already."""
+        """Do the same as `feed`, for decoded output."""
         return self._shown(self._parser.feed_text(text))
 
     def end(self) -> bytes:
@@ -87,7 +87,7 @@ class SafeOutput:
         return "".join(out)
 
     def _note(self, function: Function, text: str) -> None:
-        """Remember how to undo what was passed."""
+        """Remember how to undo the effects of passed output."""
         match function:
             case Control("\x0e") | Escape("(" | ")", "0"):
                 self._undo["charsets"] = CHARSETS.decode()

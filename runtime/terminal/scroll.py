@@ -1,4 +1,4 @@
-"""Output as the text a terminal would show in the end, including what has scrolled off its top.  Pure.
+"""Output as the text a terminal would finally show, including lines scrolled off its top. Pure.
 
 Most output is text and colors already; only output that moves the cursor is drawn. The result has no control
 characters but newlines and tabs.
@@ -19,7 +19,7 @@ _MOVES = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
 def plain_text(output: bytes, rows: int, cols: int) -> str:
-    """Return what a terminal of that size would show after this output, which began in its first column."""
+    """Return the final text on a terminal of that size after this output, which began in its first column."""
     text = output.decode("utf-8", "replace")
     if not _MOVES.search(without := _COLOUR.sub("", text)):
         return without
@@ -29,7 +29,8 @@ def plain_text(output: bytes, rows: int, cols: int) -> str:
 
 
 class _Scroll(Emulator):
-    """A terminal that keeps what leaves its first screen at the top, and knows which rows form one line."""
+    """A terminal that keeps lines that leave its first screen at the top, and knows which rows form one
+    line."""
 
     def __init__(self, rows: int, cols: int) -> None:
         self._gone: list[tuple[str, bool]] = []
@@ -37,7 +38,7 @@ class _Scroll(Emulator):
         super().__init__(rows, cols)
 
     def text(self) -> str:
-        """Return all of the text; lines that were too long for the terminal are whole again."""
+        """Return all of the text, with wrapped lines joined again."""
         if self.alternate:  # whether or not the program has ended: what it drew there is not output
             self.reset_mode(1049, private=True)
         shown = [*self._gone, *(self._row(row) for row in range(self.lines))]
@@ -51,7 +52,7 @@ class _Scroll(Emulator):
         self._drawing = False
 
     def linefeed(self) -> None:
-        """Begin the next line, which continues this one if that was only too long."""
+        """Begin the next line, which continues a wrapped one."""
         line: Any = self.buffer[self.cursor.y]
         line.goes_on = self._drawing
         super().linefeed()

@@ -1,4 +1,4 @@
-"""Output of a terminal as the program wrote it.  Pure.
+"""Output of a terminal as the program wrote it. Pure.
 
 A terminal in its usual mode writes every newline as carriage return and newline (ONLCR).  Taking each such
 pair back to a newline is the exact inverse, also for a program that writes pairs itself: they arrive as
@@ -14,13 +14,13 @@ PIECE = 1 << 16
 
 
 class Uncook:
-    """Undoes ONLCR in a stream, whatever way it is cut into pieces."""
+    """Undoes ONLCR in a stream, however it is cut into pieces."""
 
     def __init__(self) -> None:
         self._held = b""
 
     def feed(self, data: bytes) -> bytes:
-        """Process more of the stream; a carriage return at its end waits for what follows."""
+        """Process more of the stream; a carriage return at its end waits for the next piece."""
         data = self._held + data
         self._held = b"\r" if data.endswith(b"\r") else b""
         return data[: len(data) - len(self._held)].replace(b"\r\n", b"\n")
@@ -31,22 +31,22 @@ class Uncook:
         return len(self._held)
 
     def end(self) -> bytes:
-        """Return what was held back when the stream ended."""
+        """Return the held-back bytes at the end of the stream."""
         held, self._held = self._held, b""
         return held
 
 
 class AsItIs:
-    """Leaves a stream as it is."""
+    """Leaves a stream unchanged."""
 
     held = 0
 
     def feed(self, data: bytes) -> bytes:
-        """Return it."""
+        """Return the data unchanged."""
         return data
 
     def end(self) -> bytes:
-        """Return nothing: nothing is held back."""
+        """Return nothing: no data are held back."""
         return b""
 
 
@@ -71,7 +71,7 @@ class Tail:
             self._drop(len(self._pieces.popleft()))
 
     def value(self) -> bytes:
-        """Return what is kept."""
+        """Return the kept bytes."""
         kept = b"".join((*self._pieces, self._newest))
         excess = max(0, self._size - self.limit)
         self._drop(excess)

@@ -32,7 +32,7 @@ _STRINGS = "PX^_k"
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """Characters that are shown."""
+    """Displayed characters."""
 
     text: str
 
@@ -75,7 +75,7 @@ class _State(Enum):
 
 
 class Parser:
-    """Takes output in pieces, and returns what is complete.
+    """Processes output in pieces, and returns the complete parts.
 
     Whatever `known` matches in ground state is reported as one `Text`, for callers that need not see each
     function. It is an optimization, and must match complete functions only.
@@ -93,7 +93,7 @@ class Parser:
         return self.feed_text(self._decode(data))
 
     def feed_text(self, text: str) -> Iterator[Function]:
-        """Process more output that is decoded already."""
+        """Process more decoded output."""
         at = 0
         while at < len(text):
             if self._state is _State.GROUND:

@@ -1,5 +1,5 @@
-"""The description that travels with a snapshot: its manifest without what belongs to this host only, what the
-index says of its session, and warnings of secrets that it probably carries.
+"""The description that travels with a snapshot: its manifest without host-specific fields, the index's facts
+about its session, and warnings of secrets that it probably carries.
 
 A push notices by the index another machine that runs the session. Warnings are by kinds, names and pids, not
 by values; finding nothing does not mean that there is none.
@@ -151,7 +151,7 @@ def identity_annotations(session_id: str, tenures: Tenures) -> dict[str, str]:
 
 
 def identity_passes(annotations: Mapping[str, str], session_id: str, tenures: Tenures) -> bool:
-    """Return whether a session with these tenures may take the place of what has these annotations.
+    """Return whether a session with these tenures may replace the bundle with these annotations.
 
     It may, unless that is of the same session, and of a tenure that this one does not know: another machine
     has continued it.
@@ -172,7 +172,7 @@ def _digest(text: str) -> str:
 def secrets_warnings(
     manifest: Manifest, record: StateRecord | None, layers: Sequence[Path], shells: Iterable[str] = ()
 ) -> list[str]:
-    """Return sentences about what should perhaps not be given away.
+    """Return sentences about contents that are perhaps confidential.
 
     Args:
         manifest: the snapshot's manifest.

@@ -1,4 +1,5 @@
-"""Bundles of one session to one receiver: what the next one need not read, search, send or write again.
+"""Bundles of one session to one receiver, and the data that need not be read, searched, sent or written
+again.
 
 At the sender that is what an earlier bundle had; at the receiver, the files of an earlier import, of which
 those of the next one are mostly made.
@@ -69,7 +70,7 @@ class SentBundle:
 
 @dataclass(slots=True)
 class BundleSeries:
-    """What is known of the bundles before the next one; a context manager.
+    """The knowledge about earlier bundles for the next one; a context manager.
 
     Attributes:
         packed: segments that were packed before, by their content.
@@ -80,7 +81,7 @@ class BundleSeries:
     earlier: SentBundle | None = None
 
     def changes(self, folder: Path, manifest: Manifest) -> dict[str, list[PageRange]]:
-        """Return the ranges of those large files of a snapshot that can be compared with what was sent."""
+        """Return the large files' ranges in a snapshot that can be compared with sent ones."""
         found: dict[str, list[PageRange]] = {}
         if self.earlier is not None:
             for entry in manifest.files:
@@ -99,7 +100,7 @@ class BundleSeries:
         blobs: Sequence[BlobDescriptor],
         searched: SearchedFiles,
     ) -> None:
-        """Keep what was sent of large files, for the next bundle.
+        """Record the sent ranges of large files, for the next bundle.
 
         If they cannot be kept open, that one is sent like any other.
         """
@@ -125,7 +126,7 @@ class BundleSeries:
 
 @dataclass(frozen=True, slots=True)
 class _SegmentPlace:
-    """Where a file has a part of a segment."""
+    """The place of a part of a segment in a file."""
 
     path: Path
     at: int
@@ -166,7 +167,7 @@ class EarlierImport:
         return place is not None and place.part.bytes == segment.bytes
 
     def copy(self, segment: LayerSegment, blob: BlobDescriptor, part: FilePart, out: BinaryIO) -> bool:
-        """Copy a part of a segment to where `out` is, and return True; False if no file has it.
+        """Copy a part of a segment to the position of `out`, and return True; False if no file has it.
 
         Raises:
             OSError: it cannot be written.
@@ -213,13 +214,13 @@ class ImportSeries:
         self.earlier: EarlierImport | None = None
 
     def imported(self, folder: Path, config: BundleConfig, blobs: Sequence[BlobDescriptor]) -> None:
-        """Keep an import, if it is the first and still there."""
+        """Keep an import, if it is the first and still exists."""
         if self.earlier is None:
             with suppress(SnapshotDamaged):
                 self.earlier = EarlierImport(folder, config, blobs)
 
     def close(self) -> None:
-        """Keep none any more."""
+        """Stop keeping imports."""
         if self.earlier is not None:
             self.earlier.close()
             self.earlier = None

@@ -1,5 +1,5 @@
-"""Decides what is taken over from a foreign snapshot's description: as little as possible; and judges its
-processes before any of its files is where restores look.
+"""Decides which parts of a foreign snapshot's description to accept: as few as possible; and judges its
+processes before its files reach the place of restores.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ MEMORY_TMPFS = "/dev/shm"  # noqa: S108 - the session's, by its well-known name
 
 
 def taken_options(given: Mapping[str, Any], chosen: Mapping[str, Any]) -> dict[str, Any]:
-    """Return options of sessions to be made; `chosen` are the importer's, and apply as they are.
+    """Return options of sessions to be made; `chosen` are the importer's, and apply unchanged.
 
     Raises:
         InvalidArgument: an option that was chosen is not valid.
@@ -77,7 +77,7 @@ def check_manifest(manifest: Manifest) -> None:
         BundleRefused: it is not.
     """
     if (manifest.kind == "live") != (manifest.processes is not None):
-        raise _refused("it has processes, or has none, other than its kind says")
+        raise _refused("its processes contradict its kind")
     if not _ID.fullmatch(manifest.id) or not _ID.fullmatch(manifest.session):
         raise _refused("it has an invalid id")
     try:
@@ -117,7 +117,7 @@ def check_facts(data: bytes) -> None:
     except (ValueError, RecursionError) as error:
         raise _refused("its facts are not valid JSON") from error
     if not isinstance(found, dict) or found.get("tmpfs") not in ([], [MEMORY_TMPFS]):
-        raise _refused("it brings file systems in memory that no session has")
+        raise _refused("it has in-memory file systems that no session can have")
 
 
 def taken_details(given: Mapping[str, Any]) -> SnapshotDetails:
@@ -150,7 +150,7 @@ def _task(given: Any) -> dict[str, Any] | None:
 
 
 def origin_of(name: str, index: bytes, key: str | None, manifest: Manifest) -> dict[str, Any]:
-    """Return the record of where a snapshot came from."""
+    """Return the record of a snapshot's origin."""
     return {
         "from": plain(name, 500),
         "digest": form.described("", index).digest,
@@ -199,13 +199,13 @@ def judge_processes(context: Context, staging: Path, manifest: Manifest) -> None
         more = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
         raise BundleRefused(
             f"cannot import: {plain(str(found[0]), 300)}{more}",
-            hint="no session can have made it; nothing of it was run",
+            hint="no session can have made it; nothing was run",
         )
     _check_record(staging, tree, manifest)
 
 
 def _weak(tree: RecordedTree, programs: Mapping[str, bytes], machine: str) -> list[Violation]:
-    """Return processes whose oldest filter, the container's own, permits what no session may do."""
+    """Return processes whose oldest filter, the container's own, permits calls forbidden to sessions."""
     used: dict[str, tuple[int, str]] = {}
     for process in tree.processes:
         for thread in process.threads:
@@ -226,9 +226,9 @@ def _check_record(staging: Path, tree: RecordedTree, manifest: Manifest) -> None
     except SnapshotDamaged as error:
         raise BundleRefused("cannot import: its record cannot be read") from error
     if known is None:
-        raise BundleRefused("cannot import: it brings no record of its processes")
+        raise BundleRefused("cannot import: the record of its processes is missing")
     if _names(known.tree) != _names(tree):
-        raise BundleRefused("cannot import: its record is of other processes than its images")
+        raise BundleRefused("cannot import: its record describes different processes than its images")
 
 
 def _names(tree: RecordedTree) -> set[tuple[int, int, str, str]]:

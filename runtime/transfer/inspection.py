@@ -40,7 +40,7 @@ _MAX_RECORD = 256 << 20
 
 @dataclass(frozen=True, slots=True)
 class SearchedFiles:
-    """Files of an earlier snapshot that were searched by some rules, and what was found in each."""
+    """Files of an earlier snapshot that were searched by some rules, and the findings in each."""
 
     rules: Any
     found: Mapping[str, Sequence[SecretFinding]]
@@ -88,7 +88,7 @@ class Inspection:
 
     @property
     def refuses(self) -> bool:
-        """True if nothing that holds a secret may leave."""
+        """True if data with secrets must not leave."""
         return self._action == "refuse"
 
     @property
@@ -162,11 +162,11 @@ class Inspection:
             self._found += found
 
     def _beside(self, folder: Path) -> list[SecretFinding]:
-        """Search the session's files that no layer can have, and name them as those of a layer."""
+        """Search the session's files that layers cannot hold, and name them like files of a layer."""
         try:
             kept = apart.read(folder)
         except OSError as error:
-            raise SnapshotDamaged(f"cannot read what is kept beside the image: {error}") from error
+            raise SnapshotDamaged(f"cannot read the files kept with the image: {error}") from error
         paths = [f"/{item.path}" for item in kept if item.kind not in (file_entry.TOUCH, file_entry.SAME)]
         begins = sorted((item.offset, f"/{item.path}") for item in kept if item.stored)
         search = Search(self._wide, lambda at: begins[bisect_right(begins, (at, "\U0010ffff")) - 1][1])
@@ -175,7 +175,7 @@ class Inspection:
         return [*found, *self._layers.named(paths)]
 
     def rewritten(self, folder: Path) -> dict[str, bytes]:
-        """Return the records beside the images that hold a secret, with the secret removed."""
+        """Return the records kept with the images that hold a secret, with the secret removed."""
         found: dict[str, bytes] = {}
         for name in (record.FILE, baseline.FILE):
             if self._action == "ignore" or not any(entry.name == name for entry in self._manifest.files):
@@ -188,7 +188,7 @@ class Inspection:
         return found
 
     def refuse(self, name: str) -> None:
-        """Refuse if anything was found.
+        """Refuse if there are findings.
 
         Raises:
             SecretsFound: with the findings.
@@ -196,8 +196,10 @@ class Inspection:
         if found := self.found:
             raise SecretsFound(
                 f"cannot export {self.scrubber.text(name)}: it holds secrets: {secret_search.listed(found)}",
-                hint="remove them from the session and capture it again; `allow` in scrub.json exempts "
-                "what is not secret, --secrets warn lets it leave",
+                hint=(
+                    "remove them from the session and capture it again; `allow` in scrub.json "
+                    "exempts harmless matches, and --secrets warn exports anyway"
+                ),
                 findings=tuple(one.as_dict() for one in found),
             )
 

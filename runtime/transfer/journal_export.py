@@ -41,7 +41,7 @@ def collect(
 
 
 def pack(entries: list[Entry], scrubbed: Callable[[dict[str, Any]], dict[str, Any]]) -> bytes:
-    """Return the newest of these entries, as many as there is room for, as they travel."""
+    """Return the newest entries that fit, encoded for export."""
     first = json.dumps({form_number.FIELD: FORMAT}).encode() + b"\n"
     lines: list[bytes] = []
     room = MAX_BYTES - len(first)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def ladder(context: Context, source: str, *, plain_http: bool = False) -> Ladder:
-    """Return the ladder of what `source` names.
+    """Return the ladder of the snapshot that `source` names.
 
     Raises:
         SnapshotNotFound, InvalidArgument: it names nothing.

@@ -1,5 +1,5 @@
-"""The parts of one outgoing bundle: image layers, read from the engine and compressed, and segments that
-files are cut into. What is there already, or was sent before, is only named.
+"""The parts of one outgoing bundle: image layers, read from the engine and compressed, and segments of files.
+Parts that exist or were sent before are only named.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class Remembered:
         return None
 
     def add(self, key: str, made: BlobDescriptor) -> None:
-        """Remember one. Losing it only costs time."""
+        """Remember a compressed form. Losing it only costs time."""
         self._known[key] = [made.digest, made.size, int(made.annotations[media.RAW_BYTES])]
         with suppress(OSError):
             self._path.parent.mkdir(mode=0o700, exist_ok=True)
@@ -63,7 +63,7 @@ class Remembered:
 
 
 class OutgoingLayers:
-    """The layers of one image, on their way to one destination."""
+    """The layers of one image, in transit to one destination."""
 
     def __init__(
         self,
@@ -145,7 +145,7 @@ class OutgoingLayers:
                     size += len(piece)
                     file.write(piece)
         except OSError as error:
-            raise StoreError(f"cannot write in {self._scratch}: {error.strerror or error}") from error
+            raise StoreError(f"cannot write to {self._scratch}: {error.strerror or error}") from error
         return BlobDescriptor(
             self._media_type, f"sha256:{digest.hexdigest()}", size, {media.RAW_BYTES: str(layer.size)}
         )
@@ -235,7 +235,7 @@ class OutgoingSegments:
         return part.model_copy(update={"segment": number})
 
     def _place(self, data: bytes) -> int:
-        """Send a segment, once; one that was packed before and is there already is not packed again."""
+        """Send a segment, once; an existing segment that was packed before is not packed again."""
         name = blake3(data).hexdigest()
         if name not in self._numbers:
             packed = self._series.packed

@@ -186,7 +186,7 @@ def registry_wire(text: str, *, plain_http: bool) -> HttpClient:
 
 
 class ThinDestination:
-    """Another destination, without the lowest layers that `known`, those of an image, begins with as well.
+    """A second destination, without the lowest layers that it shares with the `known` image.
 
     That destination is entered and left with this one.
     """

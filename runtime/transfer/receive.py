@@ -107,7 +107,7 @@ def _check_label(context: Context, label: str) -> None:
     if any(row.label == label for row in context.store.snapshots(pending=True)):
         raise InvalidArgument(
             f"cannot label snapshot '{label}': the label is taken",
-            hint=f"choose another label, or `holdfast rmi {label}`",
+            hint=f"choose a different label, or `holdfast rmi {label}`",
         )
 
 
@@ -140,7 +140,7 @@ class _Opened:
         data = self.source.document(found.config.descriptor(), form.MAX_MANIFEST)
         config = form.parse(form.ImageConfig, data, "the config of its image")
         if len(found.layers) != len(config.rootfs.diff_ids):
-            raise BundleRefused("cannot import: its image has not as many layers as it says")
+            raise BundleRefused("cannot import: its image does not have the declared number of layers")
         return found, config
 
     def snapshot(self) -> tuple[form.BundleConfig, list[BlobDescriptor]]:
@@ -148,7 +148,7 @@ class _Opened:
         data = self.source.document(self.both[1], form.MAX_MANIFEST)
         found = form.parse(form.ImageManifest, data, "the manifest of its snapshot")
         if found.subject is None or found.subject.digest != self.both[0].digest:
-            raise BundleRefused("cannot import: its processes are those of another image")
+            raise BundleRefused("cannot import: its processes belong to a different image")
         data = self.source.document(found.config.descriptor(), form.MAX_CONFIG)
         config = form.parse(form.BundleConfig, data, "the config of its snapshot")
         return config, [layer.descriptor() for layer in found.layers]
@@ -273,7 +273,8 @@ class _Receiving:
                 origin.open(blob).close()
             except BundleRefused as error:
                 raise BundleRefused(
-                    f"cannot import {origin.name}: it was exported without layers that this engine lacks",
+                    f"cannot import {origin.name}: it was exported without layers, and this engine "
+                    "lacks them",
                     hint=f"export it without --thin{_LOAD if self._adds_layers() else ''}",
                 ) from error
 
@@ -289,7 +290,7 @@ class _Receiving:
         return journal_export.read(parts.text(found, journal_export.MAX_BYTES))
 
     def _files(self, config: form.BundleConfig, parts: BundleSegments) -> files.Ahead:
-        """Assemble the files, compare them, and have what is in them judged.
+        """Assemble the files, compare them, and have their contents judged.
 
         They are on their way to the disk meanwhile, and still when this returns.
         """
@@ -314,14 +315,14 @@ class _Receiving:
         return written
 
     def _check_apart(self) -> None:
-        """Check the list of files that its image cannot have."""
+        """Check the list of files that its image cannot hold."""
         try:
             apart.read(self._staging)
         except OSError as error:
             raise BundleRefused(f"cannot import: {error}", hint="it is forged or damaged") from error
 
     def _compare(self, described: Iterable[manifest.StoredFile], digests: Mapping[str, str]) -> None:
-        """Compare every file with its description, whatever it was made of; `digests` are known ones."""
+        """Compare every file with its description, whatever its source; `digests` are known ones."""
         for entry in described:
             path, known = self._staging / entry.name, digests.get(entry.name)
             why = files.fault(path, entry, compare=known is None)

@@ -1,5 +1,5 @@
-"""The parts of a snapshot as they are searched for secrets: files (all of one, or what an earlier one does
-not have), and layers of an image on their way out, whose findings are remembered.
+"""The parts of a snapshot in a search for secrets: files (whole, or the parts new since an earlier one), and
+outgoing layers, whose findings are remembered.
 
 The owners of memory in process images, according to CRIU's own tables, are used only to name a place.
 """
@@ -52,7 +52,7 @@ _KINDS = (
     ("images/beyond-", "terminals"),
     ("record.json.gz", "the record of its processes"),
     ("baseline.json.gz", "the record of its files"),
-    ("apart.", "files that its image cannot have"),
+    ("apart.", "files that its image cannot hold"),
 )
 
 
@@ -84,7 +84,7 @@ def search_file(path: Path, search: Search, members: Members | None = None) -> N
 
 
 def search_new(path: Path, search: Search, ranges: Sequence[PageRange]) -> None:
-    """Search the new ranges of a file, with as much around each as a match can reach into.
+    """Search the new ranges of a file, with enough context around each for a match.
 
     Raises:
         StoreError: it cannot be read.
@@ -102,7 +102,7 @@ def search_new(path: Path, search: Search, ranges: Sequence[PageRange]) -> None:
 
 
 def stretches(ranges: Sequence[PageRange]) -> Iterator[tuple[int, int]]:
-    """Yield beginning and end of what is new. What lies close together is one stretch. Pure."""
+    """Yield the begin and end of new ranges. Ranges close together become one. Pure."""
     at, first, last = 0, 0, 0
     for one in ranges:
         if one.name is None:

@@ -1,4 +1,4 @@
-"""Sends a snapshot: its files as an ordinary image, the rest as segments beside it.
+"""Sends a snapshot: its files as an ordinary image, the rest as additional segments.
 
 The same code serves files and registries; what the other side has is not sent. The snapshot is locked
 meanwhile, and every file is compared with its digest before it is sent.
@@ -146,7 +146,7 @@ def send(
 
 
 def own_layers(engine: Engine) -> tuple[str, ...]:
-    """Return the layers of the image that Holdfast builds: they hold packages, and nothing of any session."""
+    """Return the layers of Holdfast's own image: they hold packages, but no session's files."""
     ours = build.reference("session")
     return image_layers.look(engine, ours).layers if engine.images.id(ours) is not None else ()
 
@@ -209,7 +209,7 @@ class _Sending:
         return self._put(media.SNAPSHOT_CONFIG, text), segments.blobs
 
     def remember(self, folder: Path, searched: SearchedFiles) -> None:
-        """Keep what the next bundle of a series need not send."""
+        """Record the data that the next bundle of a series need not send."""
         self._series.sent(folder, self._large, self._segments.segments, self._segments.blobs, searched)
 
     def finish(
@@ -236,7 +236,7 @@ class _Sending:
         )
 
     def _stored(self) -> list[StoredFile]:
-        """Yield the files as they are sent."""
+        """Yield the files in their sent form."""
         return [
             StoredFile(name=entry.name, bytes=len(data), blake3=blake3(data).hexdigest())
             if (data := self._rewritten.get(entry.name)) is not None
@@ -260,7 +260,9 @@ class _Sending:
             else:
                 file = self._segments.changed(path, entry.name, ranges, earlier)
             if sum(part.bytes for part in file.parts) != entry.bytes:
-                raise SnapshotDamaged(f"cannot send {self._snapshot.name}: {entry.name} changed meanwhile")
+                raise SnapshotDamaged(
+                    f"cannot send {self._snapshot.name}: {entry.name} changed in the meantime"
+                )
             self._large.append(file)
             yield file
         yield from self._segments.together(small)
@@ -280,7 +282,7 @@ class _Sending:
 
 
 class _Counting:
-    """A destination that counts the bytes it has of this bundle, and those it did not have before."""
+    """A destination that counts this bundle's bytes there, and the new ones among them."""
 
     def __init__(self, end: BundleDestination) -> None:
         self._end = end
@@ -293,7 +295,7 @@ class _Counting:
         return self._end.layers_there(diff_ids)
 
     def has(self, blob: BlobDescriptor) -> bool:
-        """Ask the destination; what was sent once needs no question."""
+        """Ask the destination; parts sent once need no question."""
         found = blob.digest in self._seen or self._end.has(blob)
         if found:
             self.count(blob)
@@ -316,7 +318,7 @@ class _Counting:
         """Do nothing: the caller leaves the destination."""
 
     def count(self, blob: BlobDescriptor) -> None:
-        """Count a part that is there, once."""
+        """Count an existing part, once."""
         if blob.digest not in self._seen:
             self._seen.add(blob.digest)
             self.all += blob.size

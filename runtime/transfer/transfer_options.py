@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 Progress = Callable[[int, int], None]
 """A function that takes the bytes done, and the total."""
-_FILES = "its files alone can be had without trust: --files-only"
+_FILES = "--files-only imports its files alone, without trust"
 
 
 def quiet(_done: int, _all: int) -> None:
@@ -116,6 +116,4 @@ def refuse_untrusted(name: str, signed_by: str | None, trusted_as: str | None, *
 
 def made_key(key: str) -> str:
     """Describe a key that was made because there was none to sign with."""
-    return (
-        f"a key to sign with was made, as there was none; to trust it elsewhere: `holdfast key trust {key}`"
-    )
+    return f"a signing key was created; to trust it elsewhere: `holdfast key trust {key}`"

@@ -64,12 +64,12 @@ class BundleSource:
             BundleRefused: the part does not say for whom it is encrypted.
         """
         if self.sealing is None:
-            raise BundleRefused("cannot import: a part of it is encrypted, and it does not say for whom")
+            raise BundleRefused("cannot import: it is encrypted but does not name its recipients")
         return self.sealing
 
 
 def kind(blob: BlobDescriptor) -> str:
-    """Return the media type of a part as it is when decrypted."""
+    """Return the media type of a part after decryption."""
     return blob.media_type.removesuffix(media.ENCRYPTED)
 
 
@@ -97,7 +97,7 @@ def layer(source: BundleSource, blob: BlobDescriptor, diff_id: str, path: Path, 
     packing_kind = _KINDS.get(kind(blob))
     if packing_kind is None:
         raise BundleRefused(
-            f"cannot import: a layer of its image is of an unknown kind ({blob.media_type[:100]})"
+            f"cannot import: a layer of its image has an unknown kind ({blob.media_type[:100]})"
         )
     opened = hashlib.sha256()
     with closing(source.origin.open(blob)) as stream, _writing(path) as file:
@@ -144,7 +144,7 @@ class BundleSegments:
         earlier: EarlierImport | None = None,
     ) -> None:
         if len(blobs) != len(segments):
-            raise BundleRefused("cannot import: it has not as many segments as it says")
+            raise BundleRefused("cannot import: it does not have the declared number of segments")
         self._source = source
         self._blobs = blobs
         self._segments = segments
@@ -174,7 +174,7 @@ class BundleSegments:
             raise BundleRefused("cannot import: its files are made of far more segments than they need")
         if kind(blob) != media.SEGMENT:
             raise BundleRefused(
-                f"cannot import: a segment is of an unknown kind ({form.shown(blob.media_type)})"
+                f"cannot import: a segment has an unknown kind ({form.shown(blob.media_type)})"
             )
         packed = self._source.document(blob, form.MAX_SEGMENT + (1 << 20))
         data = bundle_segments.open_segment(packed, segment.bytes)
@@ -239,14 +239,14 @@ def check_names(config: form.BundleConfig, besides: str) -> None:
     sizes = {entry.name: entry.bytes for entry in config.snapshot.files}
     given = {file.name: sum(part.bytes for part in file.parts) for file in config.files}
     if len(sizes) != len(config.snapshot.files) or len(given) != len(config.files):
-        raise BundleRefused("cannot import: it has two files of one name")
+        raise BundleRefused("cannot import: it has two files with the same name")
     live = config.snapshot.kind == "live"
     for name in sizes:
         if not foreign_files.belongs(name) or (foreign_files.is_of_processes(name) and not live):
             raise BundleRefused(f"cannot import: a snapshot has no file called {form.shown(name)}")
     given.pop(besides, None)
     if given != sizes:
-        raise BundleRefused("cannot import: its files are not those of its manifest")
+        raise BundleRefused("cannot import: its files do not match its manifest")
 
 
 class _writing:  # noqa: N801 - used as a function
@@ -275,7 +275,7 @@ class _writing:  # noqa: N801 - used as a function
 
 
 class _Hashing:
-    """A stream of which at most a given number of bytes are read, and their digest."""
+    """A stream limited to a given number of bytes, with their digest."""
 
     def __init__(self, stream: BinaryIO, size: int) -> None:
         self._stream = stream

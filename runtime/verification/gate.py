@@ -93,7 +93,7 @@ class Gate:
             more = f" (and {len(violations) - 1} more)" if len(violations) > 1 else ""
             raise RestoreFailed(
                 f"cannot restore {self._name}: {plain(str(violations[0]), 300)}{more}",
-                hint="its images were altered, or are not of a session; nothing of it was run",
+                hint="its images were altered, or do not come from a session; nothing was run",
             )
 
     def _check_unaltered(self, given: RecordedTree) -> None:
@@ -105,15 +105,15 @@ class Gate:
         if altered:
             raise RestoreFailed(
                 f"cannot restore {self._name}: {plain(str(altered[0]), 300)}",
-                hint="its images were altered after the freeze; nothing of it was run",
+                hint="its images were altered after the freeze; nothing was run",
             )
 
     def _refusal(self, error: Exception) -> RestoreFailed:
         if isinstance(error, RestoreFailed):
             return error
         return RestoreFailed(
-            f"cannot restore {self._name}: its images cannot be judged ({plain(str(error), 200)})",
-            hint="nothing of it was run",
+            f"cannot restore {self._name}: its images cannot be checked ({plain(str(error), 200)})",
+            hint="nothing was run",
         )
 
     def _files(self) -> list[str]:
@@ -141,6 +141,6 @@ def clean(found: Verification) -> Verification:
 
 
 def limited(texts: Iterable[str], most: int = 20) -> list[str]:
-    """Return the first `most` texts, and how many more there are."""
+    """Return the first `most` texts, and the number of the others."""
     every = list(texts)
     return every if len(every) <= most else [*every[:most], f"{len(every) - most} more"]

@@ -63,7 +63,7 @@ def compare(
 def judge(
     before: Mapping[str, Mapping[str, Any]], after: Mapping[str, HeldKernel], found: Verification
 ) -> Verification:
-    """Compare what a session reported. Pure."""
+    """Compare a session's reports. Pure."""
     compared = 0
     deviations: list[Deviation] = []
     skipped: list[str] = []

@@ -17,7 +17,7 @@ MOST_LINES = 5
 
 
 def stored(found: Verification) -> dict[str, Any]:
-    """Return the result as the details of a session have it."""
+    """Return the result in the form of a session's details."""
     return found.model_dump(mode="json", exclude_defaults=True)
 
 
@@ -40,7 +40,7 @@ def report(context: Context, session: SessionRow, found: Verification) -> None:
         context.progress(f"{session.name} differs from the capture: {one}")
     beyond = len(found.deviations) + found.more - MOST_LINES
     if beyond > 0:
-        context.progress(f"{session.name}: {beyond} more deviations, see `--json`")
+        context.progress(f"{session.name}: {beyond} more deviations; see `--json`")
 
 
 def of(session: SessionRow) -> Verification | None:

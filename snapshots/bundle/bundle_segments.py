@@ -55,7 +55,7 @@ class ReadableStream(Protocol):
 
 
 def even(blocks: Iterable[bytes]) -> Iterator[bytes]:
-    """Yield the same bytes in blocks of one size: the cuts of the transfer must not show."""
+    """Yield the same bytes in blocks of one size, so that the transfer's cuts do not show."""
     held = bytearray()
     for block in blocks:
         if not held and len(block) == BLOCK:
@@ -164,7 +164,7 @@ def _unzstd(stream: ReadableStream) -> Iterator[bytes]:
 
 
 def _deflate(block: bytes) -> bytes:
-    """Return a block as part of a deflate stream. What others have compressed is opened with zlib alone."""
+    """Return a block as part of a deflate stream. Foreign compressed data are opened with zlib alone."""
     packing = isal_zlib.compressobj(GZIP_LEVEL, zlib.DEFLATED, -zlib.MAX_WBITS)
     return packing.compress(block) + packing.flush(zlib.Z_SYNC_FLUSH)
 
@@ -196,7 +196,7 @@ _DECODERS: dict[str, Callable[[ReadableStream], Iterator[bytes]]] = {
 
 @dataclass(frozen=True, slots=True)
 class FilePiece:
-    """Some bytes of a file that belong together; without data they are zeros."""
+    """A contiguous range of a file; without data it is zeros."""
 
     size: int
     data: bytes | None = None

@@ -1,4 +1,4 @@
-"""Finds which pages of a file an earlier snapshot of the same session also has.
+"""Finds the pages of a file that an earlier snapshot of the same session also has.
 
 Memory is written without gaps, so one page more moves all that follow it in the file. A course is followed
 as long as pages are equal; after that, samples of the earlier files say where it continues. Every page that
@@ -27,7 +27,7 @@ _ZEROS = bytes(PAGE)
 
 @dataclass(frozen=True, slots=True)
 class PageRange:
-    """Some bytes of a file, and where an earlier file has the same; without `name` they are new."""
+    """A range of a file, and the place of the same bytes in an earlier file; without `name` it is new."""
 
     size: int
     name: str | None = None
@@ -67,7 +67,7 @@ class EarlierPages:
         self.close()
 
     def ranges(self, path: Path, name: str) -> list[PageRange]:
-        """Return a file in ranges, from its beginning to its end; `name` is what it was probably called.
+        """Return a file in ranges, from its beginning to its end; `name` is its probable earlier name.
 
         Raises:
             OSError: a file cannot be read.
@@ -79,7 +79,7 @@ class EarlierPages:
             os.close(descriptor)
 
     def has(self, name: str) -> bool:
-        """Return whether there is such a file."""
+        """Return whether the file exists."""
         return name in self._files
 
     def read(self, name: str, offset: int, size: int) -> bytes:
@@ -87,7 +87,7 @@ class EarlierPages:
         return os.pread(self._files[name], size, offset) if offset >= 0 else b""
 
     def find(self, page: bytes) -> tuple[str, int] | None:
-        """Return where a page is, if it was sampled."""
+        """Return the place of a page, if it was sampled."""
         found = self._samples.get(hash(page))
         return found if found is not None and self.read(*found, PAGE) == page else None
 
@@ -137,7 +137,7 @@ class _Comparison:
             self._take_back(at + passed)
 
     def _look(self, at: int, size: int) -> None:
-        """Read what the course says is equal."""
+        """Read the range that is expected to be equal."""
         self._start = at + self._shift
         self._window = self._earlier.read(self._name, self._start, size) if self._name is not None else b""
 
@@ -155,7 +155,7 @@ class _Comparison:
         return end - passed
 
     def _take_back(self, at: int) -> None:
-        """Take back pages before `at` that were called new: only a few of the earlier ones are sampled."""
+        """Reclassify pages before `at` that were called new: only some earlier pages are sampled."""
         last = self._found[-1] if self._found else None
         if last is None or last.name is not None or self._name is None:
             return
@@ -174,7 +174,7 @@ class _Comparison:
 
 
 def _append(ranges: list[PageRange], found: PageRange) -> None:
-    """Add a range, to the last one if it continues that."""
+    """Add a range, merging it with the last one if it continues that."""
     last = ranges[-1] if ranges else None
     if last is None or last.name != found.name or (last.name and last.offset + last.size != found.offset):
         ranges.append(found)

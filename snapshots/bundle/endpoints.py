@@ -44,13 +44,13 @@ class BundleDestination(Protocol):
     """
 
     def layers_there(self, diff_ids: Sequence[str]) -> int:
-        """Return how many of these layers, from the lowest, need not be put: the reader has them anyway."""
+        """Return how many of these layers, from the lowest, need not be put: the reader already has them."""
 
     def has(self, blob: BlobDescriptor) -> bool:
         """Return whether it already has this; False if it cannot tell."""
 
     def put(self, blob: BlobDescriptor, data: BinaryIO) -> None:
-        """Store it; `data` is exactly `blob.size` bytes from its position. It may be stored already."""
+        """Store the part; `data` is exactly `blob.size` bytes from its position. It may be stored already."""
 
     def finish(self, index: bytes) -> str:
         """Store the index, and make the bundle visible. Return the name by which it is found."""

@@ -71,7 +71,7 @@ def check_memory(path: Path) -> None:
         if why is None and member.islnk():
             why = _name_fault(member.linkname)
         if why is None and member.issym() and _leads_out(member.name, member.linkname):
-            why = "is a link to elsewhere"
+            why = "is a link that leads out"
         if why is None and member.mode & 0o6000 and not member.isdir():
             why = "would run as another user"
         if why is not None:

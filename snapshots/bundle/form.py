@@ -58,7 +58,7 @@ class NamedBlob(_Document):
     artifact_type: Annotated[Word | None, Field(alias="artifactType")] = None
 
     def descriptor(self) -> BlobDescriptor:
-        """Return it as a value."""
+        """Return the descriptor as a value."""
         return BlobDescriptor(self.media_type, self.digest, self.size, self.annotations)
 
 
@@ -85,7 +85,7 @@ class _BundleFiles(_Document):
 
 
 class ImageConfig(_Document):
-    """The part of the image's own config that is read: its platform and its layers."""
+    """The fields read from the image's own config: its platform and its layers."""
 
     architecture: Word
     os: Word
@@ -93,7 +93,7 @@ class ImageConfig(_Document):
 
 
 class FilePart(BaseModel):
-    """Some bytes of a file: their place in a segment; without a segment, they are zeros."""
+    """A range of a file: its place in a segment; without a segment, it is zeros."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -112,7 +112,7 @@ class FileInParts(BaseModel):
 
 
 class LayerSegment(BaseModel):
-    """The content of a layer when it is decompressed."""
+    """The content of a layer after decompression."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -248,7 +248,7 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     for key, value in pairs:
         if key in found:
             raise BundleRefused(
-                f"cannot import: it says twice what '{shown(key)}' is", hint="it is forged, or damaged"
+                f"cannot import: it defines '{shown(key)}' twice", hint="it is forged, or damaged"
             )
         found[key] = value
     return found

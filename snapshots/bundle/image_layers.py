@@ -81,7 +81,7 @@ class Hashed:
 
     @property
     def digest(self) -> str:
-        """The digest of what was read so far."""
+        """The digest of the bytes read so far."""
         return f"sha256:{self._hash.hexdigest()}"
 
     def __iter__(self) -> Iterator[bytes]:
@@ -119,7 +119,7 @@ def each(engine: Engine, ref: str, wanted: Sequence[str], take: Callable[[Hashed
         left -= _saved(engine, ref, take)
     if left:
         raise EngineError(
-            f"cannot read the files of a snapshot: {len(left)} of its layers are not as they were",
+            f"cannot read the files of a snapshot: {len(left)} of its layers have changed",
             hint="`holdfast verify` says what is damaged",
         )
 
@@ -140,7 +140,7 @@ def _saved(engine: Engine, ref: str, take: Callable[[Hashed], None]) -> set[str]
 
 
 def _plain(pieces: Iterator[bytes]) -> Iterator[bytes]:
-    """Decompress a blob if it is compressed: the store of containerd keeps layers as it received them.
+    """Decompress a blob if it is compressed: containerd stores layers in their received form.
 
     Raises:
         EngineError: it is damaged.
@@ -217,7 +217,7 @@ def _entry(entry: dict[str, object], tree: _LayerTree) -> Iterator[bytes]:
 
 
 class _LayerTree:
-    """The files of one layer. The folder of the last one stays open, since the next is usually beside it."""
+    """The files of one layer. The folder of the last one stays open, for the next one's sake."""
 
     def __init__(self, root: Path) -> None:
         self._root = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)

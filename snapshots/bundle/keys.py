@@ -92,7 +92,7 @@ class Keys:
         return KnownKey(name, key.public, own=True, locked=bool(passphrase), recipient=to)
 
     def sending(self, name: str | None = None, passphrase: str | None = None) -> tuple[SigningKey, bool]:
-        """Return the key that signs outgoing bundles, and whether it was just made, as there was none.
+        """Return the key that signs outgoing bundles, and whether it was made for lack of one.
 
         The passphrase, if given, also becomes that of a new key.
 
@@ -130,7 +130,8 @@ class Keys:
         return self._open(chosen[0], passphrase)
 
     def opener(self, passphrase: str | None = None, key_passphrase: str | None = None) -> Opener:
-        """Return what this home can open bundles with: its key, unless that is locked, and a passphrase.
+        """Return the means by which this home opens bundles: its key, unless that is locked, and a
+        passphrase.
 
         Raises:
             InvalidArgument: a passphrase for its key was given, and is wrong.
@@ -150,7 +151,9 @@ class Keys:
         if not signing.is_public(public):
             raise InvalidArgument(
                 f"cannot trust '{form.shown(public)[:80]}': it is not a key",
-                hint="it looks like ed25519:… and 43 characters; `holdfast key list` shows it to its owner",
+                hint=(
+                    "a key looks like ed25519:… and 43 characters; `holdfast key list` shows it to its owner"
+                ),
             )
         trusted = self._trusted()
         for known, key in trusted.items():
@@ -160,7 +163,7 @@ class Keys:
         _check(name)
         if name in trusted:
             raise InvalidArgument(
-                f"cannot trust this key as {name}: another key has that name",
+                f"cannot trust this key as {name}: a different key has that name",
                 hint=f"choose a different name, or `holdfast key rm {name}`",
             )
         self._write_trusted(trusted | {name: public})
@@ -205,7 +208,7 @@ class Keys:
                 else f"see {path}",
             ) from error
         if not isinstance(private, Ed25519PrivateKey) or SigningKey(private).public != known.public:
-            raise InvalidArgument(f"cannot sign with key {known.name}: {path} holds another key")
+            raise InvalidArgument(f"cannot sign with key {known.name}: {path} holds a different key")
         return SigningKey(private)
 
     def _trusted(self) -> dict[str, str]:
@@ -233,7 +236,7 @@ class Keys:
             raise self._unwritable(error) from error
 
     def _unwritable(self, error: OSError) -> StoreError:
-        return StoreError(f"cannot write in {self._folder}: {error.strerror or error}")
+        return StoreError(f"cannot write to {self._folder}: {error.strerror or error}")
 
 
 def _locked(path: Path) -> bool:

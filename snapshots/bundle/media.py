@@ -31,10 +31,10 @@ RAW_BYTES = "io.holdfast.bytes"
 
 
 def is_sealed(media_type: str) -> bool:
-    """Return whether it takes a key to read."""
+    """Return whether a key is needed to read it."""
     return media_type.endswith(ENCRYPTED)
 
 
 def is_manifest(media_type: str) -> bool:
-    """Return whether a registry stores it as a manifest, and needs it after everything that it names."""
+    """Return whether a registry stores it as a manifest, which must follow its parts."""
     return media_type in MANIFESTS

@@ -1,4 +1,4 @@
-"""Which names the layers below some others show: a deletion of a different name must not be in a layer.
+"""The names visible in the layers below others: a deletion of a different name must not be in a layer.
 
 In a folder that only one layer has, an overlay lists a deletion as if it were a file.
 """
@@ -32,7 +32,7 @@ Lookup = Callable[[str], Name]
 
 
 def shown(paths: Iterable[str], layers: Sequence[Lookup]) -> set[str]:
-    """Return the paths that layers, the topmost first, together show."""
+    """Return the paths visible in layers together, the topmost first."""
     return {path for path in paths if _is_shown(path, layers)}
 
 
@@ -65,7 +65,7 @@ def prefixes(path: str) -> Iterator[str]:
 
 
 def of_folder(folder: Path) -> Lookup:
-    """Look names up in the folder of an engine's layer; a folder above a name is asked for before it."""
+    """Look names up in the folder of an engine's layer; a folder precedes the names in it."""
 
     def lookup(path: str) -> Name:
         place = os.path.join(folder, path)  # noqa: PTH118 - names that are not text

@@ -60,7 +60,7 @@ class FileDestination:
         return blob.digest in self._written
 
     def put(self, blob: BlobDescriptor, data: BinaryIO) -> None:
-        """Append it."""
+        """Append the part."""
         if blob.digest in self._written:
             return
         if self._image is None and blob.media_type == media.MANIFEST:
@@ -70,7 +70,7 @@ class FileDestination:
         self._written.add(blob.digest)
 
     def finish(self, index: bytes) -> str:
-        """Write the members that lead to the rest, and give the file its name."""
+        """Write the members that lead to the others, and give the file its name."""
         found = form.described(media.INDEX, index, {REF: self._name} if self._name else {})
         self._text(f"blobs/sha256/{found.hex}", index)
         self._text("index.json", form.dumps({"schemaVersion": 2, "manifests": [found.as_dict()]}))
@@ -99,7 +99,7 @@ class FileDestination:
             self._place.unlink(missing_ok=True)
 
     def _nameless(self) -> BinaryIO:
-        """Open a file without a name, which leaves nothing behind however this ends (O_TMPFILE, open(2))."""
+        """Open a file without a name, which leaves no trace however this ends (O_TMPFILE, open(2))."""
         folder = self._path.parent
         try:
             descriptor = os.open(folder, os.O_TMPFILE | os.O_RDWR | os.O_CLOEXEC, 0o600)
@@ -127,7 +127,7 @@ class FileDestination:
         self._place.replace(self._path)
 
     def _for_old_engines(self) -> bytes:
-        """Return what `docker load` needs before Docker 25: config and layers by their places."""
+        """Return the manifest for `docker load` before Docker 25: config and layers by their places."""
         if self._image is None:
             return b"[]"
         manifest = form.parse(form.ImageManifest, self._manifest, "its image")
@@ -189,7 +189,7 @@ class FileOrigin:
         """Return the index of the bundle: the one that index.json names."""
         top = form.parse(form.BundleIndex, self._top(), "its index.json")
         if len(top.manifests) != 1 or top.manifests[0].media_type != media.INDEX:
-            raise self._refused("it does not hold one snapshot")
+            raise self._refused("it does not hold exactly one snapshot")
         found = top.manifests[0].descriptor()
         if found.size > form.MAX_INDEX:
             raise self._refused("its index is too large")
@@ -253,7 +253,7 @@ class FileOrigin:
 
 
 class _Window(io.RawIOBase):
-    """Some bytes of a file."""
+    """A range of a file."""
 
     def __init__(self, path: Path, start: int, size: int) -> None:
         super().__init__()
@@ -302,7 +302,7 @@ class PipeDestination(FileDestination):
     def _unwritable(self, error: OSError) -> StoreError:
         return StoreError(
             f"cannot write the bundle to a pipe: {error.strerror or error}",
-            hint="see what the program says that reads it",
+            hint="check the output of the program that reads the pipe",
         )
 
 
@@ -316,7 +316,7 @@ class PipeOrigin(FileOrigin):
 
     @property
     def name(self) -> str:
-        """What messages call it."""
+        """Its name in messages."""
         return "the data from the pipe"
 
     def __enter__(self) -> Self:

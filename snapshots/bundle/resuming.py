@@ -33,7 +33,7 @@ _BLOCK = 1 << 20
 
 
 class Resuming:
-    """Another origin, cached in a folder. That origin is entered and left with this one."""
+    """A second origin, cached in a folder, and entered and left with this one."""
 
     def __init__(self, origin: BundleOrigin, folder: Path) -> None:
         self._origin = origin
@@ -53,7 +53,7 @@ class Resuming:
         return self._origin.index()
 
     def open(self, blob: BlobDescriptor, start: int = 0) -> BinaryIO:
-        """Open a part, which is here in full when this returns.
+        """Open a part, which is complete here when this returns.
 
         Raises:
             BundleRefused: the data received does not match.
@@ -74,7 +74,7 @@ class Resuming:
         except OSError as error:
             if isinstance(error, StoreError | ConnectionError) or error.errno is None:
                 raise
-            raise StoreError(f"cannot write in {self._folder}: {error.strerror or error}") from error
+            raise StoreError(f"cannot write to {self._folder}: {error.strerror or error}") from error
         return file
 
     def ahead(self, blobs: Iterable[BlobDescriptor]) -> None:

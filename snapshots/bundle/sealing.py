@@ -125,10 +125,10 @@ class Sealing:
                 return cls(key)
         locked = any(wrap.kind == "scrypt" for wrap in seal.wraps)
         raise BundleRefused(
-            "cannot import: it is encrypted, and not for a key of this home",
+            "cannot import: it is encrypted, but not for a key of this home",
             hint="give its passphrase in the environment as HOLDFAST_BUNDLE_PASSPHRASE"
             if locked
-            else "it has to be made with `--encrypt-to` and a recipient that `holdfast key list` shows",
+            else "export it with `--encrypt-to` and a recipient that `holdfast key list` shows",
         )
 
     def seal(self, pieces: Iterable[bytes]) -> Iterator[bytes]:
@@ -257,7 +257,7 @@ def _bytes(text: str) -> bytes:
 
 
 def parse(text: str) -> Seal:
-    """Parse how a bundle is sealed from its index.
+    """Parse the encryption of a bundle from its index.
 
     Raises:
         BundleNewer: a newer version encrypted it.
@@ -269,4 +269,4 @@ def parse(text: str) -> Seal:
     except ValidationError as error:
         if forms := form_number.difference(error):
             raise form.newer(forms) from error
-        raise BundleRefused("cannot import: how it is encrypted is not known here") from error
+        raise BundleRefused("cannot import: its encryption is not known here") from error

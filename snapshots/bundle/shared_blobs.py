@@ -33,7 +33,7 @@ _MAX_TOP = 16 << 20
 
 
 class SharedDestination:
-    """A destination that writes a bundle to `path`, and parts that are not in its folder yet beside it.
+    """A destination that writes a bundle to `path`, and new parts next to it in its folder.
 
     `name` is the name tools show for the image in it.
     """
@@ -50,7 +50,7 @@ class SharedDestination:
         return 0
 
     def has(self, blob: BlobDescriptor) -> bool:
-        """Return whether the folder has it, of whichever bundle: a part has its name once it is whole."""
+        """Return whether the folder has it, from any bundle: a part has its name once it is complete."""
         try:
             found = (self._blobs / blob.hex).lstat()
         except OSError:
@@ -58,7 +58,7 @@ class SharedDestination:
         return stat.S_ISREG(found.st_mode) and found.st_size == blob.size
 
     def put(self, blob: BlobDescriptor, data: BinaryIO) -> None:
-        """Write it, unless it is there."""
+        """Write the part, unless it exists."""
         if self.has(blob):
             return
         path = self._blobs / blob.hex
@@ -77,7 +77,7 @@ class SharedDestination:
         self._new.append(path)
 
     def finish(self, index: bytes) -> str:
-        """Write the index and what leads to it; the bundle's own file comes last."""
+        """Write the index and the files that lead to it; the bundle's own file comes last."""
         found = form.described(media.INDEX, index, {oci_layout.REF: self._name})
         self.put(found, io.BytesIO(index))
         folder = self._path.parent
@@ -122,7 +122,7 @@ class SharedDestination:
 
 
 class SharedOrigin(FileOrigin):
-    """An origin that reads a bundle whose parts are beside its file."""
+    """An origin that reads a bundle whose parts are next to its file."""
 
     def __enter__(self) -> Self:
         with self._content(self._path, form.MAX_INDEX) as stream:
@@ -140,7 +140,7 @@ class SharedOrigin(FileOrigin):
         return self._document
 
     def _content(self, path: Path, most: int) -> BinaryIO:
-        """Open a regular file, which a link, a pipe or a device in its place is not."""
+        """Open a regular file; refuse a link, a pipe or a device in its place."""
         try:
             descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
         except FileNotFoundError as error:
@@ -158,7 +158,7 @@ class SharedOrigin(FileOrigin):
         found = os.fstat(descriptor)
         if not stat.S_ISREG(found.st_mode) or found.st_size > most:
             os.close(descriptor)
-            raise self._refused(f"{path.name[:40]} is not a file of its size")
+            raise self._refused(f"{path.name[:40]} does not have the expected size")
         return os.fdopen(descriptor, "rb", _BLOCK)
 
 

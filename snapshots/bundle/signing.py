@@ -54,7 +54,7 @@ class SigningKey:
 
     @property
     def opens(self) -> X25519PrivateKey:
-        """The key that opens what was encrypted for this one."""
+        """The key that opens data encrypted for this one."""
         return sealing.derived(self.private.private_bytes_raw())
 
 
@@ -69,7 +69,7 @@ def is_public(text: str) -> bool:
 
 
 def statement(image: BlobDescriptor, snapshot: BlobDescriptor, sealed: str = "") -> bytes:
-    """Return the statement to sign. Its first field sets it apart from anything else such a key may sign."""
+    """Return the statement to sign. Its first field distinguishes it from other uses of such a key."""
     fields = {"holdfast": "snapshot 1", "image": image.digest, "snapshot": snapshot.digest, "sealed": sealed}
     return form.dumps(fields)
 

@@ -76,7 +76,7 @@ class SquashedLayer:
         return any(above in self._opaque for above in _above(path))
 
     def _examined(self, archive: Path) -> list[_Entry]:
-        """Return the entries of a layer that those above it leave visible."""
+        """Return the entries of a layer that remain visible under the layers above."""
         taken: list[_Entry] = []
         kept: dict[str, _Entry] = {}
         deleted, opaque = set[str](), set[str]()
@@ -107,7 +107,7 @@ class SquashedLayer:
         return _with_sources(taken, kept, sources)
 
     def _is_hidden(self, path: str) -> bool:
-        """Check whether an upper layer deletes a name, or has something else than a folder above it."""
+        """Check whether an upper layer deletes a name, or has a non-folder above it."""
         if path in self._deleted:
             return True
         for above in _above(path):
@@ -139,7 +139,7 @@ class SquashedLayer:
 
 
 def _with_sources(taken: list[_Entry], kept: dict[str, _Entry], sources: dict[str, _Entry]) -> list[_Entry]:
-    """Return entries of a layer, the first remaining name of a file in the place of one that is hidden."""
+    """Return entries of a layer, with a file's first remaining name in the place of a hidden one."""
     made: list[_Entry] = []
     moved: dict[str, str] = {}
     for entry in taken:
@@ -182,7 +182,7 @@ def _path(name: str) -> str:
 
 
 def _deleted(path: str) -> str:
-    """Return the name that a deletion of this name is about."""
+    """Return the name that a deletion refers to."""
     above, slash, name = path.rpartition("/")
     return f"{above}{slash}{name.removeprefix(DELETES)}"
 
@@ -201,16 +201,16 @@ def _range(descriptor: int, begin: int, end: int) -> Iterator[bytes]:
     while begin < end:
         piece = os.pread(descriptor, min(_BLOCK, end - begin), begin)
         if not piece:
-            raise OSError("an archive is shorter than it was")
+            raise OSError("an archive has become shorter")
         begin += len(piece)
         yield piece
 
 
 class LeavingImage:
-    """An image as it leaves: `facts` name its layers once those of a container are one."""
+    """An image as it leaves: `facts` name its layers after those of a container are merged."""
 
     def __init__(self, engine: Engine, ref: str, scratch: Path, cache: Path) -> None:
-        """Look at an image, and read layers that become one unless they have before.
+        """Inspect an image, and read layers to be merged unless they were merged before.
 
         Args:
             engine: the engine that has it.
@@ -264,10 +264,10 @@ class LeavingImage:
                 raise self._unwritable(error) from error
             if layer.digest != diff_id:
                 self._remember(group, None)
-                raise EngineError("cannot read the files of a snapshot: its layers are not as they were")
+                raise EngineError("cannot read the files of a snapshot: its layers have changed")
 
     def _named(self, group: tuple[str, ...]) -> str:
-        """Return the digest of the layer that some become."""
+        """Return the digest of the merged layer."""
         diff_id = self._known.get(_key(group))
         if diff_id is None:
             layer = Hashed(self._squashed(group).read())
@@ -287,7 +287,7 @@ class LeavingImage:
             wanted = set(group)
 
             def take(layer: Hashed) -> None:
-                """Keep a layer, with holes for zeros, if it is one of them."""
+                """Keep a layer, with holes for zeros, if it is to be merged."""
                 place = self._scratch / "read"
                 with private_files.create(place) as file:
                     for piece in layer:
@@ -315,7 +315,7 @@ class LeavingImage:
         return self._made[key]
 
     def _shown(self, names: set[str], count: int) -> set[str]:
-        """Return the names that the lowest layers, as many as `count`, show."""
+        """Return the names visible in the lowest `count` layers."""
         if not names:
             return set()
         folders = self._engine.images.layers(self._ref)
@@ -324,7 +324,7 @@ class LeavingImage:
         found: dict[str, names_below.Lookup] = {}
 
         def take(layer: Hashed) -> None:
-            """Note the names in a layer. Only its digest at the end tells whether it is one."""
+            """Record the names in a layer. Only its digest at the end identifies it."""
             lookup: names_below.Lookup | None = None
             with suppress(tarfile.TarError):
                 lookup = names_below.of_archive(_names(layer), names)
@@ -342,7 +342,7 @@ class LeavingImage:
         return self._scratch / f"{diff_id.partition(':')[2]}.tar"
 
     def _unwritable(self, error: OSError) -> StoreError:
-        return StoreError(f"cannot write in {self._scratch}: {error.strerror or error}")
+        return StoreError(f"cannot write to {self._scratch}: {error.strerror or error}")
 
     def _read_cache(self) -> dict[str, str]:
         with suppress(OSError, ValueError):
@@ -352,7 +352,7 @@ class LeavingImage:
         return {}
 
     def _remember(self, group: tuple[str, ...], diff_id: str | None) -> None:
-        """Remember, or forget, the digest of the layer that some become. Losing it only costs time."""
+        """Remember, or forget, the digest of the merged layer. Losing it only costs time."""
         self._known.pop(_key(group), None)
         if diff_id is not None:
             self._known[_key(group)] = diff_id

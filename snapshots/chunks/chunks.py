@@ -117,7 +117,7 @@ class Chunks:
 
     @contextmanager
     def changing(self, patience: float = PATIENCE) -> Iterator[PackTurn]:
-        """Have the turn to write and sweep packs. Leftovers of a killed process are removed.
+        """Take the turn to write and sweep packs. Leftovers of a killed process are removed.
 
         Raises:
             Busy: another process had it for all of `patience` seconds.
@@ -138,7 +138,7 @@ class Chunks:
                         path.unlink(missing_ok=True)
             except BlockingIOError as error:
                 raise PacksBusy(
-                    "cannot change what is stored: another process is changing it", hint="try again later"
+                    "cannot change the store: another process is changing it", hint="try again later"
                 ) from error
             except OSError as error:
                 raise self._unusable(error) from error

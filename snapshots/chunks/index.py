@@ -48,7 +48,7 @@ class PackIndex:
             self._renew()
 
     def find(self, name: bytes) -> Iterator[tuple[str, int]]:
-        """Return where pages with this digest may be."""
+        """Return the possible places of pages with this digest."""
         (key,) = _keys(name)
         mask, words = self._mask, self._words
         at = key & mask
@@ -61,7 +61,7 @@ class PackIndex:
             at = (at + 1) & mask
 
     def lacks(self, names: bytes) -> bool:
-        """Return whether none of these pages can be found, and no two of them are the same."""
+        """Return whether all of these pages are unknown and different from each other."""
         keys = _keys(names)
         mask, words = self._mask, self._words
         for key in keys:
@@ -76,14 +76,14 @@ class PackIndex:
         return len(keys) == 1 or len(set(keys)) == len(keys)
 
     def add_all(self, names: bytes, pack: str, page: int) -> None:
-        """Remember where pages are that follow each other in a pack."""
+        """Remember the places of pages that are consecutive in a pack."""
         keys = _keys(names)
         if self._used + len(keys) > self._slots * FULL:
             self._grow()
         self._put(zip(keys, count(int(pack, 16) << NUMBER_BITS | page)))
 
     def close(self) -> None:
-        """Mark the table as closed in order; nothing happens the second time."""
+        """Mark the table as closed properly; repeated calls have no effect."""
         if self._table.closed:
             return
         HEADER.pack_into(self._table, 0, MAGIC, self._slots, self._used, 1)
@@ -92,7 +92,7 @@ class PackIndex:
 
     @staticmethod
     def usable(path: Path) -> bool:
-        """Return whether a file is a table that was closed in order."""
+        """Return whether a file is a table that was closed properly."""
         with suppress(OSError), path.open("rb") as file:
             return _described(file.read(HEADER.size), os.fstat(file.fileno()).st_size) is not None
         return False
@@ -157,7 +157,7 @@ def _keys(names: bytes) -> tuple[int, ...]:
 
 
 def _described(head: bytes, size: int) -> tuple[int, int] | None:
-    """Return the number of slots and of those in use, if a file with this head was closed in order."""
+    """Return the number of slots and of those in use, if a file with this head was closed properly."""
     if len(head) < HEADER.size:
         return None
     magic, slots, used, closed = HEADER.unpack(head)

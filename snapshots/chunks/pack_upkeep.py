@@ -35,7 +35,7 @@ THIN = 0.5
 
 @dataclass(slots=True)
 class PackUsage:
-    """Bytes a snapshot's pages take in packs: `shared` if an older snapshot also needs them, else `own`."""
+    """Bytes of a snapshot's pages in packs: `shared` if an older snapshot also needs them, else `own`."""
 
     own: int = 0
     shared: int = 0
@@ -49,7 +49,7 @@ class Marks:
     accounts: dict[str, PackUsage] = field(default_factory=dict)
 
     def add(self, chunks: Chunks, found: Recipe) -> None:
-        """Mark what a recipe needs; older ones come first."""
+        """Mark a recipe's pages; older ones come first."""
         own: dict[str, int] = {}
         shared: dict[str, int] = {}
         for file in found.files.values():
@@ -115,7 +115,7 @@ def waste(chunks: Chunks, folders: Iterable[Path], thin: float = THIN) -> int:
 
 
 def sweep(chunks: Chunks, folders: Iterable[Path], thin: float = THIN) -> tuple[Swept, Marks]:
-    """Remove packs no snapshot needs; shrink those of which little is needed. It is the caller's turn.
+    """Remove unneeded packs; shrink those with few needed pages. The caller has the turn.
 
     Packs stay as they are while a process relies on them that has not written its recipe yet.
 
@@ -199,7 +199,7 @@ class Findings:
     """Bytes of pages that were checked."""
 
     def damage(self, chunks: Chunks, found: Recipe) -> str | None:
-        """Return what a recipe needs and cannot get, as the end of a sentence."""
+        """Return the data that a recipe needs and cannot get, as the end of a sentence."""
         for name, file in found.files.items():
             for run in file.runs:
                 if run.pack == NOWHERE:
@@ -218,7 +218,7 @@ class Findings:
 
 
 def check_packs(chunks: Chunks) -> Findings:
-    """Read all existing packs. Those added or removed meanwhile may be left out."""
+    """Read all existing packs. Packs added or removed in the meantime may be left out."""
     findings = Findings()
     for name in chunks.names():
         try:
@@ -253,7 +253,8 @@ def _check_pack(pack: Pack, findings: Findings) -> None:
 
 
 def mend_packs(chunks: Chunks, found: Findings) -> list[tuple[str, bool]]:
-    """Remove damaged pages from packs, so that nothing new relies on them; rebuild the index if necessary.
+    """Remove damaged pages from packs, so that new snapshots do not rely on them; rebuild the index if
+    necessary.
 
     Returns each fault found, and whether it is now repaired. The caller holds the lock.
 

@@ -1,4 +1,4 @@
-"""The writer of packs: each has a temporary name until all of it is on the disk, then is renamed in one step.
+"""The writer of packs: each has a temporary name until it is on the disk, then is renamed in one step.
 
 Blocks are compressed in threads, a few ahead of the writer, so memory stays bounded.
 """
@@ -86,14 +86,14 @@ class PackWriter:
         return bytes(self._digests[page * DIGEST : (page + 1) * DIGEST])
 
     def thin(self, block: bytes, present: bytes, digests: bytes, groups: bytes) -> None:
-        """Add a block of another pack of which only some pages are left; its digests stay unchanged."""
+        """Add a block of another pack with only some of its pages left; its digests stay unchanged."""
         self._digests += digests
         self._present += present
         self._waiting.append((len(block), self._pool.submit(_packed, block, groups)))
         self._drain(AHEAD)
 
     def sync(self) -> None:
-        """Write all that was added, and wait until it is on the disk. Nothing can be added afterwards.
+        """Write all added data, and wait until they are on the disk. No more can be added afterwards.
 
         Raises:
             OSError: it cannot be written.

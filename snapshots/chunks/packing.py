@@ -1,4 +1,4 @@
-"""Packing of a snapshot's files: pages already stored are found, only the rest is written.
+"""Packing of a snapshot's files: only pages that are not stored yet are written.
 
 The order makes it safe to end anywhere: packs are on the disk before the recipe that needs them, and the
 recipe before anything relies on it. Pages written without a recipe are swept later. A background job leaves
@@ -71,7 +71,7 @@ class PageCourse:
 
     @property
     def gapped(self) -> bool:
-        """True if zeros follow what is expected here."""
+        """True if zeros follow the expected pages here."""
         after = self._at + 1
         return not self.apart and after < len(self._runs) and self._runs[after].pack == NOWHERE
 
@@ -80,7 +80,7 @@ class PageCourse:
         self._go(self._starts.get(name, len(self._runs)))
 
     def advance(self, count: int) -> None:
-        """Pass pages of the file, whether or not they were where they were expected."""
+        """Pass pages of the file, whether or not they were in their expected places."""
         while self.pack is not None and count >= self.left:
             count -= self.left
             self._go(self._at + 1)
@@ -93,7 +93,7 @@ class PageCourse:
             self.advance(count)
 
     def follow(self, pack: str, page: int) -> None:
-        """Expect what comes after a page that was found elsewhere."""
+        """Expect the successors of a page that was found elsewhere."""
         if self._sorted is None:
             self._sorted = sorted((run.pack, run.first, at) for at, run in enumerate(self._runs))
         near = bisect_right(self._sorted, (pack, page, ENDLESS)) - 1
@@ -126,7 +126,7 @@ LOOK_AGAIN = 0.01
 
 
 class PackingOvertaken(Exception):
-    """While others had their turn they removed pages that were found, or packed the same snapshot."""
+    """During others' turn, pages that were found were removed, or the same snapshot was packed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,7 +203,7 @@ def _check(chunks: Chunks, folder: Path, files: Iterable[RecipeFile]) -> None:
 
 
 class _Packing:
-    """One snapshot being packed. With a turn, it is left to others that wait for theirs."""
+    """One snapshot being packed. The turn is left to others that wait for theirs."""
 
     def __init__(
         self,
@@ -249,7 +249,7 @@ class _Packing:
         return RecipeFile(size, tuple(self._runs))
 
     def finish(self) -> int:
-        """Make everything written valid; return its size in bytes.
+        """Make all written data valid; return their size in bytes.
 
         Raises:
             OSError: it cannot be written.
@@ -265,7 +265,7 @@ class _Packing:
             self._writer.abandon()
 
     def close(self) -> None:
-        """Close the index, and let go of what is in packs now."""
+        """Close the index, and release the packs' pages."""
         self._index.close()
         while self._claims:
             os.close(self._claims.pop())
@@ -275,7 +275,7 @@ class _Packing:
 
     @contextmanager
     def _aside(self, turn: PackTurn) -> Iterator[None]:
-        """Let others change the packs meanwhile.
+        """Let others change the packs in the meantime.
 
         Raises:
             FileNotFoundError: the snapshot was removed.
@@ -324,7 +324,7 @@ class _Packing:
             at = end
 
     def _fresh(self, data: bytes | bytearray, view: memoryview, at: int, pages: int) -> bool:
-        """Store a whole group none of whose pages is known, without looking at each of them twice."""
+        """Store a whole group of unknown pages, without checking each of them twice."""
         if at + GROUP > pages:
             return False
         start, end = at * PAGE, (at + GROUP) * PAGE
@@ -431,7 +431,7 @@ class _Packing:
         return kept.names(course.page, count) if kept.holds(course.page, count) else b""
 
     def _take(self, count: int) -> None:
-        """Use pages that are where they were expected."""
+        """Use pages found in their expected places."""
         if count and self._course.pack:
             self._runs.add(self._course.pack, self._course.page, count)
             self._course.advance(count)
@@ -470,7 +470,7 @@ class _Packing:
 
 
 def _windows(file: int) -> Iterator[bytes | bytearray]:
-    """Yield a file in windows; the next one replaces what is in the last."""
+    """Yield a file in windows; each one replaces the contents of the last."""
     window = bytearray(WINDOW)
     with memoryview(window) as view:
         while size := _filled(file, view):

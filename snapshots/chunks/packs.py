@@ -49,7 +49,8 @@ def digest(data: bytes | memoryview) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class PageRun:
-    """Pages of a file that also follow each other in one pack; or zeros, if the pack is `NOWHERE`."""
+    """Consecutive pages of a file that are also consecutive in one pack; or zeros, if the pack is
+    `NOWHERE`."""
 
     pack: str
     first: int
@@ -60,7 +61,7 @@ class Runs:
     """The places of a file's pages, collected in order."""
 
     def __init__(self) -> None:
-        """Begin with no page."""
+        """Begin without pages."""
         self._found: list[PageRun] = []
         self._pack = NOWHERE
         self._first = 0
@@ -85,7 +86,7 @@ class Runs:
 
 
 class PackDamaged(Exception):
-    """A pack is missing, or differs from what was written. The message is the end of a sentence."""
+    """A pack is missing, or differs from its written form. The message is the end of a sentence."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,7 +174,7 @@ class Pack:
         return block
 
     def before(self, page: int) -> int:
-        """Return how many present pages of its block come before a page."""
+        """Return the number of present pages before a page in its block."""
         return self.directory.present.count(1, page - page % BLOCK, page)
 
 

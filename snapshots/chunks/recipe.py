@@ -34,7 +34,7 @@ PARTS = f".{FILE}.*.part"
 
 
 class RecipeDamaged(Exception):
-    """A recipe differs from what was written. The message is the end of a sentence."""
+    """A recipe differs from its written form. The message is the end of a sentence."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +116,7 @@ def read(folder: Path, snapshot: str | None = None) -> Recipe | None:
 
 
 def guide(folder: Path, snapshot: str) -> Recipe | None:
-    """Return a recipe as a guide to that of a similar snapshot; None if it is of no use for that.
+    """Return a recipe as a guide to that of a similar snapshot; None if it is of no use.
 
     It may be missing or damaged, or in too many pieces to be held in memory.
     """
@@ -157,7 +157,7 @@ def _triple(run: PageRun, numbers: dict[str, int]) -> tuple[int, int, int]:
 
 
 def _recipe(fields: dict[str, object]) -> Recipe:
-    """Return a recipe of which every place can exist: the files of a home are readable, but not believed."""
+    """Return a recipe in which every place can exist: the files of a home are readable, but not trusted."""
     packs, listed = fields["packs"], fields["files"]
     if not isinstance(packs, list) or not isinstance(listed, dict):
         raise ValueError("form")

@@ -126,7 +126,7 @@ class CopiedFiles:
 
 
 class LayerArchive(NewLayer):
-    """The copy of a layer, of which the archive is generated while it is read.
+    """The copy of a layer, whose archive is generated while it is read.
 
     `whole` is about its size together with the files that only the image below has. `unpacked` are the bytes
     of its files as an engine counts them.
@@ -163,7 +163,7 @@ class LayerArchive(NewLayer):
 
 
 def _content(item: FileEntry, data: int) -> Iterator[bytes]:
-    """Yield what a file reads as: zeros where it has holes."""
+    """Yield the content of a file: zeros for its holes."""
     at, place = 0, item.offset
     for begin, length in item.pieces():
         yield from _zeros(begin - at)

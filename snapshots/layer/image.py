@@ -45,7 +45,7 @@ def base_layers(config: Mapping[str, Any], layers: int) -> int:
 
 
 def parts(config: Mapping[str, Any], layers: int) -> list[tuple[int, int]]:
-    """Return where layers that belong together begin and end; all that one container wrote do. Pure.
+    """Return the ranges of layers that belong together, as all layers of one container do. Pure.
 
     Args:
         config: the image's settings for containers; a stranger can have made it.
@@ -92,7 +92,7 @@ class ParentImage:
 
 
 def parent(engine: Engine, image_id: str) -> ParentImage:
-    """Return what is needed of an image.
+    """Return the required facts of an image.
 
     Raises:
         EngineError: the engine no longer has it.
@@ -113,7 +113,8 @@ class ExtendedImage:
 
 
 def below(engine: Engine, image_id: str, known: KnownBlobs) -> ParentImage | None:
-    """Return what is needed of an image to add a layer to it; None if the engine's store does not allow that.
+    """Return the facts of an image needed to add a layer to it; None if the engine's store does not allow
+    that.
 
     Raises:
         EngineError: the engine no longer has it.

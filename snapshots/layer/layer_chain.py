@@ -1,4 +1,4 @@
-"""The earlier images of one container on which the image of its next snapshot can be made.
+"""The earlier images of one container on which the image of its next snapshot can be based.
 
 An image of a container's whole layer has everything the container ever wrote. An image on top of an earlier
 one has only the later changes. It is not always on top of the last one, because engines stack a limited
@@ -146,7 +146,7 @@ class LayerChain:
         return {each.layers[-1]: each.grown for each in self._links}
 
     def forget(self) -> None:
-        """Have the next image contain the whole layer."""
+        """Make the next image contain the whole layer."""
         self._links, self._number = [], 0
         with suppress(OSError):
             (self._folder / FILE).unlink(missing_ok=True)
@@ -163,7 +163,7 @@ class LayerChain:
 
 
 def below(number: int) -> int:
-    """Return the number of the image that one is on top of: without its lowest digit that is not 0. Pure."""
+    """Return the number of the image below: the number without its lowest nonzero digit. Pure."""
     step = 1
     while number and number % (step * WIDTH) == 0:
         step *= WIDTH

@@ -82,7 +82,7 @@ def search(find: Find, image_id: str, layers: Sequence[str]) -> tuple[Blob, ...]
 
 
 def _search(find: Find, digest: str, layers: list[str], seen: set[str]) -> tuple[Blob, ...] | None:
-    """Look below one document. Each is looked at once: indexes of indexes could multiply without end."""
+    """Look below one document. Each is visited once: indexes of indexes could multiply endlessly."""
     if digest in seen or (data := find(digest)) is None:
         return None
     seen.add(digest)

@@ -1,1 +1,1 @@
-"""Registries (OCI Distribution): references, credentials, and content by digest. Knows no snapshots."""
+"""Registries (OCI Distribution): references, credentials, and content by digest. Does not know snapshots."""

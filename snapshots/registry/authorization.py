@@ -41,7 +41,7 @@ class Fetch(Protocol):
         form: Mapping[str, str] | None,
         basic: str | None,
     ) -> Mapping[str, Any] | None:
-        """Ask it; post `form` if there is one. Return its answer, or None if it refuses."""
+        """Ask the server; post `form` if there is one. Return its answer, or None if it refuses."""
 
 
 def pull(repository: str) -> str:
@@ -70,7 +70,8 @@ class Authorization:
     _lock: threading.RLock = field(default_factory=threading.RLock)
 
     def header(self, scopes: Iterable[str]) -> str | None:
-        """Return what to send with a request for these scopes, as far as the registry's demands are known.
+        """Return the authorization for a request with these scopes, as far as the registry's demands are
+        known.
 
         Raises:
             RegistryDenied: the token server refuses.
@@ -154,7 +155,7 @@ class Authorization:
         return token, float(good) if isinstance(good, int | float) and good > 0 else SHORTEST
 
     def _nobody(self) -> RegistryDenied:
-        return RegistryDenied(f"cannot log in to {self.host}: it wants to know who you are", hint=self.hint)
+        return RegistryDenied(f"cannot log in to {self.host}: it requires a login", hint=self.hint)
 
     def _wrong(self, credentials: RegistryCredentials) -> RegistryDenied:
         who = f"user '{self.user}'" if credentials.user else "the token of `docker login`"
@@ -167,7 +168,7 @@ class Authorization:
 
     @property
     def hint(self) -> str:
-        """The advice on how to give credentials."""
+        """The advice on how to provide credentials."""
         return f"`docker login {self.host}`, or set {USER} and {PASSWORD}"
 
 

@@ -29,14 +29,14 @@ PROXIES = ("HTTPS_PROXY", "HTTP_PROXY", "ALL_PROXY")
 
 REFUSED_HINT = (
     "HTTPS_PROXY may hold a name and a password, `http://NAME:PASSWORD@HOST:PORT`; "
-    "NO_PROXY lists what is reached without it"
+    "NO_PROXY lists the exceptions"
 )
 _FINAL = ("403", "407")
 """Answers of a proxy that asking again does not change."""
 
 
 def refusal(error: httpx.TransportError) -> str:
-    """Return why a proxy does not let this user through; empty if that was not the reason."""
+    """Return why a proxy refuses this user; empty if that was not the reason."""
     if isinstance(error, httpx.ProxyError) and str(error).startswith(_FINAL):
         return f"the proxy on the way refuses ({registry_failures.shown(str(error))})"
     return ""
@@ -64,7 +64,7 @@ def authorities(host: str) -> ssl.SSLContext:
                 context.load_verify_locations(cafile=path)
         except OSError as error:  # SSLError is one
             raise RegistryError(
-                f"cannot reach {host}: {name} names {path}, which holds no certificates",
+                f"cannot reach {host}: {name} names {path}, which does not contain certificates",
                 hint="correct or unset that variable",
             ) from error
     return context
@@ -72,7 +72,7 @@ def authorities(host: str) -> ssl.SSLContext:
 
 @contextmanager
 def explained(host: str) -> Iterator[None]:
-    """Explain, in the block, settings that no client can be made of.
+    """Explain, in the block, settings that prevent a client.
 
     Raises:
         RegistryError: a variable names no proxy that can be used.
@@ -170,7 +170,7 @@ class HttpClient:
         )
 
     def again(self, attempt: Callable[[], T]) -> T:
-        """Return what `attempt` returns; retry while that may help.
+        """Return the result of `attempt`; retry while that may help.
 
         Raises:
             RegistryUnavailable: no attempt succeeded.
@@ -259,13 +259,15 @@ class HttpClient:
         try:
             url = (base or self.base).join(location)
         except (httpx.InvalidURL, ValueError) as error:
-            raise RegistryError(f"cannot use {self.reference.host}: it sends to no address") from error
+            raise RegistryError(
+                f"cannot use {self.reference.host}: it redirects without a Location"
+            ) from error
         near = self.plain_http or is_loopback(url.host)
         if url.host and (url.scheme == "https" or (url.scheme == "http" == self.base.scheme and near)):
             return url
         raise RegistryError(
             f"cannot use {self.reference.host}: "
-            f"it sends to {registry_failures.shown(f'{url.scheme}://{url.host}')}, "
+            f"it redirects to {registry_failures.shown(f'{url.scheme}://{url.host}')}, "
             "which is not encrypted",
             hint="use it with TLS, or with --plain-http if you know the network in between",
         )
@@ -294,7 +296,7 @@ class HttpClient:
 
     def unavailable(self, why: PassingFailure) -> RegistryUnavailable:
         """Return the error for when all attempts are used up."""
-        hint = "is the name right, and does the registry run?"
+        hint = "check the name, and whether the registry is running"
         if not self.reference.is_loopback and (chosen := variables()):
             hint += f" {chosen} of the environment can choose a proxy"
         return RegistryUnavailable(f"cannot reach {self.reference.host}: {why}", hint=hint)
@@ -366,7 +368,7 @@ def _denied(client: HttpClient, answer: httpx.Response) -> RegistryDenied:
     user = client.authorization.user
     who = f"user '{user}'" if user else "the anonymous user"
     return RegistryDenied(
-        f"cannot use {client.reference.host}/{client.reference.repository}: {who} may not do that there "
+        f"cannot use {client.reference.host}/{client.reference.repository}: {who} lacks permission "
         f"({registry_failures.said(answer)})",
         hint=client.authorization.hint,
     )

@@ -51,11 +51,11 @@ class Reference:
         if host == HUB and "/" not in name:
             name = f"library/{name}"
         wrong = (
-            "the host is not one"
+            "the host is not valid"
             if not _HOST.fullmatch(host)
-            else "the name has to be of lower-case letters, digits, and . _ - / between them"
+            else "the name must consist of lower-case letters and digits, with . _ - / between them"
             if not _REPOSITORY.fullmatch(name) or len(name) > MAX_NAME
-            else "the tag is not one"
+            else "the tag is not valid"
             if tag is not None and not _TAG.fullmatch(tag)
             else "the digest has to be sha256: and 64 hexadecimal digits"
             if "@" in text and not _DIGEST.fullmatch(digest)

@@ -111,7 +111,9 @@ class BlobReader(io.RawIOBase):
         if response.status_code == 206:
             part = _PART.fullmatch(response.headers.get("content-range", ""))
             if part is None or int(part[1]) != self._at:
-                raise RegistryError(f"cannot pull from {self._client.reference.host}: it sends another part")
+                raise RegistryError(
+                    f"cannot pull from {self._client.reference.host}: it sends a different part"
+                )
         elif response.status_code == 200:
             skipped = self._at  # it does not support ranges
         else:
@@ -120,7 +122,7 @@ class BlobReader(io.RawIOBase):
             if answer.status_code == 404:
                 raise ReferenceNotFound(
                     f"cannot pull {self._client.reference}: the registry has no {self._blob.digest[:19]}…",
-                    hint="push it again: something removed parts of it",
+                    hint="push it again: parts of it were removed there",
                 )
             raise RegistryError(f"cannot pull {self._client.reference}: {registry_failures.said(answer)}")
         # As data arrives: pieces of a fixed size would be lost in part with their connection.
@@ -128,7 +130,7 @@ class BlobReader(io.RawIOBase):
 
 
 def _without(pieces: Iterator[bytes], skipped: int) -> Iterator[bytes]:
-    """Yield what comes after this many bytes."""
+    """Yield the bytes after this many."""
     for piece in pieces:
         if skipped < len(piece):
             yield piece[skipped:]
@@ -178,8 +180,8 @@ class RegistryDestination:
         self.reference = client.reference.tagged()
         if self.reference.digest:
             raise InvalidArgument(
-                f"cannot push to {self.reference}: its digest results from the content",
-                hint="leave the digest away, and give a tag",
+                f"cannot push to {self.reference}: its digest is computed from the content",
+                hint="leave the digest out, and give a tag",
             )
         self._notes = UploadNotes(notes, self.reference)
         self._places = BlobPlaces(notes, self.reference.host)
@@ -207,7 +209,7 @@ class RegistryDestination:
         return True
 
     def put(self, blob: BlobDescriptor, data: BinaryIO) -> None:
-        """Send it; a small one in the background. A later call may report its failure.
+        """Send the part; a small one in the background. A later call may report its failure.
 
         Raises:
             RegistryError: it, or an earlier one, could not be sent.
@@ -255,7 +257,7 @@ class RegistryDestination:
         self._sent(blob.size)
 
     def _mount(self, blob: BlobDescriptor, other: str) -> bool:
-        """Mount it from a repository that had it; it may be gone there, or not visible to us."""
+        """Mount the part from a repository that had it; it may be gone there, or not visible to us."""
         url = self._client.url("blobs/uploads/").copy_merge_params({"mount": blob.digest, "from": other})
         try:
             answer = self._client.request("POST", url, [*self._scopes, pull(other)])
@@ -313,7 +315,9 @@ class RegistryOrigin:
         answer = self._get(self._reference.wanted, _ACCEPTED)
         digest = f"sha256:{sha256(answer.content).hexdigest()}"
         if self._reference.digest not in (None, digest):
-            raise RegistryError(f"cannot pull {self.name}: the registry gives something of another digest")
+            raise RegistryError(
+                f"cannot pull {self.name}: the registry returns content with a different digest"
+            )
         kind = answer.headers.get("content-type", "").partition(";")[0].strip()
         if kind != media.INDEX:
             raise RegistryError(
@@ -326,7 +330,7 @@ class RegistryOrigin:
     def open(self, blob: BlobDescriptor, start: int = 0) -> BinaryIO:
         """Open the bytes of a part; those lost in transit are requested again."""
         if not DIGEST.fullmatch(blob.digest):
-            raise RegistryError(f"cannot pull {self.name}: it names something by no digest")
+            raise RegistryError(f"cannot pull {self.name}: it refers to a part without a digest")
         if media.is_manifest(blob.media_type):
             content = self._get(blob.digest, blob.media_type).content[: blob.size]
             return io.BytesIO(content[start:])
@@ -348,7 +352,7 @@ class RegistryOrigin:
         if answer.status_code == 404:
             raise ReferenceNotFound(
                 f"cannot pull {self.name}: the registry does not have it",
-                hint="is the tag right? `holdfast push` says it at its end",
+                hint="check the tag: `holdfast push` prints it at the end",
             )
         if answer.status_code != 200:
             raise RegistryError(f"cannot pull {self.name}: {registry_failures.said(answer)}")
@@ -379,7 +383,7 @@ class BlobPlaces:
             self._seen[digest] = repository
 
     def save(self) -> None:
-        """Remember it beyond this process. Losing it costs time only."""
+        """Store the place beyond this process. Losing it costs time only."""
         if self._path is None:
             return
         kept = dict(list(self._seen.items())[-MOST_REMEMBERED:])

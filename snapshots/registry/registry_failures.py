@@ -1,4 +1,4 @@
-"""Failures of registries and connections: which are tried again and when, and their text, safe to show."""
+"""Failures of registries and connections: their retries, and their text, safe to show."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ _PLAIN = frozenset({"WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "HTTP_REQUES
 
 
 class PassingFailure(Exception):
-    """A failure that may pass: a lost connection, a busy registry. `after`: the seconds it asked to wait."""
+    """A possibly temporary failure: a lost connection, a busy registry. `after`: the seconds it asked to
+    wait."""
 
     def __init__(self, why: str, after: float = 0.0) -> None:
         super().__init__(why)
@@ -41,7 +42,7 @@ class Backoff:
     sleep: Callable[[float], None] = field(default=time.sleep)
 
     def again(self, attempt: Callable[[], T]) -> T:
-        """Return what `attempt` returns; retry while it raises Passing.
+        """Return the result of `attempt`; retry while it raises Passing.
 
         Raises:
             Passing: the last attempt failed.

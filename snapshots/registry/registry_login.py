@@ -96,7 +96,7 @@ def _table(config: Mapping[str, Any], name: str) -> dict[str, Any]:
 
 
 def _unreadable(path: Path, error: Exception) -> RegistryError:
-    why = error.strerror if isinstance(error, OSError) and error.strerror else "it is not what Docker writes"
+    why = error.strerror if isinstance(error, OSError) and error.strerror else "it is not in Docker's format"
     return RegistryError(
         f"cannot read the credentials in {path}: {why}",
         hint=f"correct it, or set {USER} and {PASSWORD}",
@@ -131,7 +131,7 @@ def _of_helper(answer: str | None) -> RegistryCredentials | None:
         user, secret = str(value["Username"]), str(value["Secret"])
     except (ValueError, KeyError, TypeError) as error:
         raise RegistryError(
-            "cannot read what the credential helper says", hint="`docker login` again"
+            "cannot read the credential helper's output", hint="`docker login` again"
         ) from error
     if not secret:
         return None

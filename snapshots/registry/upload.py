@@ -37,7 +37,7 @@ MAX_LOST = 3
 """How often one blob is restarted."""
 _RANGE = re.compile(r"(?:bytes=)?0-([0-9]{1,15})")
 _HINTS = {
-    404: "does the repository exist? Some registries want it to be made first",
+    404: "does the repository exist? Some registries require it to be created first",
     413: "a proxy in front of the registry limits the size of requests",
 }
 _BINARY = {"Content-Type": "application/octet-stream"}
@@ -52,7 +52,7 @@ class _Lost(Exception):
 
 @dataclass
 class _Place:
-    """The state of an upload: where to send to, how much has arrived, the least bytes per request."""
+    """The state of an upload: its address, the bytes arrived, the least bytes per request."""
 
     url: httpx.URL
     offset: int = 0
@@ -113,7 +113,7 @@ class Upload:
                 place = self._ask(place) if place else None
 
     def _left(self) -> _Place | None:
-        """Return where another process left it, if the registry still knows."""
+        """Return the state that another process left, if the registry still knows it."""
         location = self._notes.location(self._blob.digest)
         if location is None:
             return None
@@ -146,11 +146,11 @@ class Upload:
         return _Place(self._location(answer, url), 0, min(wanted, MAX_CHUNK))
 
     def _go_on(self, place: _Place) -> bool:
-        """Send the missing bytes; return True when all of it is there."""
+        """Send the missing bytes; return True when the upload is complete."""
         size, chunk = self._blob.size, max(self._chunk, place.least)
         if size <= chunk or not self._in_pieces:
             if place.offset:
-                raise _Lost("it wants to have it in pieces, and does not")
+                raise _Lost("it requires pieces, but refuses them")
             return self._complete(place, self._read(0, size) if size <= chunk else self._stream(chunk))
         while place.offset < size:
             piece = self._read(place.offset, min(chunk, size - place.offset))
@@ -164,7 +164,7 @@ class Upload:
             place.url = self._location(answer, place.url)
             place.offset = int(come[1]) + 1 if come else place.offset + len(piece)
             if place.offset > size:
-                raise _Lost("it says that it has more than there is")
+                raise _Lost("it reports more bytes than were sent")
             self._notes.keep(self._blob.digest, str(place.url))
         return self._complete(place, b"")
 
@@ -205,7 +205,7 @@ class Upload:
         self._data.seek(self._start + offset)
         piece = self._data.read(size)
         if len(piece) != size:
-            raise self._failed("the file became shorter")
+            raise self._failed("the file has shrunk")
         return piece
 
     def _location(self, answer: httpx.Response, base: httpx.URL) -> httpx.URL:

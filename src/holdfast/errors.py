@@ -1,4 +1,4 @@
-"""Every error a caller can meet, and what it can do about it.
+"""Every error a caller can meet, and the remedy.
 
 HoldfastError
   InvalidArgument      also a ValueError: an argument is not valid
@@ -358,7 +358,7 @@ class SessionBusy(SessionError):
 
 
 class NetworkNotClosed(SessionError):
-    """The session's network could not be closed to what it may not reach; nothing was run in it.
+    """The session's network could not be closed to forbidden destinations; no program was run in it.
 
     What to do: `holdfast doctor` shows what the kernel lacks; `--network none` needs less.
     """
@@ -385,7 +385,7 @@ class OutcomeUnknown(SessionError):
 
 
 class RunsEnded(HoldfastError):
-    """Runs of one command were ended before all were over; nothing is left of them.
+    """Runs of one command were cut short; their results were discarded.
 
     What to do: Repeat the call.
     """
@@ -493,7 +493,7 @@ class ProgramNotFound(GuestError, LookupError):
 
 
 class PortClosed(GuestError, ConnectionRefusedError):
-    """Nothing in the session listens on that port of its loopback, or does not accept.
+    """No program in the session listens on that port of its loopback, or it does not accept.
 
     What to do: Start the server in the session, or wait until it listens (`holdfast pulse --port`).
     """
@@ -520,7 +520,7 @@ class SessionFileNotFound(SessionFileError, FileNotFoundError):
 
 
 class SessionFileDenied(SessionFileError, PermissionError):
-    """The user of the session may not do that with the file.
+    """The session's user lacks permission for the file.
 
     What to do: Use a user who may, or change the file's rights.
     """
@@ -583,7 +583,7 @@ class QuotaExceeded(SnapshotError):
 
 
 class LiveUnsupported(SnapshotError):
-    """A live snapshot is not possible here or now. `findings` are the obstacles, where known.
+    """A live snapshot is not possible here or now. `findings` are the obstacles, if known.
 
     What to do: Do what the finding advises, leave it out with `force_drop`, or keep the files alone (`--kind
     filesystem`). `holdfast snapshot --check` lists all findings.
@@ -606,7 +606,7 @@ class CaptureFailed(SnapshotError):
 
 
 class RestoreFailed(SnapshotError):
-    """The restore was started, failed, and was undone; the snapshot is untouched.
+    """The restore was started, failed, and was undone; the snapshot is unchanged.
 
     What to do: Read why; `restore --as files` restores the files alone.
     """
@@ -615,7 +615,7 @@ class RestoreFailed(SnapshotError):
 
 
 class SecretsFound(SnapshotError):
-    """An export holds secrets and may not. `findings` say which rules matched, and where.
+    """An export holds secrets and is not allowed. `findings` name the rules that matched, and the places.
 
     What to do: Remove what was found from the session and capture it again, or let it leave with `--secrets
     warn`.
@@ -657,7 +657,7 @@ class BundleNewer(BundleRefused, SnapshotNewer):
 
 
 class Interrupted(HoldfastError):
-    """A person stopped the operation; what it had begun was undone.
+    """A person stopped the operation; its partial work was undone.
 
     What to do: Nothing: what had begun was undone. Repeat the call if it is still wanted.
     """

@@ -63,7 +63,7 @@ def test_a_folder_of_other_things_is_not_closed(tmp_path: Path) -> None:
     (tmp_path / "page.html").touch()
     tmp_path.chmod(0o755)
 
-    with pytest.raises(StoreError, match="it holds other files"):
+    with pytest.raises(StoreError, match="it holds unrelated files"):
         Home(tmp_path).create()
     assert tmp_path.stat().st_mode & 0o777 == 0o755
     assert [path.name for path in tmp_path.iterdir()] == ["page.html"]

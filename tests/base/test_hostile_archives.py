@@ -327,6 +327,6 @@ def test_a_layer_of_an_image_is_not_unpacked_without_bound(
     scratch = tmp_path / "scratch"
     with (tmp_path / "image.tar").open("rb") as file:
         place = load_image.StoredArchive(file)
-        with pytest.raises(tarfile.ReadError, match="larger when it is unpacked"):
+        with pytest.raises(tarfile.ReadError, match="when unpacked"):
             load_image._unpack(place, "l", "sha256:", scratch)
     assert scratch.stat().st_size < 4 << 20

@@ -58,7 +58,7 @@ PAGES = [
     page(3, LEAF, [(1, b"v1", there(4))]),
     page(4, BRANCH, [(0, b"parents", number(5)), (0, b"snapshots", number(6))]),
     page(5, LEAF, [(1, b"parents", inline([(0, b"a", b"1")]))]),
-    page(6, LEAF, [(1, b"snapshots", there(7)), (0, b"text", b"no bucket")]),
+    page(6, LEAF, [(1, b"snapshots", there(7)), (0, b"text", b"lacks the bucket")]),
     page(7, LEAF, [(1, b"one", inline([(0, b"id", b"\x05")])), (1, b"two", there(8))]),
     page(8, LEAF, [(0, b"id", b"\x06"), (0, b"long", LONG)], overflow=2),
 ]
@@ -85,7 +85,7 @@ def test_the_last_whole_transaction_counts(file: Path) -> None:
     data = bytearray(file.read_bytes())
     data[60] ^= 1
     file.write_bytes(data)
-    with pytest.raises(bolt.BoltUnreadable, match="no bucket v1"):
+    with pytest.raises(bolt.BoltUnreadable, match="lacks the bucket v1"):
         bolt.read(file, b"v1")
 
 

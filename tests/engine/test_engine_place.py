@@ -74,7 +74,7 @@ def test_a_context_has_its_own_certificates(config: Path, monkeypatch: pytest.Mo
         ("[", "context mine cannot be read"),
         ([], "context mine cannot be read"),
         ({"Endpoints": {}}, "context mine cannot be read"),
-        (endpoint(Host=5), "context mine has no address"),
+        (endpoint(Host=5), "context mine does not have an address"),
         (endpoint(Host="ssh://user@far"), "the engine of context mine from here: it is on another machine"),
         (endpoint(Host="unix:///nothing/here.sock"), r"/nothing/here.sock \(context mine\)"),
     ],

@@ -83,3 +83,13 @@ def test_only_the_end_of_the_output_is_kept() -> None:
     log, _ = fed("\n".join(f"#7 1.0 line {number}" for number in range(TAIL_LINES + 5)))
     assert log.tail().splitlines() == [f"line {number}" for number in range(5, TAIL_LINES + 5)]
     assert log.error == ""
+
+
+def test_the_number_of_the_step_is_known() -> None:
+    """From the first line of a step on, whatever its output; nothing is claimed before."""
+    log = BuildKitLog()
+    before = log.steps
+    assert not before
+    for line in OLD.splitlines():
+        log.feed(line)
+    assert log.steps == (3, 3)

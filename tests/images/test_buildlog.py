@@ -71,3 +71,12 @@ def test_builds_of_others_show_every_step_and_tell_the_image() -> None:
     for identity in ("sha256:1", "sha256:2"):
         log.feed({"aux": {"ID": identity}})
     assert log.image == "sha256:2"
+
+
+def test_the_number_of_the_step_is_known() -> None:
+    """Of every step, also of one that is not shown."""
+    log = BuildLog()
+    before = log.steps
+    assert not before
+    log.feed({"stream": "Step 2/7 : COPY a /a\n"})
+    assert log.steps == (2, 7)

@@ -144,11 +144,14 @@ def test_ours_takes_the_place_of_a_bash_that_cannot_be_driven(
     place = "/usr/local/bin/bash"
     name = image("old", f"FROM {{base}}\nRUN echo '#!/bin/false' >{place} && chmod 755 {place}\n")
     made = cli("new", "it", "--image", name)
-    why = "the shell is our own, not the image's /usr/local/bin/bash: it does not load what marks its prompts"
+    why = (
+        "the shell is our own, not the image's /usr/local/bin/bash: it cannot load the "
+        "builtin that marks its prompts"
+    )
     assert (made.code, made.out) == (0, "it\n")
     assert why in made.err
     assert cli("exec", "it", "readlink /proc/$$/exe").out == "/opt/holdfast/bin/bash\n"
-    for shell, reason in (("bash", "it does not load"), ("zsh", "there is no such program in the session")):
+    for shell, reason in (("bash", "it cannot load"), ("zsh", "there is no such program in the session")):
         refused = cli("new", "never", "--image", name, "--shell", shell)
         assert refused.code == 1
         assert f"cannot use shell {shell}: {reason}" in refused.err

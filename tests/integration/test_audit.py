@@ -114,7 +114,7 @@ def test_an_altered_image_is_refused_before_anything_starts(
         forge(hf, bad, pid, change)
         with pytest.raises(RestoreFailed, match=f"process {pid}") as caught:
             bad.restore("never")
-        assert "nothing of it was run" in caught.value.hint or name == "no rights at all"
+        assert "nothing was run" in caught.value.hint or name == "no rights at all"
         assert containers(hf) == set(), name
     assert (out / "ran").read_text() == ""
 
@@ -308,7 +308,7 @@ def test_the_restored_state_equals_the_captured_one(
 
 
 def test_a_deviation_is_reported(hf: Holdfast, running: Session) -> None:
-    """For example a file that differs from the freeze: a warning, and the restore continues."""
+    """For example a file that differs from the capture: a warning, and the restore continues."""
     running.exec("exec 8<>/srv/book; echo before >&8")
     taken = running.snapshot("taken")
     folder = hf.home.snapshots / taken.id
@@ -330,4 +330,4 @@ def test_a_deviation_is_reported(hf: Holdfast, running: Session) -> None:
     restored = hf.snapshot("taken").restore("again")
     assert restored.verification is not None
     assert [one.about for one in restored.verification.deviations] == ["content"]
-    assert any("/srv/book differs from the freeze" in line for line in said)
+    assert any("/srv/book differs from the capture" in line for line in said)

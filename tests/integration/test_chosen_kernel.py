@@ -28,7 +28,7 @@ def test_a_chosen_interpreter_stays_that_of_all_copies(hf: Holdfast) -> None:
     ("option", "value", "why"),
     [
         ("--python", "/no/python", "cannot run cells in /no/python: there is no such program in the session"),
-        ("--python", "/bin/cat", "cannot run cells in /bin/cat: it is no Python"),
+        ("--python", "/bin/cat", "cannot run cells in /bin/cat: it is not Python"),
         ("--kernel", "fortran", "cannot start kernel fortran: the session has no such kernel, but python3"),
     ],
 )

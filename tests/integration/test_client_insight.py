@@ -83,7 +83,7 @@ def test_what_a_session_used(
 def test_ports(session: RemoteSession, shared: Session, shared_cli: Cli) -> None:
     """A server is waited for in process, over a URL and by the command line; none is an error."""
     for handle in (shared, session):
-        with pytest.raises(PortClosed, match="nothing has accepted connections there for 0 s"):
+        with pytest.raises(PortClosed, match="no program has accepted connections there for 0 s"):
             handle.wait_port(8123, patience=0)
     job = shared.detach("sleep 1; exec python3 -u -m http.server 8123")
     waited = session.wait_port(8123)

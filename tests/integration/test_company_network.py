@@ -90,7 +90,7 @@ def test_a_bundle_without_certificates_is_refused(cli: Cli, tmp_path: Path) -> N
     (tmp_path / "empty.pem").touch()
     done = cli("pull", f"{NAME}/team/work:1", REQUESTS_CA_BUNDLE=str(tmp_path / "empty.pem"))
 
-    assert f"REQUESTS_CA_BUNDLE names {tmp_path}/empty.pem, which holds no certificates" in done.err
+    assert f"REQUESTS_CA_BUNDLE names {tmp_path}/empty.pem, which does not contain certificates" in done.err
 
 
 def test_no_proxy_lies_on_the_way_to_this_machine(cli: Cli, hf: Holdfast, registry: Registry) -> None:

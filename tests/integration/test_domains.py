@@ -94,7 +94,7 @@ def test_refusals_are_recorded(shared_hf: Holdfast, session: Session, world: Hos
         (told,) = (one for one in session.network().refused if one.address == "asked.test")
         assert (told.protocol, told.port, told.packets) == ("http", 80, 1)
     events = [event.text for event in session.events() if event.kind == "refused"]
-    assert events.count("http to asked.test port 80 was refused: the session may not reach it") == 1
+    assert events.count("http to asked.test port 80 was refused: the session's network rules forbid it") == 1
 
 
 def test_the_domains_of_a_running_session_change(shared_hf: Holdfast, session: Session, world: Hosts) -> None:
@@ -120,7 +120,7 @@ def test_the_domains_of_a_running_session_change(shared_hf: Holdfast, session: S
         session.disallow_domains(name)
     with pytest.raises(InvalidArgument, match=r"^cannot allow domain '127\.0\.0\.1': it is an address"):
         session.allow_domains("127.0.0.1")
-    with pytest.raises(InvalidArgument, match="learn of that when the session is made"):
+    with pytest.raises(InvalidArgument, match="proxy that is set up when the session is created"):
         session.change_network("internet")
     usual = shared_hf.new("usual")
     with pytest.raises(InvalidArgument, match="was not made with"):

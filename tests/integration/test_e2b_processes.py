@@ -346,7 +346,7 @@ def test_requests_of_another_form_are_refused_in_one_line(wire: ProcessWire) -> 
         (framed({"process": {"cmd": "true", "cwd": "/no/such"}}), "no such directory"),
         (framed({"process": {"cmd": "a\0b"}}), "NUL"),
         (framed({"process": {"cmd": "\ud800"}}), "unicode"),
-        (framed({"process": {"cmd": "true", "envs": {"a=b": "c"}}}), "no valid name"),
+        (framed({"process": {"cmd": "true", "envs": {"a=b": "c"}}}), "an invalid name"),
         (framed({"process": {"cmd": "true", "args": ["x" * (2 << 20)]}}), "more than"),
         (framed({**process, "tag": "two\nlines"}), "one line"),
         (framed({**process, "tag": "x" * 65}), "tag"),
@@ -362,7 +362,7 @@ def test_requests_of_another_form_are_refused_in_one_line(wire: ProcessWire) -> 
     assert "not_found" in wire.refused("Connect", framed({"process": {"tag": "none"}}))
     stream = framed({"data": {"input": {"stdin": "eA=="}}})
     assert "does not begin" in wire.refused("StreamInput", stream)
-    assert "names no process" in wire.refused("StreamInput", b"")
+    assert "does not name a process" in wire.refused("StreamInput", b"")
     assert "not_found" in wire.refused("StreamInput", framed({"start": {"process": {"pid": 1}}}))
     bodies: list[Any] = [
         [],

@@ -40,7 +40,7 @@ def test_text_that_bash_cannot_read_is_explained(shared: Session, shared_cli: An
     assert asked.err == "holdfast: line 1: syntax error near unexpected token `fi'\n"
     assert shared_cli("exec", "--check", "--json", "shared", "true").json["ok"] is True
     said = shared_cli("exec", "shared", "cat << EOF")
-    assert (said.code, "the here-document has no end (wanted `EOF')" in said.err) == (2, True)
+    assert (said.code, "the here-document does not end (expected `EOF')" in said.err) == (2, True)
 
 
 def test_a_lying_or_hanging_bash_delays_no_result(shared: Session) -> None:

@@ -171,5 +171,5 @@ def test_every_field_of_an_image_from_a_file_is_hostile(
     folder = tmp_path / "project"
     folder.mkdir()
     (folder / "Dockerfile").write_text(f"FROM {name}\n")
-    with pytest.raises(ImageError, match=r"its image .* has the engine fetch"):
+    with pytest.raises(ImageError, match=r"its image .* makes the engine fetch"):
         hf.images.build(folder, network="none")

@@ -137,7 +137,7 @@ def test_without_memory_for_copies_they_are_written_in_the_freeze(hf: Holdfast, 
     session = hf.new("narrow", memory="256m")
     begun(session, "open", megabytes=64)
     told = cli("snapshot", "narrow", "--label", "kept")
-    assert "memory does not suffice to copy" in told.err, told
+    assert "there is not enough memory to copy" in told.err, told
     snapshot = hf.snapshot("kept")
     assert copied_later(snapshot) == 0
     assert heaps(session, "open") == "equal 0 0"

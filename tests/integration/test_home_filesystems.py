@@ -90,7 +90,7 @@ def test_a_home_that_root_may_not_read_is_refused(tmp_path: Path) -> None:
         )
         refused, hint, *rest = done.stderr.splitlines()
         assert refused.startswith(f"holdfast: cannot use state directory {point}/home: the engine, ")
-        assert refused.endswith("which runs as root, may not read it")
+        assert refused.endswith("which runs as root, cannot read it")
         assert "local disk" in hint
         assert (done.returncode, rest) == (1, [])
 

@@ -183,7 +183,7 @@ def test_a_program_of_an_image_is_refused_if_it_is_the_first_after_all(
     became = images.make({"/opt/holdfast/bin": "/proc/self/cwd"}, program)
     stays = images.make({"/opt/holdfast/bin": "/proc/self/cwd"}, STAYS)
 
-    with pytest.raises(ImageError, match=f"{KNOWN} does not lead to what is mounted there"):
+    with pytest.raises(ImageError, match=f"{KNOWN} does not lead to the folder mounted there"):
         shared_hf.new("never", image=became)
     with pytest.raises(NetworkNotClosed, match="first process is not Holdfast's own"):
         shared_hf.new("never", image=stays)

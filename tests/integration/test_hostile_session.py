@@ -128,7 +128,7 @@ def test_a_replaced_first_process_writes_nothing_on_the_host(
     assert copies[0].exec("ls /dev/shm/x | wc -l; stat -c %a /dev/shm/x/p7").text.split() == ["3000", "4755"]
     copies[0].exec("touch /workspace/write; until [ -s /workspace/wrote ]; do sleep 0.01; done", timeout=30)
 
-    at_once = "not Holdfast's own|does not lead to what is mounted there"
+    at_once = "not Holdfast's own|does not lead to the folder mounted there"
     for overlooked in (False, True):
         with monkeypatch.context() as patch:
             foreign_first.begin(patch, place)
@@ -341,7 +341,7 @@ def test_a_mapping_is_always_of_a_file_of_the_session(hf: Holdfast, canary: Path
         copy.remove()
 
     # A moment too early there is nothing of that name, and the restore fails all the same.
-    assert "holds what is not the session's: memory" in refused or "Can't open file" in refused
+    assert "holds resources outside the session: memory" in refused or "Can't open file" in refused
     assert target == "planted" or "Can't open file" in refused
     assert_untouched(canary)
 

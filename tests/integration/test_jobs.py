@@ -113,7 +113,7 @@ def test_killing_a_detached_command_is_reported(shared: Session, shared_cli: Any
     assert (info.signal, info.killed_by, info.running) == (signal.SIGTERM, "agent:b", False)
     failed = shared_cli("kill", "shared", "sleeper", "--json")
     assert (failed.code, failed.error["code"]) == (1, "guest_error")
-    with pytest.raises(JobNotFound, match="cannot find job nothing: there is none"):
+    with pytest.raises(JobNotFound, match="cannot find job nothing: it does not exist"):
         shared.job("nothing")
 
 

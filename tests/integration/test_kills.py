@@ -178,9 +178,9 @@ def test_an_unresponsive_session_is_reported(
 
     after_capture.look(hf.context, session.row)
 
-    with pytest.raises(SessionUnhealthy, match="supervisor does not answer since then") as refused:
+    with pytest.raises(SessionUnhealthy, match="supervisor has not answered since") as refused:
         hf.session("deaf").exec("echo")
-    assert refused.value.hint == "`holdfast rewind deaf before` goes back to when it was captured"
+    assert refused.value.hint == "`holdfast rewind deaf before` goes back to its last snapshot"
     with pytest.raises(SessionUnhealthy):
         hf.session("deaf").snapshot()
 

@@ -140,7 +140,7 @@ def test_what_asks_is_answered(hf: Holdfast) -> None:
         asked = await agent("cell", code="name = input('Name? '); name * 2")
         assert "waits for a line ('Name? ')" in asked
         assert (await agent("answer", text="bo")).startswith("'bobo'\n[ok")
-        assert "none that `exec` started runs" in await agent.refused("answer", text="x")
+        assert "the shell runs no command of `exec`" in await agent.refused("answer", text="x")
 
     talk(hf, script)
 
@@ -204,7 +204,7 @@ def test_a_long_output_is_shown_with_its_true_beginning_and_lines(hf: Holdfast) 
     async def script(agent: Agent) -> None:
         text = await agent("run", command="echo the first error; seq 2 400000", wait=120)
         assert text.startswith("the first error\n2\n3\n")
-        assert "bytes before this" not in text
+        assert "earlier bytes" not in text
         found = re.search(r"\n(\d+)\n… lines (\d+) to (\d+) of 400000 are not shown …\n(\d+)\n", text)
         assert found
         assert int(found[1]) == int(found[2]) - 1
@@ -296,7 +296,7 @@ def test_the_next_conversation_finds_the_task(hf: Holdfast) -> None:
         assert kept[0].startswith("answer of work: 6 B, answer, by #")
         assert kept[1] == "nothing accounts for /workspace/left.over, 5 B"
         taken = await agent.refused("task", action="fetch", text="answer")
-        assert "there is something at answer" in taken
+        assert "something is already at answer" in taken
         assert "cannot find artifact 'none'" in await agent.refused("task", action="fetch", text="none")
         await agent("task", action="fetch", text="answer of work to /srv/an answer")
         assert "ready" in await agent("run", command="cat '/srv/an answer'")
@@ -349,7 +349,7 @@ def test_it_goes_back_and_copies(hf: Holdfast) -> None:
         await agent("cell", code="stock = [1]")
         server = await agent("run", command="python3 -m http.server 8123", background=True)
         assert (await agent("wait", port=8123)).startswith("[port 8123 accepts connections · python3")
-        assert "nothing has accepted" in await agent.refused("wait", port=9, seconds=0)
+        assert "no program has accepted" in await agent.refused("wait", port=9, seconds=0)
         assert "snapshot good" in await agent("snapshot", label="good", reason="before the mess")
         await agent("cell", code="stock.append(2)")
         await agent("run", command="kill %1 2>/dev/null; pkill -f http.server; touch /tmp/mess")

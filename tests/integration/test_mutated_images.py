@@ -121,7 +121,7 @@ ATTACKS: dict[str, tuple[str, str, str]] = {
     "a host file emptied": (
         "files",
         "next(x.reg for x in found if x.HasField('reg') and x.reg.name == '/dev/null').flags |= 0o1000",
-        "with flags that no open file has",
+        "with impossible flags for an open file",
     ),
     "a host folder watched": (
         "files",
@@ -131,7 +131,7 @@ ATTACKS: dict[str, tuple[str, str, str]] = {
     "a host inode watched": (
         "files",
         "next(x.ify for x in found if x.HasField('ify')).wd[0].f_handle.ClearField('path')",
-        "watches a file that has no path",
+        "watches a file without a path",
     ),
     "fanotify": ("files", "next(x for x in found if x.HasField('ify')).type = 12", "kind 12"),
     "a raw socket": ("files", "next(x.isk for x in found if x.HasField('isk')).type = 3", "type 3"),
@@ -144,10 +144,10 @@ ATTACKS: dict[str, tuple[str, str, str]] = {
         "link without a name",
     ),
     "real-time priority": ("core-ROOT", "found[0].tc.rlimits.rlimits[14].max = 99", "limit 14"),
-    "CRIU's limits": ("core-ROOT", "found[0].tc.ClearField('rlimits')", "which limits"),
+    "CRIU's limits": ("core-ROOT", "found[0].tc.ClearField('rlimits')", "the limits"),
     "the first version": ("inventory", "found[0].img_version = 1", "another version"),
     "a network of its own": ("ids-ROOT", "found[0].net_ns_id += 50", "namespaces of its own"),
-    "another magic": ("core-ROOT", "magic = magic[:4] + b'xxxx'", "another kind or version"),
+    "another magic": ("core-ROOT", "magic = magic[:4] + b'xxxx'", "its kind or version is different"),
     "an unknown mode of seccomp": (
         "core-ROOT",
         "found[0].thread_core.MergeFromString(b'\\x58\\x63')",
@@ -156,11 +156,11 @@ ATTACKS: dict[str, tuple[str, str, str]] = {
     "a circle of filters": (
         "seccomp",
         "found[0].seccomp_filters[0].prev = 0",
-        "before itself",
+        "precedes itself",
     ),
     "a listener": ("seccomp", "found[0].seccomp_filters[0].flags = 8", "added in a way"),
     "a process twice": ("pstree", "found.append(found[0])", "same pid"),
-    "a thread twice": ("pstree", "found[0].threads.append(found[0].threads[0])", "there twice"),
+    "a thread twice": ("pstree", "found[0].threads.append(found[0].threads[0])", "appears twice"),
 }
 NASTIEST = {
     name: ATTACKS[name] for name in ("a socket on the host", "a disk", "a raw socket", "the first version")

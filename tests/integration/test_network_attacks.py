@@ -257,7 +257,7 @@ def test_refusals_are_events_while_followed(shared: Session) -> None:
     shared.exec("curl -sm 5 10.44.0.1:4444; curl -sm 5 10.44.0.2:4444", timeout=PATIENCE)
     later = next(followed)
 
-    assert event.text == "tcp to 10.44.0.1 port 4444 was refused: the session may not reach it"
+    assert event.text == "tcp to 10.44.0.1 port 4444 was refused: the session's network rules forbid it"
     assert later.data["address"] == "10.44.0.2"
     counted = {one.place: one.packets for one in shared.network().refused}
     assert (counted["10.44.0.1:4444"], counted["10.44.0.2:4444"]) == (4, 1)

@@ -183,7 +183,7 @@ def test_impossible_changes_are_refused_in_one_line(hf: Holdfast, cli: Any) -> N
         ("work", "no address is known"): {"allow": ["no-such.invalid:80"]},
         ("work", "it is not on the internet, and lacks a port"): {"allow": ["10.0.0.0/8"]},
         ("work", "neither an address nor a network"): {"deny": ["1.1.1.1:80"]},
-        ("work", "it is not one of this session"): {"no_deny": ["1.1.1.1"]},
+        ("work", "this session does not have it"): {"no_deny": ["1.1.1.1"]},
         ("work", "it is not HOST:PORT"): {"allow": ["10.0.0.2:80"], "disallow": ["nothing"]},
     }
     for (name, why), change in refused.items():

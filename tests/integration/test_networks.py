@@ -76,7 +76,7 @@ def test_a_rewind_in_another_kind_of_network_changes_the_address(
 
     done = session.rewind(taken.name)
 
-    assert "cannot be asked for in the network" in " ".join(done.deviations)
+    assert "cannot be requested in the network" in " ".join(done.deviations)
     assert session.exec("echo ${x-none}").text == "none\n"
 
 

@@ -148,7 +148,7 @@ def test_links_are_made_over_a_url_and_revoked(
     assert over("preview", "shared", str(FIRST), "--revoke") == ""
     assert Visitor(server, public.url, {}).ask().status_code == 403
     for words, said in (
-        (["0"], "ports are from 1 to 65535"),
+        (["0"], "ports range from 1 to 65535"),
         (["1", "--for", "soon"], "cannot use the time 'soon'"),
         (["1", "--for", "90d"], "a link lasts from 1 s to 30 days"),
         (["1", "--revoke", "--public"], "cannot both make and revoke links"),

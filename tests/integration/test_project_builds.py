@@ -190,9 +190,9 @@ def test_the_engine_fetches_nothing_for_a_project(
     (parent / "Dockerfile").write_text(f"FROM {base}\nONBUILD ADD {url} /added\n")
     hf.engine.images.tag(provided(hf.images.build(parent, remote_sources=True)), trigger)
     for text, why in (
-        (f"FROM {base}\nADD {url} /added\n", "its Dockerfile has the engine fetch .*: ADD http"),
-        (f"FROM {trigger}\n", "its image hf-test/.* has the engine fetch .*: ADD http"),
-        (f"FROM 127.0.0.1:{listener.port}/x:1\n", "has the engine ask a service of this machine"),
+        (f"FROM {base}\nADD {url} /added\n", "its Dockerfile makes the engine fetch .*: ADD http"),
+        (f"FROM {trigger}\n", "its image hf-test/.* makes the engine fetch .*: ADD http"),
+        (f"FROM 127.0.0.1:{listener.port}/x:1\n", "makes the engine contact a service of this machine"),
         (f"FROM {base}\nCOPY --from=localhost:{listener.port}/x /x /x\n", "a service of this machine"),
         (f"# syntax=127.0.0.1:{listener.port}/x\nFROM {base}\n", "the frontend 127"),
     ):

@@ -58,7 +58,7 @@ def test_actions_between_checkpoints_have_reasons_and_results(worked: Session, s
     assert actions[1].key == "pay-1"
     assert (actions[3].step, actions[3].verified) == ("1.2 Check it", True)
     assert shared_hf.snapshot("first").actions()[0].text.startswith("mkdir")
-    with pytest.raises(InvalidArgument, match="not of the past"):
+    with pytest.raises(InvalidArgument, match="not an ancestor"):
         shared_hf.snapshot("first").actions("second")
     with pytest.raises(SnapshotNotFound):
         shared_hf.snapshot("first").actions("nothing")

@@ -83,7 +83,7 @@ def test_basic_authentication(password_registry: Registry) -> None:
     assert _pull(reference, RegistryCredentials(USER, PASSWORD))[0] == index
     with pytest.raises(RegistryDenied, match=r"user 'holdfast' or the password is not accepted$"):
         _pull(reference, RegistryCredentials(USER, "wrong"))
-    with pytest.raises(RegistryDenied, match=r"it wants to know who you are$"):
+    with pytest.raises(RegistryDenied, match=r"it requires a login$"):
         _pull(reference)
 
 

@@ -45,7 +45,7 @@ def test_what_cannot_be_run_is_one_line(shared: Session) -> None:
         (["ls"], {"cwd": "/nope"}, "cannot run ls in /nope: no such directory"),
         (["ls"], {"user": "stranger"}, "no such user"),
         (["a\0b"], {}, "NUL"),
-        (["ls"], {"env": {"A=B": "c"}}, "no valid name"),
+        (["ls"], {"env": {"A=B": "c"}}, "an invalid name"),
         ([], {}, "must be a list"),
         ("ls -l", {}, "must be a list"),
         (["x" * 3_000_000], {}, "more than"),

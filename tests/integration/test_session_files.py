@@ -179,7 +179,7 @@ def test_a_tar_that_leads_out_is_refused(work: Session, place: str, name: str) -
     stream.seek(0)
     with pytest.raises(InvalidArgument, match="leads out of the folder"):
         work.files.read_tar(stream, "to")
-    with pytest.raises(InvalidArgument, match="no whole tar"):
+    with pytest.raises(InvalidArgument, match="not a complete tar"):
         work.files.read_tar(io.BytesIO(b"x" * 2000), "to")
     assert work.files.list("to") == []
 
@@ -203,7 +203,7 @@ def test_the_command_copies_as_cp_does(shared: Session, shared_cli: Any, place: 
         ((str(tmp_path / "nothing"), f"{name}:"), "no such file"),
         ((f"{name}:tree/link", str(tmp_path / "no" / "x")), "no such file"),
         ((str(tree / "link"), f"{name}:no/x/"), "no such file"),
-        ((str(tree / "fifo"), f"{name}:"), "no regular file"),
+        ((str(tree / "fifo"), f"{name}:"), "not a regular file"),
         (("nosession:x", "."), "cannot find"),
     ):
         failed = shared_cli("cp", *words)

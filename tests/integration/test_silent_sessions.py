@@ -75,7 +75,7 @@ def test_a_silent_session_starves_no_other(server: Served, shared: Session, shar
             for _ in range(20):
                 assert other.get("/tmp/well").text == "well\n"
             refused = next(each for each in answers if each.status_code == 503)
-            assert "calls into one session at once" in refused.json()["message"]
+            assert "calls into one session at a time" in refused.json()["message"]
             assert refused.headers["retry-after"] == "1"
             assert server.get(f"/v1/sessions/{silent.id}")["state"] == "running"
             server.call("DELETE", f"/v1/sessions/{silent.id}", status=204)

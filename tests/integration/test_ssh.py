@@ -237,6 +237,6 @@ def test_a_broken_server_is_told(shared: Session, ssh: Ssh) -> None:
     try:
         done = ssh("shared.holdfast", "true")
         assert done.returncode == 255
-        assert b"lacks a server of ssh" in done.stderr
+        assert b"lacks an ssh server" in done.stderr
     finally:
         shared.exec("mv /opt/holdfast/ssh/kept /opt/holdfast/ssh/sshd")

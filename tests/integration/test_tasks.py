@@ -412,7 +412,7 @@ def test_a_file_that_changes_all_the_time_is_refused(work: Session, shared_home:
     assert not list((shared_home.root / "artifacts").glob("*/*"))
     (shared_home.root / "artifacts" / "content" / ("0" * 64)).write_bytes(b"left")
     found = [row for row in Cli(shared_home)("gc", "--json").json if row["kind"] == "artifact"]
-    assert [(row["name"], row["why"]) for row in found] == [("0" * 12, "no artifact has it")]
+    assert [(row["name"], row["why"]) for row in found] == [("0" * 12, "no artifact refers to it")]
     assert not list((shared_home.root / "artifacts").glob("*/*"))
 
 

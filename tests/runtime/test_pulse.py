@@ -263,7 +263,7 @@ def test_one_screen_shows_everything() -> None:
     text = "\n".join(pulse_text.whole(read()))
     for expected in (
         "from snapshot before",
-        "memory 5 MB of 10 MB, 1 killed for lack of it",
+        "memory 5 MB of 10 MB, 1 killed for lack of memory",
         "su (pid 12) waits for a password",
         "echo off",
         "full screen",

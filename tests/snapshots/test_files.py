@@ -128,7 +128,12 @@ def test_what_was_added_is_waited_for_like_the_files(tmp_path: Path) -> None:
     def fails() -> None:
         raise OSError(28, "full")
 
+    amounts: list[tuple[int, int]] = []
     with closing(files.Ahead(tmp_path, "images", {})) as ahead:
+        ahead.watch(lambda read, total: amounts.append((read, total)))
+        size = sum(path.stat().st_size for path in (tmp_path / "images").iterdir())
+        assert amounts
+        assert all(read <= total == size for read, total in amounts)
         ahead.add(works)
         assert ahead.finish() == {"images/empty.img", "images/pages-1.img"}
         assert done == ["engine"]

@@ -53,10 +53,10 @@ def test_on_the_same_machine_everything_is_possible() -> None:
         ({"xfeatures": 0x2E5, "xsave_bytes": 2440}, "registers take 2440 bytes here"),
         ({"page_bytes": 65536}, "in pages of 4096 bytes, this kernel's have 65536"),
         ({"kernel": "6.1.0-40-amd64"}, "this kernel (6.1.0-40-amd64) is older"),
-        ({"criu": "4.2.1"}, "written by CRIU 4.3, which CRIU 4.2.1 possibly cannot read"),
+        ({"criu": "4.2.1"}, "written by CRIU 4.3, which CRIU 4.2.1 perhaps cannot read"),
         ({"has": ["seccomp"]}, "this kernel lacks time_namespace"),
         ({"vdso": MOVED}, "call __vdso_getrandom in their kernel's vDSO"),
-        ({"arch": "aarch64"}, "its processes are of a x86_64 machine, this is aarch64"),
+        ({"arch": "aarch64"}, "its processes are from a x86_64 machine, and this is aarch64"),
     ],
 )
 def test_what_memory_depends_on_is_in_the_way_of_live_alone(other: dict[str, Any], why: str) -> None:
@@ -123,7 +123,7 @@ def test_programs_for_another_kind_of_processor_cannot_be_had_at_all() -> None:
 def test_a_snapshot_of_files_has_no_live_rung() -> None:
     """And says so, instead of looking at processors."""
     ladder = compare(NEEDS.model_copy(update={"live": False}), here(cpu=[]), commands=0)
-    assert ladder.rung("live").reasons == ["it is a snapshot of files: no processes were kept"]
+    assert ladder.rung("live").reasons == ["it is a snapshot of files: it does not contain processes"]
     assert ladder.rung("commands").reasons == ["no commands are recorded with it"]
     assert ladder.best is ladder.rung("files")
 

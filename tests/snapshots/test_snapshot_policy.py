@@ -73,9 +73,9 @@ def test_one_thread_is_enough_and_is_reported_once() -> None:
 
 def test_a_process_without_rights_is_not_one_with_few() -> None:
     """It would get what its image leaves out from the process that restores it. A zombie needs none."""
-    assert "does not say" in said(tree())
+    assert "does not declare" in said(tree())
     assert said(tree(state="zombie")) == ""
-    assert "there is none" in said(RecordedTree(processes=[]))
+    assert "it is missing" in said(RecordedTree(processes=[]))
 
 
 def test_what_cannot_be_judged_is_not_allowed() -> None:

@@ -37,9 +37,9 @@ def test_names_cover_their_resources() -> None:
 @pytest.mark.parametrize(
     ("name", "why"),
     [
-        ("pid:1", "nothing of that name blocks"),
-        ("fd:50/4", "nothing of that name blocks"),
-        ("fd:60/9", "cannot be left out alone"),
+        ("pid:1", "no resource of that name blocks"),
+        ("fd:50/4", "no resource of that name blocks"),
+        ("fd:60/9", "cannot be left out on its own"),
         ("50", "neither pid:PID nor fd:PID/FD"),
         ("pid:41 ", "neither"),
         ("fd:50", "neither"),
@@ -52,7 +52,7 @@ def test_other_names_are_refused(name: str, why: str) -> None:
 
 
 def test_a_report_counts_by_verdict() -> None:
-    """Also for programs; the supervisor's own only when asked for."""
+    """Also for programs; the supervisor's own only on request."""
     own = Resource("terminal", 2, "supervisor", "/dev/ptmx", fd=8, own=True)
     report = Survivability((*REPORT.resources, own), 4, 3, 1, 2, 3, 0.01)
 

@@ -126,7 +126,7 @@ def test_contents_are_compared_where_they_are_known() -> None:
         ],
     )
     found = verification.contents(record, {"/a": [1, "x"], "/b": [1, "z"]})
-    assert [str(one) for one in found.deviations] == ["content: /b differs from the freeze"]
+    assert [str(one) for one in found.deviations] == ["content: /b differs from the capture"]
     assert found.compared == {"files": 2}
     assert found.skipped == ["content of /c: it is too large"]
 

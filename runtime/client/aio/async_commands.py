@@ -1,4 +1,4 @@
-"""What runs in a session over a URL: commands and terminals of its shells, programs and jobs, cells."""
+"""Running work in a session over a URL: commands and terminals of its shells, programs and jobs, cells."""
 
 from __future__ import annotations
 
@@ -55,7 +55,8 @@ class AsyncShell(AsyncSessionPart):
 
 
 class AsyncRecording:
-    """A part of what a terminal showed, as `Recording` is: `start` and `end` are offsets of its output."""
+    """A part of a terminal's recorded output, as `Recording` is: `start` and `end` are offsets of its
+    output."""
 
     def __init__(self, transport: AsyncTransport, path: str, told: Mapping[str, Any]) -> None:
         from holdfast.runtime.client import insight_values
@@ -68,7 +69,7 @@ class AsyncRecording:
         self.begun, self.rows, self.cols, self.title = found.begun, found.rows, found.cols, found.title
 
     async def events(self) -> AsyncIterator[CastEvent]:
-        """Yield what happened, in order; first the screen it begins with, if anything was shown before."""
+        """Yield the events in order; first the initial screen, if there was earlier output."""
         from holdfast.runtime.client import insight_values
 
         rest = b""
@@ -100,12 +101,12 @@ class AsyncRecording:
 
 
 def shell_told(told: Any) -> ShellInfo:
-    """Return a shell as a server tells it."""
+    """Return a shell, from a server's description."""
     return ShellInfo.model_validate(client_values.table(told), by_name=True)
 
 
 def lease_told(told: Any) -> Lease:
-    """Return the holder of a shell as a server tells it."""
+    """Return the holder of a shell, from a server's description."""
     return Lease.model_validate(told)
 
 

@@ -1,4 +1,4 @@
-"""Connections to a server as asyncio has them: requests, messages, the end of a waiting, callbacks.
+"""Connections to a server in asyncio: requests, messages, the end of a wait, callbacks.
 
 Written by hand, as `../blocking/remote_connection.py` is. Waits take as long as the server does.
 """
@@ -19,7 +19,7 @@ from holdfast.runtime.client.client_address import ClientAddress
 
 
 def carrier(address: ClientAddress) -> httpx.AsyncBaseTransport:
-    """Return what carries requests to a server."""
+    """Return the carrier of requests to a server."""
     return httpx.AsyncHTTPTransport(uds=address.socket, limits=httpx.Limits())
 
 
@@ -33,14 +33,14 @@ async def next_message(connection: ClientConnection) -> str | bytes:
 
 
 class AsyncSends(Protocol):
-    """Something by which a message reaches the server."""
+    """A path by which a message reaches the server."""
 
     async def send(self, message: str, /) -> None:
-        """Send it."""
+        """Send a message."""
 
 
 class AsyncWaking:
-    """What `Patience.end` hangs up: the server is asked to end the waiting, and answers as ever."""
+    """The target of `Patience.end`: the server is asked to end the wait, and answers as usual."""
 
     def __init__(self, connection: AsyncSends, message: str) -> None:
         self._connection, self._message = connection, message
@@ -48,7 +48,7 @@ class AsyncWaking:
         self._sending: asyncio.Task[None] | None = None
 
     def hang_up(self) -> None:
-        """Ask it."""
+        """Ask the server to end the wait."""
         with suppress(RuntimeError):  # the loop has ended
             self._loop.call_soon_threadsafe(self._begin)
 
@@ -61,7 +61,7 @@ class AsyncWaking:
 
 
 async def settled(call: ChannelCall[Any]) -> str | None:
-    """Await what the callbacks of a call returned; return the line that one gave as an answer."""
+    """Await the results of a call's callbacks; return the line that one of them gave as an answer."""
     returned, call.returned = call.returned, []
     for each in returned:
         if inspect.isawaitable(each):

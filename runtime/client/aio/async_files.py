@@ -38,16 +38,16 @@ class AsyncFileWatch:
 
     @property
     def path(self) -> str:
-        """The absolute path of what is watched, without links."""
+        """The absolute path of the watched folder or file, without links."""
         return self._call.path or ""
 
     @property
     def ended(self) -> bool:
-        """True if what is watched is gone."""
+        """True if the watched folder or file was removed."""
         return bool(self._call.result)
 
     async def __aiter__(self) -> AsyncIterator[WatchedChange]:
-        """Yield changes until what is watched is gone, or the time is over."""
+        """Yield changes until the watched folder or file is removed, or the time is over."""
         while True:
             while self._call.found:
                 yield self._call.found.popleft()
@@ -55,7 +55,7 @@ class AsyncFileWatch:
                 return
 
     async def close(self) -> None:
-        """End it."""
+        """End the watch."""
         await self._messages.aclose()
 
     async def __aenter__(self) -> Self:

@@ -17,7 +17,7 @@ Result = TypeVar("Result")
 
 
 class AsyncHandle:
-    """Something that a server has at a place of its own."""
+    """An object that a server offers at a path."""
 
     def __init__(self, transport: AsyncTransport, *at: str, always: Mapping[str, Any] | None = None) -> None:
         """Prepare for a place; `always` are parameters of each request about it."""
@@ -55,7 +55,7 @@ class AsyncSessionPart(AsyncHandle):
 def requesting(
     method: Callable[Concatenate[Any, Parameters], Result], route: Route, read: Callable[[Any], Result]
 ) -> Callable[Concatenate[Any, Parameters], Coroutine[Any, Any, Result]]:
-    """Return a method as one in process describes it, which makes one request and reads its answer.
+    """Return a method that makes one request and reads its answer, described by its counterpart in process.
 
     Its `Patience`, if it takes one, ends the waiting of the server.
     """

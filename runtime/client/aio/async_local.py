@@ -28,7 +28,8 @@ from holdfast.runtime.operations.context import no_progress
 
 
 async def unpacked(body: AsyncIterator[bytes], unpack: Callable[[IO[bytes]], Copied]) -> Copied:
-    """Return what the work makes of the body. If the caller is cancelled, it finds the body cut short."""
+    """Return the work's result for the body. If the caller is cancelled, the work finds the body cut
+    short."""
     loop = asyncio.get_running_loop()
     left, fetching = False, None
 
@@ -58,7 +59,7 @@ def begin(
     write: Callable[[bytes], Awaitable[object]],
     close: Callable[[], Awaitable[None]],
 ) -> None:
-    """Write the parts, and then the end. A program that does not want them ends the feeding."""
+    """Write the parts, and then the end. A program that refuses them ends the feeding."""
 
     async def feed() -> None:
         try:
@@ -128,7 +129,7 @@ class PrivateServer:
         threading.Thread(target=self._run, name="holdfast-server", daemon=True).start()
 
     def close(self) -> None:
-        """Let it end. What its calls follow continues."""
+        """Shut down. Followed commands continue."""
         self._server.end()
 
     def _run(self) -> None:
@@ -140,7 +141,7 @@ class PrivateServer:
 
 
 def opened(url: str | Path | Home | None, token: str | None) -> tuple[ClientAddress, Callable[[], None]]:
-    """Return the address, and what is to be called at the end.
+    """Return the address, and the function to call at the end.
 
     Raises:
         InvalidArgument: the URL is not valid, there is no token, or a home cannot be used without packages.

@@ -102,7 +102,7 @@ class AsyncInsight(AsyncSessionPart):
 
 
 class AsyncNetwork(AsyncSessionPart):
-    """What a session has of `SessionNetwork`: a part of its class, because changes return the session."""
+    """The part of `SessionNetwork` in a session's class, where changes return the session."""
 
     network = requesting(SessionNetwork.network, Route("GET", "network"), bound_methods.late("reach"))
 

@@ -109,7 +109,7 @@ class AsyncSnapshot(AsyncHandle):
 
     @property
     def details(self) -> Mapping[str, Any]:
-        """What was recorded of the capture."""
+        """The recorded facts of the capture."""
         return client_values.table(self._told["details"])
 
     @like(Snapshot.as_dict)

@@ -63,7 +63,7 @@ class AsyncTask(AsyncSessionPart):
 
 
 class AsyncArtifacts(AsyncHandle):
-    """What sessions have registered as artifacts, as `HomeArtifacts` has it."""
+    """The artifacts that sessions have registered, as `HomeArtifacts` has them."""
 
     def __init__(self, transport: AsyncTransport) -> None:
         super().__init__(transport, "artifacts")

@@ -41,7 +41,7 @@ _NOT_SENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout, httpx.
 
 
 class AsyncLink:
-    """One WebSocket, and what closes it."""
+    """One WebSocket, with its close function."""
 
     def __init__(self, connection: ClientConnection, stack: AsyncExitStack) -> None:
         self.connection, self._stack = connection, stack
@@ -52,7 +52,7 @@ class AsyncLink:
 
 
 class AsyncTransport:
-    """Sends requests and makes calls. `watcher` gets the steps of what requests begin."""
+    """Sends requests and makes calls. `watcher` gets the steps of the operations that requests begin."""
 
     def __init__(
         self,
@@ -162,7 +162,7 @@ class AsyncTransport:
         return call.result
 
     async def heard(self, call: ChannelCall[Any]) -> AsyncGenerator[None]:
-        """Make a call, and yield after each message that it has taken; over a lost connection it continues.
+        """Make a call, and yield after each processed message; the call continues over a new connection.
 
         Raises:
             HoldfastError: the error that it ends in.
@@ -195,7 +195,7 @@ class AsyncTransport:
                 await self._leave(link, reusable=call.ended)
 
     async def close(self) -> None:
-        """Close all connections. Sessions and what runs in them continue."""
+        """Close all connections. Sessions and their programs continue."""
         self._closed = True
         while self._free:
             await self._free.pop().close()
@@ -251,12 +251,13 @@ class AsyncTransport:
             raise self._unavailable(error) from None
 
     def _lost(self, call: HttpCall, error: httpx.TransportError) -> HoldfastError:
-        """Return the error of a request without an answer: unless it never left, its outcome is unknown."""
+        """Return the error of a request without an answer: unless it was never sent, its outcome is
+        unknown."""
         if call.method not in _ONCE or isinstance(error, _NOT_SENT):
             return self._unavailable(error)
         return OutcomeUnknown(
-            "cannot say whether it was done: the connection to the server was lost before it answered",
-            hint="look at what it was to change before you send it again",
+            "cannot tell whether it was done: the connection to the server was lost before it answered",
+            hint="check whether it took effect before you send it again",
         )
 
     def _unavailable(self, why: object) -> ServerUnavailable:
@@ -268,7 +269,7 @@ class AsyncTransport:
 
 
 class AsyncWaits:
-    """The requests for which a server waits: one whose id is sent waits no longer, and is answered."""
+    """The requests for which a server waits: sending the id of one ends its wait with an answer."""
 
     def __init__(self, transport: AsyncTransport) -> None:
         self._transport = transport

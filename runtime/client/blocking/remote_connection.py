@@ -44,7 +44,7 @@ IDLE_SECONDS = 5.0
 
 
 def carrier(address: ClientAddress) -> httpx.BaseTransport:
-    """Return what carries requests to a server."""
+    """Return the carrier of requests to a server."""
     return HeedingCarrier(address)
 
 
@@ -177,7 +177,7 @@ class RemoteSends(Protocol):
 
 
 class RemoteWaking:
-    """What `Patience.end` hangs up: the server is asked to end the waiting, and answers as ever."""
+    """The target of `Patience.end`: the server is asked to end the wait, and answers as usual."""
 
     def __init__(self, connection: RemoteSends, message: str) -> None:
         self._connection, self._message = connection, message

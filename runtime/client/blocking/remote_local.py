@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 def unpacked(body: Iterator[bytes], unpack: Callable[[IO[bytes]], Copied]) -> Copied:
-    """Return what the work makes of the body."""
+    """Return the work's result for the body."""
     return unpack(BufferedReader(PartStream(lambda: next(body, None)), 1 << 18))
 
 
@@ -126,7 +126,7 @@ class _Typist:
 
 
 def opened(url: str | Path | Home | None, token: str | None) -> tuple[ClientAddress, Callable[[], None]]:
-    """Return the address, and what is to be called at the end.
+    """Return the address, and the function to call at the end.
 
     Raises:
         InvalidArgument: the URL is not valid, or there is no token.

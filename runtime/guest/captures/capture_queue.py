@@ -61,7 +61,7 @@ class RequestFifo:
             self._take_up(name.encode("utf-8", "surrogateescape") for name in names)
 
     def give(self, asker: str, answer: Answer) -> None:
-        """Answer a program; if it is gone, remove what it left."""
+        """Answer a program; if it is gone, remove its leftovers."""
         path = self._paths.asking / asker
         try:
             fd = os.open(path, os.O_WRONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
@@ -155,7 +155,7 @@ class CaptureQueue:
         self._snapshot = ""
 
     def begin(self, *, again: bool = False) -> None:
-        """Accept requests of programs; `again`, also those that another supervisor had."""
+        """Accept requests of programs; with `again`, also those of a previous supervisor."""
         self._asking.begin(again=again)
 
     def serve(self, server: object, holding: int) -> None:

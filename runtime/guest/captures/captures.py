@@ -48,7 +48,7 @@ class CaptureRequests:
         return self._served or self._expected
 
     def ask(self, request: Request, generation: int, snapshot: str) -> None:
-        """Take a request. `generation` and `snapshot` are the session's, and what it was restored from."""
+        """Process a request. `generation` and `snapshot` are those of the session and of its origin."""
         if request.generation < generation:
             # Made before the session became this copy, and received only now.
             self._give(request.asker, restored(snapshot, own=False))
@@ -82,20 +82,20 @@ class CaptureRequests:
         return self._number, self._out
 
     def answered(self, number: int, answer: Answer) -> None:
-        """Note the host's answer to a request. An answer to one that is settled already is ignored."""
+        """Record the host's answer to a request. An answer to a settled request is ignored."""
         if self._out is not None and number == self._number:
             asker, self._out = self._out.asker, None
             self._give(asker, answer)
             self.heard()
 
     def left(self, *, expected: bool) -> None:
-        """Note that the server is gone; `expected` if only because of a capture, and soon back."""
+        """Record that the server is gone; `expected` if only for a capture, after which it returns."""
         self._served, self._expected = False, expected
         if not expected:
             self._drop(UNAVAILABLE)
 
     def restored(self, snapshot: str) -> None:
-        """Settle all requests in a copy: they came out of the capture in it, and no process serves here."""
+        """Settle all requests in a copy: they came out of its capture, and no process serves it."""
         own, self._out = self._out, None
         if own is not None:
             self._give(own.asker, restored(snapshot, own=True))

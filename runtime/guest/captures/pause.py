@@ -1,4 +1,4 @@
-"""The pause around a capture: no client, no socket, until the host says what this process has become.
+"""The pause around a capture: no client, no socket, until the host reports the process's new identity.
 
 A captured process may wake as itself, or as a copy in another container with another name. A connection to
 the outside could not be captured, so there is none, and the host speaks through a file. The ticks of an
@@ -175,7 +175,7 @@ def _check_room(folder: Path) -> None:
 
 @contextmanager
 def _signals_kept() -> Iterator[None]:
-    """Keep signals that come while the loop does not run; the ticks alone would be too many for it."""
+    """Keep signals that arrive while the loop is stopped; the ticks alone would be too many for it."""
     reading, writing = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
     loops = signal.set_wakeup_fd(writing)
     try:

@@ -1,4 +1,4 @@
-"""The rights of one user over files: taken on for a moment by a thread, and given for what was just made.
+"""The rights of one user over files: assumed by a thread for a moment, and assigned to new files.
 
 Owns which ids the kernel checks; knows nothing of the files. The kernel checks a thread's file system ids
 and its supplementary groups (credentials(7)); the C library would change the groups of all threads, so the
@@ -47,7 +47,7 @@ def _set_groups(groups: Sequence[int]) -> None:
 
 
 def give_to_owner(descriptor: int, maker: UserAccount, owner: UserAccount) -> None:
-    """Give an open file or folder to its owner, unless that is who made it."""
+    """Give an open file or folder to its owner, unless its owner made it."""
     if (maker.uid, maker.gid) != (owner.uid, owner.gid):
         mode = stat.S_IMODE(os.fstat(descriptor).st_mode)
         os.fchown(descriptor, owner.uid, owner.gid)
@@ -57,7 +57,7 @@ def give_to_owner(descriptor: int, maker: UserAccount, owner: UserAccount) -> No
 
 
 def give_folder_to_owner(path: str, maker: UserAccount, owner: UserAccount) -> None:
-    """Give a folder to its owner; what is no folder any more stays as it is."""
+    """Give a folder to its owner; leave anything else alone."""
     if maker == owner:
         return
     descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
@@ -68,7 +68,7 @@ def give_folder_to_owner(path: str, maker: UserAccount, owner: UserAccount) -> N
 
 
 def make_owned_folders(path: str, maker: UserAccount, owner: UserAccount) -> None:
-    """Make a folder and those above it; only those that were not there are given to the owner.
+    """Make a folder and those above it; the owner gets only the new ones.
 
     Raises:
         OSError: one cannot be made, or something else is there.

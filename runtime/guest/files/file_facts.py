@@ -1,4 +1,4 @@
-"""Facts about one file: kind, size, mode, times, owner, where a link leads, attributes that programs gave it.
+"""Facts about one file: kind, size, mode, times, owner, link target, extended attributes.
 
 A link is followed only where that is asked for. Attributes are the extended ones whose names begin with
 "user." (xattr(7)); names are without that here. A file may have more than is read: an answer has a limit.
@@ -39,7 +39,7 @@ def facts(path: str, *, follow: bool) -> dict[str, Any]:
 
 
 def of(found: os.stat_result, path: str) -> dict[str, Any]:
-    """Return the facts in a stat(2); of a link also where it leads."""
+    """Return the facts in a stat(2); for a link, also its target."""
     target = os.readlink(path) if stat.S_ISLNK(found.st_mode) else None  # noqa: PTH115
     return described(found, os.path.basename(path.rstrip("/")), target)  # noqa: PTH119
 
@@ -84,7 +84,7 @@ def write_attributes(descriptor: int, attributes: dict[str, str]) -> None:
             os.setxattr(descriptor, ATTRIBUTE_PREFIX + name, value.encode())
         except OSError as error:
             if error.errno == errno.ENOTSUP:
-                raise OSError(errno.ENOTSUP, "its file system keeps no attributes of files") from None
+                raise OSError(errno.ENOTSUP, "its file system does not keep file attributes") from None
             raise
 
 

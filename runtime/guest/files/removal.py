@@ -1,4 +1,4 @@
-"""Removal of a folder with all that is in it, in small steps, without following links."""
+"""Removal of a folder with its contents, in small steps, without following links."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 
 def discard(folder: Path) -> None:
-    """Remove a folder of the supervisor's own, if there is one, at once. What cannot be removed stays."""
+    """Remove a folder of the supervisor's own, if it exists, in one go. Undeletable parts stay."""
     if os.path.lexists(folder):
         import shutil  # 2 ms that a session need not wait for when it begins
 

@@ -31,7 +31,7 @@ class SearchTooLarge(Exception):
 
 
 def search(folder: str, name: str, containing: bytes | None) -> Generator[dict[str, Any] | None]:
-    """Yield what is found, and None after each step without.
+    """Yield the matches, and None after each step without one.
 
     Folders are gone through by name, each before what is in it; other file systems, and what may not be read,
     are left out.

@@ -1,4 +1,4 @@
-"""Files that callers write into the session: part by part beside their place, then put there in one step.
+"""Files that callers write into the session: part by part next to their destination, then moved in one step.
 
 A caller that loses its connection repeats its last call: a part is written where it belongs, however often,
 and what was finished is remembered by the id its caller chose. A file whose caller never comes back is
@@ -44,7 +44,7 @@ class NotWritable(Exception):
 
 @dataclass(slots=True)
 class IncomingFile:
-    """One file on its way: where its parts are, where it goes, who writes it, and whose it will be."""
+    """One file in transit: its parts, its destination, its writer, and its owner."""
 
     part: str
     place: str
@@ -60,7 +60,7 @@ class Uploads:
         self._done = FileCalls()
 
     def begin(self, id_: str, path: str, account: UserAccount, owner: UserAccount | None = None) -> None:
-        """Make an empty file beside `path`, in the end its owner's; a link there is followed.
+        """Make an empty file next to `path`, finally its owner's; a link there is followed.
 
         Raises:
             NotWritable: something else than a file is there.
@@ -107,7 +107,7 @@ class Uploads:
         mtime_ns: int | None,
         attributes: dict[str, str] | None = None,
     ) -> None:
-        """Put it in its place, all at once.
+        """Move it to its destination atomically.
 
         Args:
             id_: the id it was begun with.
@@ -143,7 +143,7 @@ class Uploads:
         self._done.add(id_)
 
     def abandon(self, id_: str) -> None:
-        """Remove what there is of it; does nothing if it is unknown."""
+        """Remove its parts; does nothing if it is unknown."""
         upload = self._open.pop(id_, None)
         if upload is not None:
             with suppress(OSError), as_user(upload.account):
@@ -158,4 +158,4 @@ def _check(place: str) -> int | None:
         return None
     if stat.S_ISREG(found):
         return stat.S_IMODE(found)
-    raise NotWritable("it is a folder" if stat.S_ISDIR(found) else "something else than a file is there")
+    raise NotWritable("it is a folder" if stat.S_ISDIR(found) else "something other than a file is there")

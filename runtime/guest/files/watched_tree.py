@@ -1,4 +1,4 @@
-"""Which names in a folder may have changed, and what is there now.
+"""The names in a folder that may have changed, and their present entries.
 
 The kernel's events say where to look; what is there is looked up when they are read. So whatever order they
 arrive in, the last look at a name is later than its last change. A folder is watched before its content is
@@ -68,7 +68,7 @@ class RawEvent(NamedTuple):
 
 
 def parse(data: bytes) -> Iterator[RawEvent]:
-    """Yield the events in what one read returned, which has only whole ones."""
+    """Yield the events of one read, which are always complete."""
     at = 0
     while at < len(data):
         watch, mask, _, length = _HEAD.unpack_from(data, at)
@@ -79,7 +79,7 @@ def parse(data: bytes) -> Iterator[RawEvent]:
 
 
 class WatchLimit(OSError):
-    """Something more would have to be watched than is allowed. The message says what."""
+    """The limit of watches is reached. The message names it."""
 
     def __init__(self, why: str) -> None:
         super().__init__(errno.ENOSPC, why)
@@ -180,7 +180,7 @@ _WRITTEN, _ANOTHER, _MOVED = 1, 2, 4
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """What is at a name now, None if nothing is.
+    """The present entry of a name, None if there is none.
 
     `written`: it was written to since the last look; `moved`: what had the name has another one now.
     """
@@ -270,7 +270,7 @@ class WatchedTree:
                 self.lost = True
 
     def looks(self) -> Iterator[Look | None]:
-        """Yield what is now at each name that may have changed; None when others should get their turn.
+        """Yield the present entry of each name that may have changed; None to let other tasks run.
 
         A folder that is new there comes first as a name; the caller then walks it if `is_new` says so.
         """
@@ -399,7 +399,7 @@ class WatchedTree:
                     self.queue.remove(number)
 
     def _facts(self, folder: str, names: list[str]) -> list[dict[str, Any] | None]:
-        """Return what is at some names; None for each if the folder is not there or may not be read."""
+        """Return the entries of some names; None for each if the folder is missing or unreadable."""
         if not names:
             return []
         with as_user(self._account):

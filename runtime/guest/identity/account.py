@@ -55,7 +55,7 @@ class UserAccount:
 
     @classmethod
     def _numbered(cls, uid: int, gid: int | None) -> UserAccount:
-        """Return the user of that number; one who is not listed is of group 0 and has no home."""
+        """Return the user of that number; an unlisted user has group 0 and no home."""
         if max(uid, gid or 0) > MOST:
             raise LookupError(f"cannot run as {uid}: no such user")
         try:
@@ -76,7 +76,7 @@ class UserAccount:
         return self.uid != os.getuid()
 
     def environment(self, base: Mapping[str, str]) -> dict[str, str]:
-        """Return what the container was given, plus what a login would add."""
+        """Return the container's environment, plus the variables that a login would add."""
         env = {"PATH": _DEFAULT_PATH, "LANG": "C.UTF-8", **base}
         if self.foreign:
             env.update(HOME=self.home)
@@ -90,7 +90,7 @@ class UserAccount:
         return os.getgrouplist(self.name, self.gid)
 
     def become(self) -> None:
-        """Change this process to the user for good, in a forked child."""
+        """Change this process to the user irrevocably, in a forked child."""
         if self.foreign:
             os.initgroups(self.name, self.gid)
             os.setgid(self.gid)
@@ -132,7 +132,7 @@ def runnable(argv: Sequence[str]) -> list[str]:
 
 
 def describe_terminal(env: dict[str, str]) -> None:
-    """Add where the terminal is described, for an image that has no such descriptions: terminfo(5)."""
+    """Add the location of terminal descriptions, for an image that lacks them: terminfo(5)."""
     described = any(os.access(f"{each}/{_TERMINAL}", os.R_OK) for each in _TERMINALS)
     if not described and os.access(_OWN_TERMINALS, os.X_OK):
         env.setdefault("TERMINFO_DIRS", f":{_OWN_TERMINALS}")

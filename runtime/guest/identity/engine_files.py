@@ -23,7 +23,7 @@ class EngineFiles:
         self._added: dict[Path, list[str]] = {}
 
     def look(self) -> None:
-        """Remember what the user added, since a copy may be about to be made."""
+        """Remember the user's additions, since a copy may be about to be made."""
         self._added = {path: added(given, lines(path)) for path, given in self._given.items()}
 
     def carry_over(self) -> None:

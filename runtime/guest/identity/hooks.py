@@ -127,7 +127,7 @@ class Hooks:
 
 
 def facts_of(awakening: Awakening, identity: Identity) -> dict[str, Any]:
-    """Return what hooks are given, by the names of `holdfast_session.Event`. Pure."""
+    """Return a hook's facts, by the names of `holdfast_session.Event`. Pure."""
     before = awakening.before
     return {
         "kind": awakening.event,
@@ -214,7 +214,7 @@ class HookProcess:
         self._loop.add_reader(self._read, self._take)
 
     async def ended(self, seconds: float) -> str:
-        """Wait for the end, and force it when the time is up. Return what went wrong, or an empty string."""
+        """Wait for the end, and force it when the time is up. Return the failure, or an empty string."""
         trouble = ""
         try:
             async with asyncio.timeout(seconds):
@@ -258,7 +258,7 @@ class HookProcess:
 
 @dataclass(frozen=True, slots=True)
 class Heard:
-    """The answer of one program: the number of functions it called, and what went `wrong`."""
+    """The answer of one program: the number of functions it called, and the failure, `wrong`."""
 
     program: str
     called: int = 0
@@ -353,7 +353,7 @@ class Listeners:
 
 
 def heard_answer(line: bytes, expected: Iterable[str]) -> tuple[str, int, str] | None:
-    """Return number, calls and trouble of an answer, or None if it answers no open question. Pure."""
+    """Return number, calls and trouble of an answer, or None if no question is open for it. Pure."""
     try:
         fields = json.loads(line)
     except (ValueError, RecursionError):

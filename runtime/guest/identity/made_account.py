@@ -78,7 +78,7 @@ def _listed(name: str, table: Path) -> UserAccount | None:
 
 
 def _give_home(account: UserAccount, root: Path) -> None:
-    """Make its home, unless something is there; a link there stays, and what it leads to.
+    """Make its home, unless the path exists; an existing link and its target stay.
 
     An image may name any folder as the home of its own account, such as /etc: that is not given to it.
     """
@@ -152,7 +152,7 @@ def _read(path: Path) -> tuple[os.stat_result | None, bytes]:
     try:
         found = os.fstat(descriptor)
         if not stat.S_ISREG(found.st_mode) or found.st_size > LARGEST:
-            raise CannotMakeAccount(f"{path.name} is no file of at most {LARGEST >> 20} MiB")
+            raise CannotMakeAccount(f"{path.name} is not a file of at most {LARGEST >> 20} MiB")
         return found, os.read(descriptor, LARGEST)
     finally:
         os.close(descriptor)
@@ -173,7 +173,7 @@ def _replace(path: Path, content: bytes, mode: int, before: os.stat_result | Non
 
 
 def give_workspace(folder: Path, account: UserAccount, mounts: Path = Path("/proc/self/mountinfo")) -> None:
-    """Let the user write in the folder if it is root's; leave alone what is no folder, or mounted."""
+    """Let the user write in the folder if it is root's; leave anything else, and mounts, alone."""
     if not account.foreign or str(folder) in _mounted(mounts.read_bytes()):
         return
     with suppress(OSError):  # an image may have something else there, such as a broken link

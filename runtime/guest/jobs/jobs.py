@@ -194,7 +194,7 @@ class Jobs:
         notice: Notice,
         held: Mapping[str, HeldRecord] = MappingProxyType({}),
     ) -> None:
-        """Begin; `held` are the jobs of another supervisor, which continue."""
+        """Begin; `held` are the jobs of a previous supervisor, which continue."""
         self._folder = layout.state / "jobs"
         self._account = account
         self._reaper = reaper
@@ -247,7 +247,7 @@ class Jobs:
                 "limit", f"cannot start job: {MAX_RUNNING} are running already; end one, or wait for one"
             )
         if order.name and any(job.order.name == order.name for job in running):
-            raise CannotStart("invalid", f"cannot start job: another one named {order.name} is running")
+            raise CannotStart("invalid", f"cannot start job: one named {order.name} is already running")
         if not Path(order.cwd).is_dir():
             raise CannotStart("invalid", f"cannot start job: there is no directory {order.cwd}")
         self._drop_old()
@@ -326,7 +326,7 @@ class Jobs:
             self._loop.call_soon(self._reaper.ended_elsewhere, held.pid, held.status)
 
     def keep(self) -> None:
-        """Have the keeper hold what another supervisor needs, as after a restore."""
+        """Store with the keeper the facts a new supervisor needs, as after a restore."""
         for job in self._jobs.values():
             if not job.over:
                 self._keep(job)
@@ -354,7 +354,7 @@ class Jobs:
         self._keeper.hold(f"job:{order.id}", job.pid, fields, job.terminal.fd if new else -1)
 
     def _drop_unknown(self) -> None:
-        """Remove the output of jobs that are not known any more."""
+        """Remove the output of jobs that are no longer known."""
         with contextlib.suppress(OSError):
             for name in set(os.listdir(self._folder)) - {job.folder for job in self._jobs.values()}:  # noqa: PTH208
                 removal.discard(self._folder / name)
@@ -366,12 +366,12 @@ class Jobs:
                 job.terminal.hold_output(hold=hold)
 
     def drain(self) -> None:
-        """Record what the terminals hold now."""
+        """Record the terminals' present content."""
         for job in self._jobs.values():
             self._take(job)
 
     def stop(self) -> None:
-        """Hang up, for good."""
+        """Hang up without a successor."""
         for job in self._jobs.values():
             if job.pid is not None and not job.over:
                 self._reaper.forget(job.pid)
@@ -395,7 +395,7 @@ class Jobs:
         )
 
     def _take(self, job: DetachedCommand, turns: int = 64) -> None:
-        """Record what its terminal holds, and close a terminal that no process holds any more."""
+        """Record its terminal's content, and close a terminal that no process holds any more."""
         while job.terminal and turns:
             turns -= 1
             data = job.terminal.read()

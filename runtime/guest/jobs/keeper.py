@@ -1,4 +1,4 @@
-"""The supervisor's end of the channel to its parent, the keeper, which holds what outlives a supervisor.
+"""The supervisor's channel to its parent, the keeper, which holds the things that outlive a supervisor.
 
 The keeper (`images/session/keeper.c`, which describes the messages) has a duplicate of each descriptor, and a
 record for the next supervisor. It reports how processes ended that are not this supervisor's children: those
@@ -50,7 +50,7 @@ class HeldRecord:
 
 
 class Keeper:
-    """The channel; without a keeper, as in sessions of older versions, everything is forgotten at once."""
+    """The channel; without a keeper, as in sessions of older versions, records are dropped immediately."""
 
     def __init__(self, channel: socket.socket | None = None) -> None:
         self._channel = channel
@@ -88,7 +88,7 @@ class Keeper:
             self._send(_HEAD.pack(b"D", 0, len(key)) + key.encode())
 
     def inherited(self) -> list[HeldRecord]:
-        """Return all that the supervisors before this one left, with the descriptors, which are now ours."""
+        """Return the legacy of earlier supervisors, with the descriptors, which are now ours."""
         found: dict[str, HeldRecord] = {}
         statuses: dict[int, int] = {}
         if not self._send(_HEAD.pack(b"L", 0, 0)):
@@ -114,7 +114,7 @@ class Keeper:
             loop.add_reader(self._channel.fileno(), self._readable)
 
     def settle(self) -> None:
-        """Wait until the keeper has taken all messages: none may be under way during a capture."""
+        """Wait until the keeper has received all messages: none may be in transit during a capture."""
         self._answered = False
         if not self._send(_HEAD.pack(b"S", 0, 0)):
             return

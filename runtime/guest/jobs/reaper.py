@@ -63,7 +63,7 @@ class Reaper:
         return os.waitpid(pid, 0)[1] if known is None else known
 
     def ended_elsewhere(self, pid: int, status: int) -> None:
-        """Take note of the end or stop of a process that the keeper had for a child."""
+        """Process the end or stop of a process that was the keeper's child."""
         if os.WIFSTOPPED(status):
             if stopped := self._stoppable.get(pid):
                 stopped()

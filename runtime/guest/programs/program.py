@@ -45,7 +45,7 @@ KEPT_OUTPUT = 256 << 20
 
 @dataclass(frozen=True, slots=True)
 class ProgramOrder:
-    """What to run: the arguments, the directory, the environment, as whom, and whether it gets input.
+    """The program to run: arguments, directory, environment, user, and whether it gets input.
 
     `name` is what its starter calls it; several may have the same.
     """
@@ -130,11 +130,11 @@ class Program:
         self.order.account.become()
 
     async def changed(self) -> None:
-        """Wait until it wrote something or ended."""
+        """Wait until it has written output or ended."""
         await self._changed.wait()
 
     async def write(self, data: bytes, offset: int) -> bool:
-        """Give it input from an offset, without what it has already. Return false if it takes no more.
+        """Send it input from an offset, skipping what it already has. Return false if it accepts no more.
 
         Raises:
             ValueError: what comes before is missing.
@@ -157,7 +157,7 @@ class Program:
         return self._input is not None
 
     async def close_input(self) -> None:
-        """Let it find the end of its input."""
+        """Close its input."""
         async with self._writing:
             self._close_input()
 
@@ -176,7 +176,7 @@ class Program:
                 self._process.stdin.close()
 
     def ended(self) -> None:
-        """Take note of its end; what it wrote until then is recorded."""
+        """Record its end, with its output until then."""
         code = self._process.wait()
         for stream in self.streams.values():
             stream.drain()
@@ -197,7 +197,7 @@ class Program:
             stream.close()
 
     def remove(self) -> None:
-        """Remove what is kept of it, for good."""
+        """Remove its records."""
         self.close()
         for stream in self.streams.values():
             stream.log.remove()
@@ -249,7 +249,7 @@ class RecordedPipe:
         self._flow()
 
     def hold(self, reader: object, position: int) -> None:
-        """Note how far a reader has come: the writer does not get away from it."""
+        """Note a reader's position: the writer cannot run ahead of it."""
         self._readers[reader] = (position, None)
         self._flow()
 
@@ -261,7 +261,7 @@ class RecordedPipe:
         self._flow()
 
     def drain(self) -> None:
-        """Record what the pipe holds now, however far behind a reader is; a pipe holds at most 1 MiB."""
+        """Record the pipe's present content, however far behind a reader is; a pipe holds at most 1 MiB."""
         for _ in range(READS_PER_TURN):
             if self._descriptor is None or not self._take():
                 return
@@ -386,13 +386,13 @@ class Programs:
         self._notice("run_started", id=order.id, argv=text, cwd=order.cwd, actor=order.actor, pid=program.pid)
 
     def keep(self) -> None:
-        """Have the keeper hold which programs run, as after a restore."""
+        """Store with the keeper the list of running programs, as after a restore."""
         for program in self._programs.values():
             if not program.over:
                 self._keep(program)
 
     def _keep(self, program: Program) -> None:
-        """Let another supervisor know of a program, which it has to end: the pipes are ours."""
+        """Tell a new supervisor of a program, which it has to end: the pipes are ours."""
         shown = f"{program.order.id[:12]} ({short(' '.join(program.order.argv))})"
         fields = {"start": adoption.start_of(program.pid), "shown": shown}
         self._reaper.keeper.hold(f"program:{program.order.id}", program.pid, fields)

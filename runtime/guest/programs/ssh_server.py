@@ -165,7 +165,7 @@ class SshServer:
         return self._process.returncode is not None
 
     def said(self) -> str:
-        """Return the last line that it wrote of itself."""
+        """Return the last line of its own log."""
         with contextlib.suppress(OSError):
             lines = (self._folder / "said").read_bytes()[-2000:].decode("utf-8", "replace").splitlines()
             return lines[-1].strip() if lines else ""
@@ -176,12 +176,12 @@ class SshServer:
         self._process.wait()
 
     def began(self) -> None:
-        """Remove what it has read, once it has said something."""
+        """Remove its configuration, once it has answered."""
         for name in ("host_key", "settings"):
             (self._folder / name).unlink(missing_ok=True)
 
     def close(self) -> None:
-        """End the connection, in the middle of anything; the server ends then."""
+        """End the connection immediately, which ends the server."""
         if (number := self.link.fileno()) >= 0:
             self._loop.remove_reader(number)
             self._loop.remove_writer(number)
@@ -226,7 +226,7 @@ class SshServers:
         if not os.access(program, os.X_OK):
             raise SshNotStarted(
                 "no_ssh",
-                "cannot connect by ssh: the session's image lacks a server of ssh, as it is older",
+                "cannot connect by ssh: the session's image is older and lacks an ssh server",
             )
         self._made += 1
         try:

@@ -1,1 +1,1 @@
-"""The view of a session from inside: its processes, where they come from and what they wait for."""
+"""The view of a session from inside: its processes, their origins and the input they wait for."""

@@ -91,7 +91,7 @@ def _second(root: str, read: Read) -> dict[str, Any]:
 def _memory(
     *, usage: int | None, reclaimable: int | None, limit: int | None, **others: int | None
 ) -> dict[str, Any]:
-    """Return the memory of the group.
+    """Return memory, processors, processes and pressure. A value that the kernel does not report is None.
 
     `used` leaves out file pages that have not been used lately: they are reclaimed before any limit is hit.
     """
@@ -144,7 +144,7 @@ def pressure(data: bytes | None) -> dict[str, float] | None:
 
 
 def explain_shortage(error: Exception) -> str:
-    """Return what an error says of a start that failed, with the limit that was reached if it was one."""
+    """Return the explanation of a failed start, with the limit that was reached if it was one."""
     number = getattr(error, "errno", None)
     if number == errno.ENOMEM:
         return "no memory is free"
@@ -154,7 +154,7 @@ def explain_shortage(error: Exception) -> str:
 
 
 def lacks_processes() -> str:
-    """Return that no process can be started, with the session's limit and the group that has the most."""
+    """Return that no process can be started, with the session's limit and the largest group."""
     from holdfast.runtime.guest.pulse import origins, process_shortage
 
     pids = look()["pids"]

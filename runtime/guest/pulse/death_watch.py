@@ -1,4 +1,4 @@
-"""A watch on the processes that were left running, which reports how they ended.
+"""A watch on processes that were left running, which reports how they ended.
 
 Ends are detected in three ways: the reaper reports adopted processes; the kernel signals through a descriptor
 of the process; and a scan of all processes shows which are missing. Linux 6.15 and newer report an exit
@@ -187,7 +187,7 @@ class DeathWatch:
         )
 
     def _during(self) -> list[dict[str, str]]:
-        """Return the origins of what ran when it happened, and so may have caused it."""
+        """Return the origins of the work at that time, which may have caused it."""
         return [origin.as_dict() for origin in self._origins.active(_JUST_NOW)[-_MAX_DURING:]]
 
 

@@ -1,4 +1,4 @@
-"""Rules for which processes' ends are worth reporting, and what each end means.
+"""Rules for the processes whose ends are worth reporting, and the meaning of each end.
 
 Pure: tables of processes, wait statuses and the counts of the kernel's OOM killer come in; decisions come
 out. It opens nothing and watches nothing, `death_watch.py` does.
@@ -26,7 +26,7 @@ _LEAVING = ("command", "cell", "job")
 
 
 class Notice(Protocol):
-    """The recorder of what became of processes that the supervisor started itself."""
+    """The recorder of the ends of processes that the supervisor started itself."""
 
     def __call__(self, kind: str, end: ProcessEnd | None = None, /, **fields: Any) -> None:
         """Record the kind of an entry, how the process ended if it did, and the entry's fields."""
@@ -72,7 +72,7 @@ class MemoryKills:
         return self._count
 
     def counted(self, count: int | None, now: float) -> int:
-        """Record the count, and return how many kills are new. A lower count is that of another cgroup."""
+        """Record the count, and return the number of new kills. A lower count belongs to another cgroup."""
         before, self._count = self._count, count
         if before is None or count is None or count <= before:
             return 0
@@ -116,7 +116,7 @@ class Roster:
         running: Callable[[Origin], bool],
         listening: Mapping[int, tuple[int, ...]],
     ) -> tuple[list[WatchedProcess], list[WatchedProcess]]:
-        """Apply a scan of all processes; return those watched from now on, and those that are gone.
+        """Apply a scan of all processes; return the newly watched ones, and those that are gone.
 
         The latter stay in the roster until they are removed: how they ended may not be known yet. What a
         capture holds may be its own; if it is not, a later scan finds it.

@@ -136,7 +136,7 @@ def kind_of_mode(mode: int) -> str:
 
 
 def described_file(info: FdInfo) -> dict[str, Any]:
-    """Return what is reported of an `fdinfo`: offset, access, flags and the locks that it holds."""
+    """Return the reported fields of an `fdinfo`: offset, access, flags and locks held."""
     return {
         "offset": info.pos,
         "access": info.mode,

@@ -1,4 +1,4 @@
-"""The processes in the foreground of a terminal, and what each of their threads is blocked on.
+"""The processes in the foreground of a terminal, and the call that blocks each of their threads.
 
 A driver: it reads `/proc` and the terminal, and holds no file open between two scans. It owns which files are
 read and how seldom; `terminal_state.py` decides what the findings mean.
@@ -92,7 +92,8 @@ class ForegroundGroup:
         self._refreshed = -1.0
 
     def look(self, fd: int, root: int, group: int, output: int, prompt: Callable[[], Prompt]) -> Sight | None:
-        """Return what the foreground of a terminal does; None while a tracer holds it: a capture, a debugger.
+        """Return the activity of a terminal's foreground; None while a tracer holds it: a capture, a
+        debugger.
 
         `fd` is the master side, `root` the terminal's leader, `output` how much was written: a program that
         has just started and asks for something has written its question.
@@ -271,7 +272,7 @@ def _visitor(stat: Stat, terminal: str) -> tuple[ForegroundThread, bytes] | None
 
 
 def thread_of(pid: int) -> ForegroundThread | None:
-    """Return what the main thread of a process without a terminal does, or None if it is gone."""
+    """Return the activity of the main thread of a process without a terminal, or None if it is gone."""
     owner = access.owner(pid)
     if owner is None:
         return None

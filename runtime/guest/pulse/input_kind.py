@@ -246,7 +246,7 @@ class InputModes:
 
 
 def kind(modes: InputModes, prompt: Prompt, name: str) -> Detail:
-    """Return what kind of answer a program of that name wants when it is blocked on the terminal."""
+    """Return the kind of answer that a program of that name wants when it is blocked on the terminal."""
     text = prompt.text
     if modes.hidden:
         return "password"

@@ -55,11 +55,11 @@ class Origins:
 
     @property
     def adopters(self) -> frozenset[int]:
-        """The supervisor and the keeper, whose children are orphans or what a supervisor started."""
+        """The supervisor and the keeper, whose children are orphans or processes of a supervisor."""
         return self._ours
 
     def origin(self, pid: int) -> dict[str, str] | None:
-        """Return where a process comes from, or None if there is no such process.
+        """Return the origin of a process, or None if there is no such process.
 
         Call `look` before querying many, so that a pid that was reused is not mistaken for its predecessor.
         """
@@ -102,12 +102,12 @@ class Origins:
         self._lineage.begin(owner, what, _boot_time(), _newest_pid())
 
     def end(self, owner: Origin, id_: str) -> None:
-        """Note that it ended. A scan for what it left running follows soon."""
+        """Note that it ended. A scan for processes it left running follows soon."""
         self._lineage.end(owner, id_, _boot_time())
         self.look_soon()
 
     def look_soon(self) -> None:
-        """Scan once whatever is ending has ended."""
+        """Scan once the ending processes have ended."""
         self._look_in(SOON)
 
     def look(self) -> list[ScannedProcess]:

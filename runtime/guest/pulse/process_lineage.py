@@ -202,7 +202,8 @@ class ProcessLineage:
         return origin
 
     def _started_by(self, parent: Origin, process: ScannedProcess) -> Origin:
-        """Return the origin of a child: of a shell or kernel, what that runs; else its parent's origin."""
+        """Return the origin of a child: for a shell or kernel, its running command; else its parent's
+        origin."""
         if parent.kind not in ("shell", "kernel"):
             return parent
         windows = self._windows.get((parent.kind, parent.id), ())

@@ -1,4 +1,4 @@
-"""What has used up the session's processes: the process group with the most, which one signal ends.
+"""The culprit of a process shortage: the largest process group, which one signal ends.
 
 Pure. A signal to a group reaches all of it at one instant: a fork that is under way fails, see fork(2) and
 kill(2). So it ends a fork bomb, which would outrun signals to single processes.

@@ -126,7 +126,7 @@ def parse_status(data: bytes) -> dict[str, int]:
 
 
 def look_closely(pid: int) -> dict[str, Any] | None:
-    """Return the facts, or None if there is no such process. A fact that may not be read is None."""
+    """Return the facts, or None if there is no such process. An unreadable fact is None."""
     who = access.owner(pid)
     if who is None:
         return None

@@ -1,4 +1,4 @@
-"""A watch on what the foreground of one terminal does while a command runs, which reports when it waits.
+"""A watch on the foreground of one terminal while a command runs, which reports when it waits.
 
 A driver: it owns the ticks and the memory of what was reported. `foreground.py` takes the samples and
 `terminal_state.py` judges them. There is no tick while the shell is at its prompt; a sample costs about 0.1
@@ -54,14 +54,14 @@ class Subject(Protocol):
         """Return the offset after the newest output."""
 
     def tail(self) -> bytes:
-        """Return the newest output of what runs."""
+        """Return the newest output of the running work."""
 
     def observed(self, state: State) -> None:
-        """Note that it waits now, or no longer does."""
+        """Note that it began or stopped waiting."""
 
 
 class Sampler:
-    """The state of a terminal's foreground while it is watched. Each time it waits is an episode."""
+    """The state of a terminal's foreground while it is watched. Each wait is an episode."""
 
     def __init__(self, subject: Subject, least: float = 0.0) -> None:
         """Set up the sampler; `least` is the minimum of seconds between two unrequested samples."""
@@ -98,7 +98,7 @@ class Sampler:
             self.state = State("idle", since=time.time())
 
     def typed(self) -> None:
-        """Note that something is typed: the program that waited for it continues, or waits for more."""
+        """Note typed input: the waiting program continues, or waits for more."""
         if not self._watching:
             return
         self._typed = self._before = None
@@ -203,7 +203,7 @@ class Sampler:
         self._publish(state)
 
     def _look_at_prompt(self, sight: Sight) -> None:
-        """Check whether it asks something else now, in the same call: the time for an answer had run out."""
+        """Check whether it asks a new question in the same call: the time for an answer had run out."""
         self._reported_at = self._subject.end()
         if self._asked().text != self.state.prompt and self._asked().asks and not self._asked().alternate:
             self._candidate = None

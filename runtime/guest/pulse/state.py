@@ -21,12 +21,12 @@ _ASKS = {
     "pager": "a key of its pager",
     "repl": "the next line at its prompt",
 }
-_DOES = {"cpu": "computes", "io": "waits for input or output that is not the terminal's", "sleep": "sleeps"}
+_DOES = {"cpu": "computes", "io": "waits for input or output outside the terminal", "sleep": "sleeps"}
 
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """The state of something that may not be finished, and why.
+    """The state of possibly unfinished work, and the reason.
 
     `state` is starting, idle (a prompt is ready), running, waiting (for input of its user), stopped or
     exited. `detail` says how: running is cpu, io or sleep; waiting is for a line, a password, a key, at a

@@ -1,4 +1,4 @@
-"""Rules for what the foreground of a terminal does, and whether it waits for its user.
+"""Rules for the activity of a terminal's foreground, and whether it waits for its user.
 
 Pure: a sample of the threads, the terminal's modes and the text at the cursor come in, a verdict comes out.
 It owns the rules, the numbers of system calls and the forms of their arguments, for the architectures that
@@ -128,7 +128,7 @@ class DescriptorKind(StrEnum):
 
 
 def thing(target: str, names: Collection[str]) -> DescriptorKind:
-    """Return what a link in `/proc/PID/fd` points to. `names` are those of the terminal.
+    """Return the target of a link in `/proc/PID/fd`. `names` are those of the terminal.
 
     For a socket the link alone does not show whether it connects parts of the program.
     """
@@ -256,7 +256,7 @@ def _descends(pid: int, ancestor: int, parents: Mapping[int, int]) -> bool:
 
 
 def _takes_over(thread: ForegroundThread) -> bool:
-    """Check whether it waits for output of another process in its pipeline: that process explains it."""
+    """Check whether it waits for a process in its pipeline, which then explains the wait."""
     return thread.call.doing is ThreadActivity.READS and thread.things == {DescriptorKind.PIPE}
 
 

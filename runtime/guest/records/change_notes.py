@@ -1,4 +1,4 @@
-"""The state of the session besides files, and the record of what each command and cell changed in it.
+"""The state of the session besides files, and the record of the changes by each command and cell.
 
 An entry `changed` soon follows the end of a command, so that the state of shells and kernels at any journal
 entry, and which ports were open, can be computed later by undoing these. Nothing is written where nothing
@@ -128,7 +128,7 @@ def _clean(text: str) -> str:
 
 
 class ChangeNotes:
-    """The state at the last look, and the looks to come."""
+    """The last recorded state, and pending comparisons."""
 
     def __init__(
         self,
@@ -262,7 +262,7 @@ def hide(now: Pairs, before: Mapping[str, Any], secrets: dict[str, str], *, type
 
 
 def difference(before: Mapping[str, Any], now: Mapping[str, Any]) -> Pairs:
-    """Return the differences as pairs of old and new; None for what is missing. Pure."""
+    """Return the differences as pairs of old and new; None for missing values. Pure."""
     return {
         name: [before.get(name), now.get(name)]
         for name in [*now, *(name for name in before if name not in now)]

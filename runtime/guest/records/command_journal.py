@@ -1,4 +1,4 @@
-"""Records the commands of one shell: those it was given, and those typed at its prompt.
+"""Records the commands of one shell: submitted ones, and those typed at its prompt.
 
 It follows every step in the life of a shell and decides nothing about it. It writes entries in the journal,
 the record of a command that has a key, and which command a process may belong to.
@@ -74,7 +74,7 @@ class CommandJournal:
 
     @property
     def who(self) -> Who | None:
-        """The caller of the command that it was given and that has not ended."""
+        """The caller of the submitted command that has not ended."""
         return self._given.who if self._given else None
 
     def adopt(self, command: Exec, text: bytes, who: Who) -> None:
@@ -88,7 +88,7 @@ class CommandJournal:
             self._own(given.command.id, given.text, given.who.actor)
 
     def look(self) -> None:
-        """Check what has happened to the given command."""
+        """Check the progress of the submitted command."""
         given = self._given
         if given is None:
             return
@@ -124,7 +124,7 @@ class CommandJournal:
             self._over(mark.start, now, exit_code=mark.status)
 
     def shell_ended(self, offset: int, now: float, *, exit_code: int | None, signal: int | None) -> None:
-        """Note that the shell is gone, and with it what was typed into it."""
+        """Note that the shell is gone, along with its typed input."""
         if self._typed:
             self._over(offset, now, exit_code=exit_code, signal=signal, shell_exited=True)
 

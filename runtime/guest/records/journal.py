@@ -1,4 +1,4 @@
-"""The session's journal: what was run and what happened, one JSON line each, written at once.
+"""The session's journal: its commands and events, one JSON line each, written immediately.
 
 Lines are numbered, in segment files each named by the number of its first line; the oldest are dropped at a
 limit. A line is whole or absent: the part of a last one that a crash left is cut off when the log is opened
@@ -137,7 +137,7 @@ class EntryLog:
         return []
 
     def there(self) -> bool:
-        """Return whether the newest file is as it was left: otherwise this would be another log."""
+        """Return whether the newest file is unchanged; otherwise a new log has replaced it."""
         if not self._segments:
             return False
         try:
@@ -273,7 +273,7 @@ class Journal:
             self._known, self._copy = self._copy, None
 
     def resume(self) -> None:
-        """Continue the copy, including what was written meanwhile."""
+        """Continue the copy, including entries written in the meantime."""
         if self._copy_folder is None:
             return
         try:
@@ -304,7 +304,7 @@ class Journal:
 
 
 def _owner(folder: Path) -> tuple[int, int] | None:
-    """Return the owner of the shared folder, who is to own its files: on the host, the controller's user."""
+    """Return the owner of the shared folder, for its files: on the host, the controller's user."""
     if os.getuid() != 0:
         return None
     status = folder.stat()

@@ -33,7 +33,7 @@ class Keyed:
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
 
     def find(self, id_: str) -> KeyedRequest | None:
-        """Return what is known under an id."""
+        """Return the record of an id."""
         try:
             lines = self._path(id_).read_bytes().splitlines(keepends=True)
         except OSError:
@@ -44,7 +44,7 @@ class Keyed:
         return KeyedRequest(entries[0], next((each for each in entries[1:] if each is not None), None))
 
     def check(self, id_: str, op: str, target: str, text: bytes) -> KeyedRequest | None:
-        """Return what is known under an id.
+        """Return the record of an id.
 
         Raises:
             Refusal: the id stands for something else.
@@ -54,7 +54,7 @@ class Keyed:
             other = f"{known.began.get('op')} in {known.began.get('target')}"
             raise RequestRefused(
                 "key_conflict",
-                f"cannot {op} under this key: it stands for something else ({other}, or another text)",
+                f"cannot {op} under this key: it was used for something else ({other}, or another text)",
             )
         return known
 

@@ -1,4 +1,4 @@
-"""Values as they may be shown outside their process: short, and with likely secrets masked. Pure."""
+"""Values in a form that can be shown outside their process: short, with likely secrets masked. Pure."""
 
 from __future__ import annotations
 
@@ -38,5 +38,5 @@ def address(text: str) -> str:
 
 
 def command(text: str) -> str:
-    """Return a command line with what looks like a secret in it masked."""
+    """Return a command line with likely secrets masked."""
     return _OPTION.sub(rf"\1{MASK}", address(text))

@@ -70,7 +70,7 @@ class Notifications:
 
 
 def is_news(kind: str, fields: Mapping[str, Any]) -> bool:
-    """Return whether an entry reports a surprising end: not of a job that was done, nor a new kernel."""
+    """Return whether an entry reports a surprising end: not of a completed job, nor a new kernel."""
     match kind:
         case "process_exited":
             return fields.get("exit_code") != 0

@@ -1,4 +1,4 @@
-"""What was run before the supervisor was started again: commands, cells, programs and jobs, from the journal.
+"""The work before the supervisor was restarted: commands, cells, programs and jobs, from the journal.
 
 Callers that lost their connection ask for the same run again, by its id. It must not be run twice: it may be
 what ended the supervisor. Knows the entries of the journal, and nothing of how they came there.
@@ -19,7 +19,7 @@ MOST = 4096
 SHOWN = 4
 _KINDS = ("command", "cell", "run", "job")
 _LONGEST = 200
-_KILLED = "the session's supervisor was killed, and everything in the session with it; files are as they were"
+_KILLED = "the session's supervisor was killed, and every process of the session with it; files are unchanged"
 _REPLACED = "the session's supervisor was killed; its shells, kernels and jobs continue"
 
 
@@ -60,7 +60,7 @@ class PastRuns:
                 self._runs[id_].ended = entry["seq"]
 
     def refusal(self, id_: object, *, again: bool) -> str | None:
-        """Return why the result of a run cannot be had; None if it is a run of this supervisor, or a new one.
+        """Return why the result of a run is unavailable; None for runs of this supervisor, and new ones.
 
         `again`: the caller has asked before, and got no answer.
         """

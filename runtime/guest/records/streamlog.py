@@ -44,7 +44,7 @@ class SegmentIndex:
         self.start, self.end = start, end
 
     def append(self, length: int) -> list[SegmentSpan]:
-        """Take `length` bytes at the end and return where to write them."""
+        """Append `length` bytes and return where to write them."""
         spans = list(self._spans(self.end, length))
         self.end += length
         return spans
@@ -55,7 +55,7 @@ class SegmentIndex:
         return self.forget(self.start + excess) if excess > 0 else []
 
     def forget(self, before: int) -> list[int]:
-        """Forget whole segments until nothing before that offset is kept, or all if it is the end.
+        """Forget whole segments that lie before that offset, or all if it is the end.
 
         A segment is named by the offset of its first byte.
         """
@@ -75,7 +75,7 @@ class SegmentIndex:
     def locate(self, offset: int, length: int) -> SegmentSpan | None:
         """Return where the bytes from `offset` on are, up to the end of their segment, or None at the end."""
         if offset < self.start:
-            raise ValueError(f"cannot read at {offset}: the stream is kept from {self.start} on")
+            raise ValueError(f"cannot read at {offset}: the stream starts at {self.start}")
         length = min(length, self.end - offset)
         if length <= 0:
             return None
@@ -125,7 +125,7 @@ class StreamLog:
         return self._index.clamp(offset)
 
     def append(self, data: bytes) -> None:
-        """Add data at the end. If the disk is full, all that was kept is lost: a gap, never wrong bytes."""
+        """Add data at the end. If the disk is full, the kept data are lost: a gap, never wrong bytes."""
         at, whole = 0, True
         for span in self._index.append(len(data)):
             whole = whole and self._write(span, data[at : at + span.length])
@@ -158,7 +158,7 @@ class StreamLog:
             self._open = None
 
     def remove(self) -> None:
-        """Remove all that was kept, for good, and wake the readers."""
+        """Remove the kept data, and wake the readers."""
         self.rest()
         self._index.forget(self._index.end)
         removal.discard(self._folder)

@@ -1,4 +1,4 @@
-"""The time index of a shell's recorded output: when its bytes came, its sizes, what was typed.
+"""The time index of a shell's recorded output: the times of its bytes, its sizes, the typed input.
 
 The bytes themselves are in `streamlog.py`. Bytes that came within a few milliseconds share one moment, so a
 fast program costs little; what is older than the kept output, or exceeds the bound, is dropped by whole
@@ -90,7 +90,7 @@ class ShellRecording:
             self._size = size
 
     def input(self, part: Typed) -> None:
-        """Note what was typed."""
+        """Record typed input."""
         now = self._clock()
         if part.text is None:
             self._add(Moment(MomentKind.HIDDEN, now, self._offset, size=part.size))

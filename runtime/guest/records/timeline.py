@@ -102,7 +102,7 @@ def start_of(segment: bytes) -> Start:
         raise Malformed("the index is truncated")
     magic, at, offset, rows, columns = _HEAD.unpack_from(segment)
     if magic != _MAGIC or not 0 <= at < 1e11 or not rows or not columns:
-        raise Malformed("the index has no valid header")
+        raise Malformed("the index lacks a valid header")
     return Start(at, offset, rows, columns)
 
 

@@ -1,4 +1,4 @@
-"""Those who wait for a change that has no end: each change wakes all of them, once."""
+"""Waiters for recurring changes: each change wakes all of them, once."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Waiters:
                 self._futures.remove(future)
 
     def wake(self) -> None:
-        """Let all who wait now look again."""
+        """Wake all present waiters."""
         futures, self._futures = self._futures, []
         for future in futures:
             if not future.done():

@@ -87,11 +87,11 @@ class DrivenShell:
         self._account.own(paths.control, paths.nonce, paths.pid, paths.epoch)
 
     def kept(self) -> dict[str, object]:
-        """Return what another supervisor needs to drive the same process."""
+        """Return the facts that a new supervisor needs to drive the same process."""
         return {"nonce": self.nonce, "key": self._keys.index(self.key), "laid_out": self._laid_out}
 
     def adopt(self, kept: Mapping[str, Any]) -> None:
-        """Drive the process that another supervisor started, with what `kept` returned there."""
+        """Drive the process of a previous supervisor, with the facts that `kept` returned there."""
         self.nonce = str(kept["nonce"])
         self.key = self._keys[int(kept["key"]) % len(self._keys)]
         self._laid_out = int(kept["laid_out"])

@@ -1,4 +1,4 @@
-"""Types into a shell for people and agents, and records what may be recorded of it.
+"""Types into a shell for people and agents, and records the parts that can be recorded.
 
 `typed.py` decides what may be. It goes to the recording at once, and to the journal as bursts: a line, or
 input without a pause.
@@ -18,7 +18,7 @@ PAUSE = 1.0
 
 
 def echo_at(shell: Shell) -> Echo:
-    """Return what shows text that is typed into a shell now."""
+    """Return the component that echoes text typed into a shell now."""
     terminal = shell.terminal
     if terminal is None:
         return Echo.NOBODY

@@ -1,4 +1,4 @@
-"""The rules of a shell's write lease: who may type into it.
+"""The rules of a shell's write lease, the right to type into it.
 
 A lease has at most one holder, an actor in text form such as `person:alice`. It is kept by the connections of
 that actor that asked for it, or until a time; when the last of these is gone it is free. Pure: the time comes
@@ -140,7 +140,7 @@ class ShellLease:
         return [Change(LeaseChange.GIVE, to, before)]
 
     def give_back(self, actor: str) -> list[Change]:
-        """Return it.
+        """Return the lease.
 
         Raises:
             Held: another actor holds it.
@@ -157,7 +157,7 @@ class ShellLease:
         return [] if self._kept() else self._free(LeaseChange.LOST if lost else LeaseChange.RETURN)
 
     def cut(self) -> None:
-        """Cut every connection for a capture: a holder who has the lease by one may come back."""
+        """Cut every connection for a capture: a holder whose lease depends on one can come back."""
         if self._hold:
             self._hold.cut |= self._hold.tokens
             self._hold.tokens.clear()
@@ -181,7 +181,7 @@ class ShellLease:
         return min(times, default=None)
 
     def tick(self, now: float) -> list[Change]:
-        """End what has expired by now."""
+        """End the expired parts."""
         hold = self._hold
         if hold is None:
             return []

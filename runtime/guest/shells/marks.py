@@ -32,7 +32,7 @@ class MarkKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """One mark and where it stands in the stream. `at` is its time in Unix seconds, if it carries one."""
+    """One mark and its position in the stream. `at` is its time in Unix seconds, if it carries one."""
 
     kind: MarkKind
     start: int

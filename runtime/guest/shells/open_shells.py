@@ -69,7 +69,7 @@ class OpenShells:
             return known, False
         if not NAME.fullmatch(name):
             raise RequestRefused(
-                "invalid", "cannot open the shell: its name may have up to 40 letters, digits, - and _"
+                "invalid", "cannot open the shell: its name can have up to 40 letters, digits, - and _"
             )
         if len(self.shells) >= MAX_SHELLS:
             raise RequestRefused(
@@ -87,7 +87,7 @@ class OpenShells:
         return shell, True
 
     async def close(self, name: str, actor: str, *, force: bool) -> None:
-        """End a shell and what has its terminal, and forget its output.
+        """End a shell and the programs on its terminal, and forget its output.
 
         Raises:
             RequestRefused: it is used, and `force` is false; or it is the main one, or there is none.

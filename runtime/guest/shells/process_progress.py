@@ -37,7 +37,7 @@ COPY_LOOKS = 10
 
 
 def at_work(session: int) -> bool:
-    """Return whether a process of that terminal session runs, or would if it were given a processor."""
+    """Return whether any process of the terminal session is runnable."""
     for pid in access.numbers("/proc"):
         found = access.stat(pid)
         if found and found.session == session and found.state in _WORKING:
@@ -54,7 +54,7 @@ class GroupProgress(StrEnum):
 
 
 def group_state(group: int, shell: int) -> GroupProgress:
-    """Return whether all processes of a group are programs by now, and no longer copies of the shell.
+    """Return whether all processes of a group have become programs, and are no longer copies of the shell.
 
     In a loop of short programs each lives for a millisecond: reading all of /proc would take longer, and find
     every one of them gone.
@@ -135,7 +135,7 @@ class Interruptible(Protocol):
         """Return the foreground process group."""
 
     def signal_group(self, group: int, number: int, /) -> None:
-        """Send a signal at once to a process group."""
+        """Send a signal immediately to a process group."""
 
 
 class Clock(Protocol):

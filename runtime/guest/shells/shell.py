@@ -54,7 +54,7 @@ logger = logging.getLogger(__name__)
 
 
 class Shell:
-    """One persistent shell. When it ends, a new one follows at once in the same stream."""
+    """One persistent shell. When it ends, a new one follows immediately in the same stream."""
 
     def __init__(
         self,
@@ -68,7 +68,7 @@ class Shell:
         program: ShellProgram,
         held: HeldRecord | None = None,
     ) -> None:
-        """Prepare a shell; `held` is what another supervisor left of it, with its process."""
+        """Prepare a shell; `held` is the state and process left by a previous supervisor."""
         self.name = name
         self._held = held
         self._keeper = reaper.keeper
@@ -143,7 +143,7 @@ class Shell:
         return self._machine.current
 
     def start(self) -> None:
-        """Start a shell, or continue with the one that was left."""
+        """Start a shell, or continue with the one left behind."""
         held, self._held = self._held, None
         if held is None:
             self._process.start()
@@ -174,7 +174,7 @@ class Shell:
         self._do([])
 
     def keep(self, *, moved: bool = False) -> None:
-        """Have the keeper hold what another supervisor needs to continue with this shell.
+        """Store with the keeper the facts a new supervisor needs to continue with this shell.
 
         `moved`: the process was restored, and has another start time.
         """
@@ -213,11 +213,11 @@ class Shell:
         self._keeper.hold(key, terminal.pid, fields, terminal.fd if new else -1)
 
     def stop(self) -> None:
-        """Hang up, for good."""
+        """Hang up without a successor."""
         self._process.stop()
 
     async def close(self) -> None:
-        """Hang up, for good, and wait until the shell has ended.
+        """Hang up without a successor, and wait until the shell has ended.
 
         Its command ends with it, and readers get to the end of the output.
         """
@@ -252,7 +252,7 @@ class Shell:
             self.terminal.resize(size)
 
     def interrupt(self) -> None:
-        """Do what Ctrl-C does; of a running command, drop the lines that have not run yet."""
+        """Act as Ctrl-C does; for a running command, drop the lines that have not run yet."""
         if self.terminal is None:
             return
         self.touched = self._loop.time()
@@ -300,7 +300,7 @@ class Shell:
             self.terminal.hold_output(hold=hold)
 
     def drain(self) -> None:
-        """Record what the terminal holds now."""
+        """Record the terminal's present content."""
         self._process.drain()
 
     def take(self, data: bytes) -> None:
@@ -327,14 +327,14 @@ class Shell:
             self._do(actions)
 
     def _end_interrupt(self) -> None:
-        """End an ongoing interruption: it was for the command that is over."""
+        """End an interruption in progress: it was for the command that is over."""
         if self._delivery:
             self._delivery.end()
             self._delivery = None
             self._files.resume()
 
     def _do(self, actions: list[ShellAction]) -> None:
-        """Carry out what the machine decided, and wake those who wait for its state."""
+        """Carry out the machine's decisions, and wake those who wait for its state."""
         for action in actions:
             self._carry_out(action)
         self.watching.follow(self._machine.state)
@@ -391,7 +391,7 @@ class Shell:
         return self.terminal is not None and at_work(self.terminal.pid)
 
     def holder(self) -> str | None:
-        """Return the actor of the command that runs in it, if one does."""
+        """Return the actor of the running command, if any."""
         return self.command_journal.actor
 
     def process_started(self) -> None:

@@ -1,4 +1,4 @@
-"""The life of a shell as its supervisor sees it: which command may follow which, and how each ends.
+"""The life of a shell as its supervisor sees it: the order of commands, and their ends.
 
 No process, file or clock here: marks, exits and the time come in, actions come out. Every decision about a
 command (start, end, refusal, escalation after a timeout) is made in this file.
@@ -65,7 +65,7 @@ class ShellAction(StrEnum):
 
 
 class ShellBusy(Exception):
-    """Another command has the shell."""
+    """A different command has the shell."""
 
     def __init__(self, holder: str) -> None:
         super().__init__(holder)
@@ -98,7 +98,7 @@ class Exec:
 
     @property
     def over(self) -> bool:
-        """True if nothing about it will change any more."""
+        """True once its outcome is final."""
         return self.phase in (Phase.FINISHED, Phase.REFUSED)
 
 
@@ -156,7 +156,7 @@ class ShellMachine:
         return []
 
     def adopt(self, state: ShellActivity, current: Exec | None, now: float) -> None:
-        """Continue with the shell, and the command that had it, of another supervisor."""
+        """Continue with the shell, and the command that had it, of a previous supervisor."""
         self.state, self.current = state, current
         if current is None:
             self.wake_at = None
@@ -196,7 +196,7 @@ class ShellMachine:
         return []
 
     def tick(self, now: float, at_work: Callable[[], bool] = lambda: False) -> list[ShellAction]:
-        """Do what is due by now. `at_work` returns whether an unresponsive shell is doing something."""
+        """Do the work that is due. `at_work` returns whether an unresponsive shell is busy."""
         current = self.current
         if current is None or self.wake_at is None or now < self.wake_at:
             return []
@@ -299,7 +299,8 @@ class ShellMachine:
 
 
 def _escalation(begin: float) -> Iterator[tuple[float, ShellAction]]:
-    """Return what to send when after the first SIGINT. A loop may start children as fast as they die."""
+    """Return the signals after the first SIGINT, with their times. A loop may start children as fast as
+    they die."""
     yield begin + GRACE, ShellAction.TERMINATE
     at = begin + 2 * GRACE
     while at < begin + LAST_RESORT:
@@ -336,5 +337,5 @@ class KnownCommands:
         return self._newest[1] if self._newest and self._newest[0] is command else None
 
     def forget(self, id_: str) -> None:
-        """Forget a command that was refused: its id may be used again."""
+        """Forget a refused command: its id can be used again."""
         self._commands.pop(id_, None)

@@ -58,12 +58,12 @@ class Respawn:
 
     @property
     def trouble(self) -> str:
-        """Why one is not started at once, and how often that was so; empty if it is."""
+        """Why the start is delayed, and how often that happened; empty if it is not."""
         return f"{self._why}, {self._hasty_ends} times" if self.delay else ""
 
     @property
     def delay(self) -> float:
-        """Seconds until the next start; 0 is at once."""
+        """Seconds until the next start; 0 means now."""
         return 0.0 if self._hasty_ends <= 2 else min(0.1 * 2**self._hasty_ends, MAX_DELAY)
 
 
@@ -79,16 +79,16 @@ class ProcessOwner(Protocol):
         """Follow a shell that is being started."""
 
     def take(self, data: bytes) -> None:
-        """Take output of the terminal."""
+        """Process output of the terminal."""
 
     def terminal_closed(self) -> None:
         """Follow a shell that has no terminal any more."""
 
     def process_ended(self, code: int) -> None:
-        """End what ran in it; `code` is its exit code, or the negative number of a signal."""
+        """End its running work; `code` is its exit code, or the negative number of a signal."""
 
     def process_over(self) -> None:
-        """Wake those who wait: no other process follows."""
+        """Wake the waiters: no further process follows."""
 
 
 class ShellProcess:
@@ -150,7 +150,7 @@ class ShellProcess:
         self._shell.process_started()
 
     def adopt(self, terminal: ProcessTerminal, status: int | None) -> None:
-        """Continue with the process of another supervisor; `status` is how it ended, if it has."""
+        """Continue with the process of a previous supervisor; `status` is how it ended, if it has."""
         logger.info("shell %s: adopted, pid %d", self._name, terminal.pid)
         self._respawn.starts(self._loop.time())
         self._take_up(terminal)
@@ -166,7 +166,7 @@ class ShellProcess:
 
     @property
     def trouble(self) -> str:
-        """Why none runs; empty if one is just being started."""
+        """Why no process runs; empty if one is just being started."""
         return self._respawn.trouble
 
     def works(self) -> None:
@@ -174,14 +174,14 @@ class ShellProcess:
         self._respawn.works()
 
     def stop(self) -> None:
-        """Hang up, for good."""
+        """Hang up without a successor."""
         if self.terminal:
             self._reaper.forget(self.terminal.pid)
             os.kill(self.terminal.pid, signal.SIGHUP)
             self._hang_up()
 
     async def close(self) -> None:
-        """Hang up, for good, and wait until the process has ended."""
+        """Hang up without a successor, and wait until the process has ended."""
         if self._over is None:
             self._over = self._loop.create_future()
             if self.terminal is None:
@@ -198,7 +198,7 @@ class ShellProcess:
             os.kill(self.terminal.pid, signal.SIGKILL)
 
     def drain(self) -> None:
-        """Hand over what the terminal holds now."""
+        """Hand over the terminal's present content."""
         for _ in range(MOST_READS):
             if self.terminal is None or not (data := self.terminal.read()):
                 return
@@ -213,7 +213,7 @@ class ShellProcess:
             self._shell.take(data)
 
     def _stopped(self) -> None:
-        """Continue a shell that stopped itself (`suspend`): there is no shell above it that could."""
+        """Continue a shell that stopped itself (`suspend`): no parent shell could continue it."""
         if self.terminal:
             self.terminal.resume()
 
@@ -238,13 +238,13 @@ class ShellProcess:
         self._start_later()
 
     def _how(self, end: ProcessEnd) -> str:
-        """Say how a shell ended that may have done so as it started."""
+        """Describe the end of a shell that possibly ended during its start."""
         if end.signal is not None:
             return f"the shell was ended by signal {end.signal} as it started"
         return f"`{self._files.settings}` ended the shell with exit code {end.exit_code}"
 
     def _start_later(self) -> None:
-        """Start the next one, at once unless they end as fast as they are started."""
+        """Start the next one, immediately unless they end as fast as they start."""
         if self.closing:
             self._end_over()
         elif delay := self._respawn.delay:

@@ -1,4 +1,4 @@
-"""Which shell a session runs: the one that was asked for, else the image's bash, else our own.
+"""The choice of a session's shell: the requested one, else the image's bash, else our own.
 
 Owns what may be chosen, and whether it can be driven; what a shell reads when it starts is `startup_files`'s
 business. A bash can be driven if it loads the builtin that marks its prompts, a zsh if it has its modules.
@@ -41,7 +41,7 @@ class ShellKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ShellProgram:
-    """A shell that can be driven. `remark` says why it is not the image's own, where that is a surprise."""
+    """A shell that can be driven. `remark` explains a surprising choice of our own shell."""
 
     kind: ShellKind
     path: str
@@ -76,13 +76,15 @@ def choose(wanted: str | None, account: UserAccount, marks: Path, own: str = OWN
         raise LookupError(f"cannot use shell {wanted[:200]}: there is no such program in the session")
     if (known := _kind(path)) is None:
         kinds = ", ".join(ShellKind)
-        raise LookupError(f"cannot use shell {wanted}: only these can be driven: {kinds}; or {OURS}, our own")
+        raise LookupError(
+            f"cannot use shell {wanted}: only these can be driven: {kinds}; or {OURS}, Holdfast's own"
+        )
     kind, path = known
     fault = _fault(kind, path, env, account, marks)
     if not fault:
         return ShellProgram(kind, path)
     if wanted is None:
-        return ShellProgram(kind, bash(), f"the shell is our own, not the image's {path}: {fault}")
+        return ShellProgram(kind, bash(), f"the shell is Holdfast's own, not the image's {path}: {fault}")
     raise LookupError(f"cannot use shell {wanted}: {fault}")
 
 
@@ -118,9 +120,11 @@ def _fault(kind: ShellKind, path: str, env: Mapping[str, str], account: UserAcco
         return "it cannot be run"
     version = said.rpartition("\nloaded ")[2] if "\nloaded " in said else None
     if version is None:
-        return "it does not load what marks its prompts" + (f" ({line})" if (line := _line(said)) else "")
+        return ("it cannot load the builtin that marks its prompts") + (
+            f" ({line})" if (line := _line(said)) else ""
+        )
     if not version.startswith(tuple(f"{each}." for each in DRIVEN)):
-        return f"it is version {_line(version)}, and those that can be driven are {', '.join(DRIVEN)}"
+        return f"it is version {_line(version)}, and the supported versions are {', '.join(DRIVEN)}"
     return ""
 
 
@@ -132,7 +136,11 @@ def _zsh_fault(path: str, env: Mapping[str, str], account: UserAccount) -> str:
     version = said.rpartition("\nloaded ")[2] if "\nloaded " in said else None
     if version is None:
         return f"it lacks modules ({_line(said)})"
-    return "" if version.startswith("5.") else f"it is version {_line(version)}, and 5 can be driven"
+    return (
+        ""
+        if version.startswith("5.")
+        else (f"it is version {_line(version)}, and only version 5 is supported")
+    )
 
 
 def _fish_fault(path: str, env: Mapping[str, str], account: UserAccount) -> str:
@@ -143,11 +151,11 @@ def _fish_fault(path: str, env: Mapping[str, str], account: UserAccount) -> str:
     # 3.1 marks no end of what is interrupted.
     if version.startswith(("3.6.", "4.")):
         return ""
-    return f"it is version {_line(version)}, and 3.6 and 4 can be driven"
+    return f"it is version {_line(version)}, and only versions 3.6 and 4 are supported"
 
 
 def _said(argv: list[str], env: Mapping[str, str], account: UserAccount) -> str | None:
-    """Return what a program of the user's wrote, or None if it cannot be run, or writes or takes too much."""
+    """Return the output of a user's program, or None if it cannot be run, or writes or takes too much."""
     import resource  # only where a shell is tried: sessions on our own image start without these
     import subprocess
 

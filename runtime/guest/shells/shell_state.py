@@ -56,7 +56,7 @@ class ShellState:
     cut: bool = False
 
     def exported(self) -> dict[str, str]:
-        """Return the environment of what the shell starts, as far as it is known."""
+        """Return the environment of programs that the shell starts, as far as it is known."""
         found = {
             one.name: one.value
             for one in self.variables.values()
@@ -127,14 +127,14 @@ def read(path: Path, limit: int = MAX_BYTES) -> bytes | None:
 
 
 class StateFile:
-    """The state of one shell, of process `pid`: from its file, or what is known without one.
+    """The state of one shell, of process `pid`: from its file, or the known facts without one.
 
     There is no valid file before the first prompt, in a shell of another kind, and after a hostile write.
     Nothing is kept in memory: it would be copied into every fork.
     """
 
     def __init__(self, path: Path, name: str = "bash") -> None:
-        """Begin; `name` is that of the shell's process: another program may have taken its place."""
+        """Begin; `name` is that of the shell's process: a different program may have taken its place."""
         self._path = path
         self._name = name
         self._given: dict[str, str] = {}
@@ -159,7 +159,7 @@ class StateFile:
         return (status.st_ino, status.st_size, status.st_ctime_ns)
 
     def state(self, *, first: bool = False) -> ShellState:
-        """Return what the shell held at its last prompt, or at its start; an empty state if not known."""
+        """Return the shell's state at its last prompt, or at its start; an empty state if not known."""
         pid = self.pid
         path = self._path.with_name(f"{self._path.name}.first") if first else self._path
         if pid is None or _command(pid) != self._name or (data := read(path)) is None:
@@ -168,7 +168,7 @@ class StateFile:
         return state if state is not None and state.pid == pid else ShellState()
 
     def exported(self) -> dict[str, str]:
-        """Return the environment of what the shell would start now."""
+        """Return the environment of a program that the shell would start now."""
         state = self.state()
         return state.exported() if state.pid else dict(self._given)
 

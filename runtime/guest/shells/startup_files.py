@@ -1,4 +1,4 @@
-"""What each kind of shell is given when it starts: it reads its user's settings, and then writes marks.
+"""The startup files of each kind of shell: it reads its user's settings, and then writes marks.
 
 Owns the arguments, variables and files that a kind of shell needs, with the text of those files. The marks
 and the files in the folder `control` are those of `images/session/bash_marks.c`.
@@ -423,7 +423,7 @@ def write(program: ShellProgram, paths: ShellPaths, marks: Path) -> None:
 
 
 def prepare(program: ShellProgram, paths: ShellPaths, env: dict[str, str]) -> None:
-    """Change the variables that the shell begins with to those it needs."""
+    """Change the shell's initial variables to those it needs."""
     if program.kind is ShellKind.ZSH:
         if theirs := env.get("ZDOTDIR"):
             env["HOLDFAST_ZDOTDIR"] = theirs

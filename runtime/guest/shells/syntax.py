@@ -1,4 +1,4 @@
-"""Asks bash whether a text is complete and correct, without running any of it.
+"""Asks bash whether a text is complete and correct, without running it.
 
 A bash of the session's user reads it with `set -n`. The grammar is that of the shell as it is: its options
 and aliases count. What the text itself would change (`shopt -s extglob`, an alias) is not known before it
@@ -50,7 +50,7 @@ class SyntaxFault:
     incomplete: bool
 
     def phrase(self) -> str:
-        """Return it as a phrase."""
+        """Return the fault as a phrase."""
         return f"line {self.line}: {self.message}"
 
 
@@ -65,7 +65,9 @@ def judge(complaints: str, before: int) -> SyntaxFault | None:
             max(1, int(found[1]) - before),
         )
         if here := _HERE.match(message):
-            return SyntaxFault(number, f"the here-document has no end (wanted {here[1]})", incomplete=True)
+            return SyntaxFault(
+                number, (f"the here-document does not end (expected {here[1]})"), incomplete=True
+            )
         if not message.startswith("warning: "):
             return SyntaxFault(number, message, incomplete=_UNFINISHED.search(message) is not None)
     return None
@@ -132,7 +134,7 @@ async def _complaints(
 
 
 def _memory(name: str) -> FileIO:
-    """Return an unnamed file: nothing of a text stays in the session."""
+    """Return an unnamed file, so that the text does not stay in the session."""
     return FileIO(os.memfd_create(name, os.MFD_CLOEXEC), "w+")
 
 

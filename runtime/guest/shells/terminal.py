@@ -78,7 +78,7 @@ class ProcessTerminal:
 
     @classmethod
     def adopted(cls, pid: int, descriptor: int) -> ProcessTerminal:
-        """Take over the master side of a terminal that a process of another supervisor has."""
+        """Take over the master side of a terminal whose process a previous supervisor started."""
         made = cls.__new__(cls)
         made._own(pid, descriptor, size_of(descriptor))
         made.hold_output(hold=False)  # that one may have ended in the pause of a capture
@@ -100,14 +100,14 @@ class ProcessTerminal:
         return b"".join(parts)
 
     def write_now(self, data: bytes) -> int:
-        """Write what fits and return how much that was."""
+        """Write as much as fits, and return the number of bytes."""
         try:
             return os.write(self.fd, data)
         except BlockingIOError:
             return 0
 
     async def write(self, data: bytes) -> None:
-        """Write all of data, waiting as long as the terminal takes no more."""
+        """Write all the data, waiting while the terminal accepts none."""
         loop = asyncio.get_running_loop()
         async with self._writing:
             while data := data[self.write_now(data) :]:
@@ -161,7 +161,7 @@ class ProcessTerminal:
             _signal_group(group, number)
 
     def interrupt(self) -> None:
-        """Interrupt what has the terminal now, even where it is in raw mode.
+        """Interrupt the terminal's foreground now, even in raw mode.
 
         The key itself would be read some time later, and make the terminal drop the output it holds.
         """
@@ -183,13 +183,13 @@ class ProcessTerminal:
         return False
 
     def restart_output(self) -> None:
-        """Do what Ctrl-Q does, where Ctrl-S may have stopped the output."""
+        """Act as Ctrl-Q does, in case Ctrl-S has stopped the output."""
         attributes = termios.tcgetattr(self.fd)
         if attributes[0] & termios.IXON:
             self.write_now(attributes[6][termios.VSTART])
 
     def hold_output(self, *, hold: bool) -> None:
-        """Make programs that write wait, so that what is read from now on is complete; or let them continue.
+        """Make writing programs wait, so that later reads are complete; or let them continue.
 
         CRIU takes output that is still in a terminal and puts it back after what came later, or drops it, so
         no output may be in flight during a capture. Programs only notice that their writes wait.
@@ -200,7 +200,7 @@ class ProcessTerminal:
 
     @contextlib.contextmanager
     def _other_side(self) -> Iterator[int]:
-        """Open the side that the programs have, see tty_ioctl(4), TIOCGPTPEER."""
+        """Open the programs' side, see tty_ioctl(4), TIOCGPTPEER."""
         other = fcntl.ioctl(self.fd, _TIOCGPTPEER, os.O_RDWR | os.O_NOCTTY | os.O_NONBLOCK | os.O_CLOEXEC)
         try:
             yield other

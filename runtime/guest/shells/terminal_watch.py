@@ -47,7 +47,7 @@ class WatchedShell(WatchedTerminal, Protocol):
         """The command that runs or comes next."""
 
     def drain(self) -> None:
-        """Record what the terminal holds now."""
+        """Record the terminal's present content."""
 
 
 class _TerminalWatch:
@@ -78,12 +78,12 @@ class _TerminalWatch:
         return self._watched.log.end
 
     def tail(self) -> bytes:
-        """Return the newest output of what runs, marks included."""
+        """Return the newest output of the running work, marks included."""
         log = self._watched.log
         return log.read(max(log.start, log.end - TAIL, self._begin()), TAIL)
 
     def _begin(self) -> int:
-        """Return the offset at which the output of what runs begins."""
+        """Return the offset at which the output of the running work begins."""
         return 0
 
 
@@ -93,7 +93,7 @@ class JobWatch(_TerminalWatch):
     def __init__(
         self, job: WatchedTerminal, drain: Callable[[], None], notify: Callable[[State], None]
     ) -> None:
-        """Watch a job; `notify` is called when it begins to wait for something else than before."""
+        """Watch a job; `notify` is called when it begins a new wait."""
         super().__init__(job, drain)
         self._notify = notify
         self._notified: tuple[object, ...] = ()
@@ -101,12 +101,12 @@ class JobWatch(_TerminalWatch):
         self._sampler.watch(True)
 
     def typed(self) -> None:
-        """Note that something is about to be typed, or sent as a signal."""
+        """Note that input or a signal is about to be sent."""
         self._notified = ()
         self._sampler.typed()
 
     def observed(self, state: State) -> None:
-        """Take a finding of the sampler: it waits now, or no longer does."""
+        """Process a finding of the sampler: it began or stopped waiting."""
         what = (state.pid, state.detail)
         if state.waits and what != self._notified:
             self._notified = what
@@ -123,7 +123,7 @@ class JobWatch(_TerminalWatch):
         return self._sampler.episode
 
     def waits(self, reported: int) -> State | None:
-        """Return what it waits for, unless that episode was already reported."""
+        """Return the input it waits for, unless that episode was already reported."""
         state = self._sampler.state
         return state if state.waits and self._sampler.episode != reported else None
 
@@ -159,13 +159,13 @@ class ShellWatch(_TerminalWatch):
         self._sampler.watch(state not in (Prompt.PROMPT, Prompt.EXITED) and self._shell.terminal is not None)
 
     def typed(self, data: bytes) -> None:
-        """Note that something is about to be typed, or sent as a signal."""
+        """Note that input or a signal is about to be sent."""
         if not data or b"\r" in data or b"\n" in data:
             self._line_sent = True
         self._sampler.typed()
 
     def observed(self, state: State) -> None:
-        """Take a finding of the sampler: something waits now, or no longer does."""
+        """Process a finding of the sampler: a wait began or ended."""
         if state.waits:
             self._write_down(state)
         self._shell.log.wake()
@@ -180,7 +180,7 @@ class ShellWatch(_TerminalWatch):
         return state
 
     def waits(self, command: Exec, reported: int) -> State | None:
-        """Return what a command waits for, unless that episode was already reported."""
+        """Return the input a command waits for, unless that episode was already reported."""
         if command.phase is not Phase.RUNNING or command.incomplete or self._sampler.episode == reported:
             return None
         return self._sampler.state if self._sampler.state.waits else None
@@ -190,7 +190,7 @@ class ShellWatch(_TerminalWatch):
         return current.start_offset if current and current.phase is Phase.RUNNING else 0
 
     def _write_down(self, state: State) -> None:
-        """Write it into the journal. An editor waits after every key of a person: that is written once."""
+        """Write it into the journal. An editor waits after every key of a person, which is written once."""
         what = (state.pid, state.detail)
         if what == self._journalled and (state.detail in ("key", "pager") or not self._line_sent):
             return

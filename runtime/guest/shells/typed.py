@@ -1,4 +1,4 @@
-"""The fate of typed text: the part that may be recorded, and the part that a terminal would cut. Pure.
+"""The treatment of typed text: the part that may be recorded, and the part that a terminal would cut. Pure.
 
 A terminal that echoes shows what is typed (termios ECHO with ICANON). While a line editor is at work both are
 off, and the editor shows the text: among editors, only the shell's own, at its own prompt, is known. Any
@@ -41,14 +41,15 @@ class Typed:
 
 
 def echo_of(*, canonical: bool, echo: bool, at_prompt: bool) -> Echo:
-    """Return what shows typed text, given the terminal's modes and whether the shell's line editor has it."""
+    """Return the component that echoes typed text, given the terminal's modes and whether the line editor is
+    active."""
     if canonical:
         return Echo.TERMINAL if echo else Echo.SECRET
     return Echo.PROMPT if at_prompt else Echo.NOBODY
 
 
 class Typing:
-    """Judges what is typed into one shell."""
+    """Judges the input typed into one shell."""
 
     def __init__(self) -> None:
         self._entered = -1
@@ -140,6 +141,6 @@ class LineLimit:
 def line_refusal(size: int) -> str:
     """Return the message that refuses a line of that size."""
     return (
-        f"cannot type it: one of its lines has {size} bytes, and a terminal that reads lines takes "
-        f"{LONGEST_TYPED} of one and drops the rest"
+        f"cannot type it: one of its lines has {size} bytes, and a terminal in line mode "
+        f"takes {LONGEST_TYPED} and drops the rest"
     )

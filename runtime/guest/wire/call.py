@@ -64,7 +64,7 @@ class ClientCall:
             raise RequestRefused("invalid", f"cannot do {self.frame.op} as that actor: {error}") from None
 
     def who(self) -> Who:
-        """Return to whom a request is attributed."""
+        """Return the attribution of a request."""
         return Who(str(self.actor()), self.reason(), self.key(), self.optional("request", MAX_REQUEST))
 
     def reason(self) -> str | None:
@@ -95,7 +95,7 @@ class ClientCall:
             raise RequestRefused("invalid", str(error)) from None
 
     def target(self, name: str) -> str:
-        """Return the name of the shell or kernel that is meant."""
+        """Return the name of the shell or kernel that the request refers to."""
         return self.text(name, MAIN)
 
     def integer(self, name: str, default: int | None = None, *, low: int, high: int = 2**53) -> int:

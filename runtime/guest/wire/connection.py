@@ -53,7 +53,7 @@ class ClientConnection(asyncio.Protocol):
         self._open.add(self)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Stop whatever serves this client."""
+        """Stop serving this client."""
         self._transport = None
         self._open.discard(self)
         if self._task:
@@ -118,7 +118,7 @@ class ClientConnection(asyncio.Protocol):
         return frame
 
     def as_bytes(self) -> asyncio.StreamReader:
-        """Take what the client sends from now on as bytes, and no longer as frames, until it is gone.
+        """Receive raw bytes from now on, no longer frames, until the client is gone.
 
         Raises:
             RequestRefused: it did not wait for the answer to its request.
@@ -133,7 +133,7 @@ class ClientConnection(asyncio.Protocol):
         return self._bytes
 
     def close(self) -> None:
-        """Close once everything that was sent has gone out."""
+        """Close once all sent data have gone out."""
         if self._transport:
             self._transport.close()
 

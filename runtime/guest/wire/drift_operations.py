@@ -164,7 +164,7 @@ def _text(path: str) -> str:
 
 
 async def held(guest: Guest, call: ClientCall) -> None:
-    """Send what the session holds."""
+    """Send the session's state."""
     await call.finish("holdings", _json(await _holdings(guest)))
 
 

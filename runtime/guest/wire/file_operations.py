@@ -1,4 +1,4 @@
-"""The operations on files: look, list, read, write, make, move, remove. Each may be repeated.
+"""The operations on files: look, list, read, write, make, move, remove. Each can be repeated.
 
 Every request is done with the rights of the session's user, or of one that is named. What is made belongs to
 that user, or to an `owner` that is named.
@@ -129,7 +129,7 @@ async def write(guest: Guest, call: ClientCall) -> None:
 
 
 async def finish(guest: Guest, call: ClientCall) -> None:
-    """Put a file that was written in its place."""
+    """Move a written file to its destination."""
     given = call.frame.head
     mode = None if given.get("mode") is None else call.integer("mode", low=0, high=0o777)
     when = None if given.get("mtime_ns") is None else call.integer("mtime_ns", low=-(2**62), high=2**62)
@@ -144,7 +144,7 @@ async def finish(guest: Guest, call: ClientCall) -> None:
 
 
 async def abandon(guest: Guest, call: ClientCall) -> None:
-    """Remove what was written of a file."""
+    """Remove the written parts of a file."""
     guest.uploads.abandon(call.id())
     await call.finish("ok")
 
@@ -180,7 +180,7 @@ async def make_link(guest: Guest, call: ClientCall) -> None:
 
 
 async def move(guest: Guest, call: ClientCall) -> None:
-    """Give a file or folder another name on the same file system."""
+    """Rename a file or folder on the same file system."""
     place = NamedPath(guest, call)
     to = place.other("to")
     if call.id() not in guest.file_calls:
@@ -235,7 +235,7 @@ async def find(guest: Guest, call: ClientCall) -> None:
 
 
 async def remove(guest: Guest, call: ClientCall) -> None:
-    """Remove a file, or with `recursive` a folder and all that is in it."""
+    """Remove a file, or with `recursive` a folder with its contents."""
     place, recursive = NamedPath(guest, call), call.frame.head.get("recursive") is True
     tolerant = call.id() in guest.file_calls or call.frame.head.get("missing_ok") is True
     guest.file_calls.add(call.id())

@@ -46,7 +46,7 @@ async def list_(guest: Guest, call: ClientCall) -> None:
 
 
 async def wait(guest: Guest, call: ClientCall) -> None:
-    """Send the output of a job from its beginning, or from an offset; what it waits for; and its end."""
+    """Send a job's output from its beginning, or from an offset; the input it waits for; and its end."""
     job = _job(guest, call)
     await call.send("started", id=job.id, offset=0, **about(job.size))
     await _send_output(guest, call, job, call.integer("from_offset", 0, low=0))
@@ -118,7 +118,7 @@ async def send_signal(guest: Guest, call: ClientCall) -> None:
 def _job(guest: Guest, call: ClientCall) -> DetachedCommand:
     job = guest.jobs.find(call.id())
     if job is None:
-        raise RequestRefused("unknown_job", f"cannot find job {call.id()}: there is none, or it is too old")
+        raise RequestRefused("unknown_job", f"cannot find job {call.id()}: it does not exist, or is too old")
     return job
 
 
@@ -171,7 +171,7 @@ def _text(payload: bytes) -> str:
 
 
 async def _send_output(guest: Guest, call: ClientCall, job: DetachedCommand, start: int) -> None:
-    """Send the output of a job and, each time it waits for input, what for."""
+    """Send the output of a job and, each time it waits, the kind of input."""
     reported = 0
 
     def waits(offset: int) -> CommandWait | None:

@@ -52,7 +52,7 @@ def unpack(data: bytes) -> tuple[str, list[bytes]]:
     offsets = struct.unpack_from(f"<{count}Q", data, _NUMBER)
     rising = all(low <= high for low, high in itertools.pairwise(offsets))
     if offsets[0] != _NUMBER * (count + 1) or offsets[-1] != len(data) or not rising:
-        raise MessageMalformed("its offsets are not those of its parts")
+        raise MessageMalformed("its offsets do not match its parts")
     found = [data[low:high] for low, high in itertools.pairwise(offsets)]
     name = found[0][:_LONGEST_CHANNEL].decode("utf-8", "replace")
     if name not in CHANNELS:
@@ -70,7 +70,7 @@ def header_of(parts: Sequence[bytes]) -> dict[str, Any]:
         raise MessageMalformed(f"its header is longer than {LONGEST_HEADER} bytes")
     header = parsed(parts[0])
     if not all(isinstance(header.get(name), str) and header[name] for name in ("msg_id", "msg_type")):
-        raise MessageMalformed("its header has no msg_id or no msg_type")
+        raise MessageMalformed("its header lacks a msg_id or msg_type")
     return header
 
 

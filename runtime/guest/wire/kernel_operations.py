@@ -33,7 +33,7 @@ MAX_FRONT_ENDS = 32
 
 
 async def cell(guest: Guest, call: ClientCall) -> None:
-    """Run code, or join it if its id is known; with `join` nothing else."""
+    """Run code, or join it if its id is known; with `join` only the latter."""
     kernel = guest.kernel(call.target("kernel"))
     after = call.integer("after_seq", 0, low=0)
     known = _known(guest, kernel, call)
@@ -43,7 +43,7 @@ async def cell(guest: Guest, call: ClientCall) -> None:
         return
     if record is None and call.frame.head.get("join") is True:
         raise RequestRefused(
-            "unknown_exec", f"cannot follow cell {call.id()}: the kernel has none of that id"
+            "unknown_exec", f"cannot follow cell {call.id()}: the kernel has no cell with that id"
         )
     record = record or await _begin(guest, kernel, call)
     running = record.cell
@@ -93,7 +93,9 @@ async def open_(guest: Guest, call: ClientCall) -> None:
     kernel = guest.kernels.get(name)
     if kernel is not None and not kernel.closed:
         if kernel.spec != spec:
-            raise RequestRefused("invalid", f"cannot open kernel {name}: it is open, as one of {kernel.spec}")
+            raise RequestRefused(
+                "invalid", (f"cannot open kernel {name}: it is open already, with spec {kernel.spec}")
+            )
     else:
         kernel = guest.new_kernel(name, spec, cwd)
     try:
@@ -152,7 +154,7 @@ async def _recall(call: ClientCall, known: KeyedRequest) -> None:
 
 
 async def _begin(guest: Guest, kernel: RunningKernel, call: ClientCall) -> CellRecord:
-    """Begin a cell when the kernel is free, for which it waits as long as the caller wants."""
+    """Begin a cell when the kernel is free, waiting as long as the caller wants."""
     clock = asyncio.get_running_loop().time
     until = clock() + (call.seconds("busy_wait") or 0.0)
     while kernel.taken and clock() < until:
@@ -229,7 +231,7 @@ async def _send(call: ClientCall, fronts: FrontEnds, client: str, position: int)
 
 
 async def _take(cells: FrontCells, call: ClientCall, client: str, link: str) -> None:
-    """Take the client's next message."""
+    """Receive the client's next message."""
     from holdfast.kernels.guest.front_ends import FrontEndRefused, FrontMessage  # few sessions have any
     from holdfast.runtime.guest.wire.kernel_messages import MessageMalformed
 

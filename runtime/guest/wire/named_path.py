@@ -1,4 +1,4 @@
-"""The path that a request names, with whose rights it is used, and whose is what is made there.
+"""The path that a request names, the user whose rights apply, and the owner of new files.
 
 Names are any bytes but NUL and slash: they travel in the payload, as JSON whose lone surrogates are bytes
 that are no UTF-8 (os.fsencode).
@@ -29,7 +29,7 @@ _CODES = {
 
 
 class NamedPath:
-    """The path that a request names, and who asks."""
+    """The path that a request names, and its user."""
 
     def __init__(self, guest: Guest, call: ClientCall) -> None:
         self._guest = guest
@@ -67,7 +67,7 @@ class NamedPath:
         return f"{self.owner.home if self._from_home else self._guest.shell(MAIN).kept.cwd()}/{value}"
 
     def text(self, name: str) -> bytes | None:
-        """Return a text that is asked for; None if there is none."""
+        """Return a requested text; None if there is none."""
         value = self._asked.get(name)
         if value is None:
             return None
@@ -77,7 +77,7 @@ class NamedPath:
 
     @contextmanager
     def rights(self, what: str) -> Iterator[None]:
-        """Do something as the account; what the kernel refuses is refused in words."""
+        """Act as the account; refusals of the kernel become messages."""
         with refusing(f"{what} {self.shown}"), as_user(self.account):
             yield
 
@@ -94,13 +94,13 @@ def _is_path(value: object) -> TypeGuard[str]:
 
 @contextmanager
 def refusing(what: str) -> Iterator[None]:
-    """Refuse in words what the kernel or the parts of files refuse."""
+    """Turn refusals of the kernel or of file operations into messages."""
     try:
         yield
     except NotWritable as error:
         raise RequestRefused("not_a_file", f"cannot {what}: {error}") from None
     except LookupError:
-        raise RequestRefused("no_file", f"cannot {what}: it was not begun, or long ago") from None
+        raise RequestRefused("no_file", f"cannot {what}: it was never begun, or has expired") from None
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
         raise RequestRefused(_CODES.get(error.errno or 0, "file"), f"cannot {what}: {reason}") from None

@@ -75,7 +75,7 @@ async def _serve(
 async def _input(
     call: ClientCall, given: ClientCall, shell_access: ShellAccess, seat: Seat, keyboard: Keyboard
 ) -> None:
-    """Type only what is new: after a lost connection a client sends again what may not have arrived."""
+    """Type only new input: after a lost connection a client repeats input that may not have arrived."""
     data = given.frame.payload
     at = given.integer("at", seat.typed, low=0)
     data = data[max(0, seat.typed - at) :]
@@ -151,7 +151,7 @@ def _recipient(call: ClientCall) -> str:
 
 
 async def look(guest: Guest, call: ClientCall) -> None:
-    """Send where the output ends now, and the state of the picture that the end alone does not show."""
+    """Send the output's present end, and the terminal state that the end alone does not show."""
     shell = guest.shell(call.target("shell"))
     await call.finish(
         "look",

@@ -69,7 +69,7 @@ class PortLink:
         await self._loop.sock_sendall(self._socket, data)
 
     def close(self) -> None:
-        """End it; what was sent still arrives."""
+        """End it; sent data still arrive."""
         number = self._socket.fileno()
         if number >= 0:
             self._loop.remove_reader(number)
@@ -77,7 +77,7 @@ class PortLink:
             self._socket.close()
 
     def cut(self) -> None:
-        """End it with a reset, so that nothing of it is left in the kernel."""
+        """End it with a reset, so that the kernel keeps no trace of it."""
         if self._socket.fileno() >= 0:
             self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         self.close()
@@ -192,7 +192,7 @@ async def _join(call: ClientCall, link: PortLink, first: bytes = b"") -> None:
 
 
 async def _pass_on(sent: asyncio.StreamReader, link: PortLink) -> None:
-    """Send the server what the client sends; that it reads no more does not end what it says."""
+    """Pass the client's data on to the server; the end of that direction does not end the other."""
     with suppress(OSError):
         while data := await sent.read(PIECE):
             await link.send(data)
@@ -261,7 +261,7 @@ async def _reply(
 
 
 def parse_reply(data: bytes) -> dict[str, Any]:
-    """Return what the first bytes of a reply say: an HTTP status, or else the first line, shortened."""
+    """Return the content of a reply's first bytes: an HTTP status, or else the first line, shortened."""
     if found := _STATUS.match(data):
         return {"http_status": int(found[1]), "first_line": _first_line(found[0])}
     return {"first_line": _first_line(data)} if data else {}

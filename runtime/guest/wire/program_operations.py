@@ -42,7 +42,7 @@ async def list_(guest: Guest, call: ClientCall) -> None:
 
 
 async def follow(guest: Guest, call: ClientCall) -> None:
-    """Send what a program writes, each stream from an offset, and how it ended."""
+    """Send a program's output, each stream from an offset, and its end."""
     program = _program(guest, call)
     places = {name: call.integer(name, 0, low=0) for name in program.streams}
     reader, finished = call.text("reader"), False
@@ -64,7 +64,7 @@ async def follow(guest: Guest, call: ClientCall) -> None:
 
 
 async def _send_some(call: ClientCall, program: Program, places: dict[str, int]) -> bool:
-    """Send the next piece of each stream; whether there was any."""
+    """Send the next piece of each stream; return whether there was any."""
     sent = False
     for name, stream in program.streams.items():
         at, log = places[name], stream.log
@@ -83,7 +83,7 @@ async def _send_some(call: ClientCall, program: Program, places: dict[str, int])
 
 
 async def write(guest: Guest, call: ClientCall) -> None:
-    """Give a program input from an offset; its end, if `end` is set."""
+    """Send a program input from an offset; its end, if `end` is set."""
     program, takes = _program(guest, call), True
     try:
         async with asyncio.timeout(PATIENCE):
@@ -112,7 +112,7 @@ def _program(guest: Guest, call: ClientCall) -> Program:
     program = guest.programs.known(call.id())
     if program is None:
         raise RequestRefused(
-            "unknown_program", f"cannot find program {call.id()}: there is none, or it is too old"
+            "unknown_program", f"cannot find program {call.id()}: it does not exist, or is too old"
         )
     return program
 
@@ -150,9 +150,9 @@ def _asked(call: ClientCall) -> dict[str, Any]:
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
         raise RequestRefused("invalid", "cannot run it: arguments and environment must be texts") from None
     if not isinstance(argv, list) or not argv or not argv[0]:
-        raise RequestRefused("invalid", "cannot run it: there is no program to run")
+        raise RequestRefused("invalid", "cannot run it: the program is missing")
     if b"\0" in data or any(not name or "=" in name for name in env):
-        raise RequestRefused("invalid", "cannot run it: an argument has a NUL, or a variable no valid name")
+        raise RequestRefused("invalid", "cannot run it: an argument has a NUL, or a variable an invalid name")
     return {"argv": argv, "env": env, "cwd": cwd}
 
 

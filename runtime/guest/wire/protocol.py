@@ -108,7 +108,7 @@ def is_understood(version: object) -> bool:
 
 
 class FrameReader:
-    """Cuts a stream of bytes into frames. After a ProtocolError the stream is lost for good."""
+    """Cuts a stream of bytes into frames. A ProtocolError makes the stream unusable."""
 
     def __init__(self) -> None:
         self._buffer = bytearray()

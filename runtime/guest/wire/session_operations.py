@@ -21,7 +21,7 @@ MAX_TEXT = 4000
 
 
 async def hello(guest: Guest, call: ClientCall) -> None:
-    """Send the session's identity, and what its supervisor can do."""
+    """Send the session's identity, and its supervisor's abilities."""
     await call.finish("hello", **guest.hello())
 
 
@@ -63,7 +63,7 @@ async def journal(guest: Guest, call: ClientCall) -> None:
 
 
 async def moment(guest: Guest, call: ClientCall) -> None:
-    """Send where the session's records end now."""
+    """Send the present ends of the session's records."""
     await call.finish("moment", **guest.moment())
 
 
@@ -77,7 +77,7 @@ def _kinds(call: ClientCall) -> frozenset[str] | None:
 
 
 async def make_account(_: Guest, call: ClientCall) -> None:
-    """Make an account unless there is one of that name, give it the workspace, and send where its home is."""
+    """Make an account unless there is one of that name, give it the workspace, and send its home's path."""
     name = call.optional("name", MAX_USER) or ""
     from holdfast.runtime.guest.identity import made_account  # few sessions need it
 

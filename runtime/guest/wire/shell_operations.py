@@ -55,14 +55,14 @@ class CommandWait:
 
 
 async def open_(guest: Guest, call: ClientCall) -> None:
-    """Open a shell, or find the one of that name: a request that is repeated does no harm."""
+    """Open a shell, or find the one of that name: repeated requests are harmless."""
     size = size_of(call, TerminalSize(DEFAULT_ROWS, DEFAULT_COLUMNS))
     shell, new = guest.opened.open(call.text("shell"), size, str(call.actor()))
     await call.finish("opened", new=new, shell=guest.opened.described(shell))
 
 
 async def close(guest: Guest, call: ClientCall) -> None:
-    """End a shell for good."""
+    """End a shell."""
     force = call.frame.head.get("force") is True
     await guest.opened.close(call.text("shell"), str(call.actor()), force=force)
     await call.finish("ok")
@@ -88,7 +88,7 @@ async def wait(guest: Guest, call: ClientCall) -> None:
     command = shell.commands.find(call.id())
     if command is None:
         raise RequestRefused(
-            "unknown_exec", f"cannot wait for {call.id()}: no such command; ask for a newer one"
+            "unknown_exec", f"cannot wait for {call.id()}: there is no such command, or it is too old"
         )
     await _follow(guest, call, shell, command)
 
@@ -105,7 +105,7 @@ async def read(guest: Guest, call: ClientCall) -> None:
 
 
 async def send(guest: Guest, call: ClientCall) -> None:
-    """Type bytes into the terminal; return the running command, and where its output continues."""
+    """Type bytes into the terminal; return the running command, and the offset of its further output."""
     actor, shell = str(call.actor()), guest.shell(call.target("shell"))
     await guest.shell_access(shell.name).admitted(actor, "type", call.seconds("lease_wait"))
     keyboard = guest.keyboards[shell.name]
@@ -121,7 +121,7 @@ async def send(guest: Guest, call: ClientCall) -> None:
 
 
 async def send_signal(guest: Guest, call: ClientCall) -> None:
-    """Send a signal to what has the terminal; with an `id`, only if that command runs."""
+    """Send a signal to the terminal's foreground; with an `id`, only if that command runs."""
     shell, wanted = guest.shell(call.target("shell")), call.frame.head.get("id")
     name = call.text("signal").removeprefix("SIG")
     if name not in SIGNALS:
@@ -150,7 +150,7 @@ async def check_syntax(guest: Guest, call: ClientCall) -> None:
         )
     if (kind := shell.program.kind) is not ShellKind.BASH:
         raise RequestRefused(
-            "invalid", f"cannot check the text: the shell is {kind}, and only texts for bash are checked"
+            "invalid", f"cannot check the text: the shell is {kind}, and only bash syntax can be checked"
         )
     try:
         fault = await syntax.check(text, shell.kept.state(), guest.account, guest.reaper)
@@ -168,7 +168,7 @@ async def resize(guest: Guest, call: ClientCall) -> None:
 
 
 async def _begin(guest: Guest, shell: Shell, call: ClientCall) -> Exec:
-    """Begin a command when the shell is free, for which it waits as long as the caller wants."""
+    """Begin a command when the shell is free, waiting as long as the caller wants."""
     until = shell.clock() + (call.seconds("busy_wait") or 0.0)
     while True:
         await until_free(shell, until)
@@ -239,7 +239,7 @@ async def _follow(guest: Guest, call: ClientCall, shell: Shell, command: Exec) -
 
 
 async def _send_output(call: ClientCall, shell: Shell, command: Exec, start: int) -> None:
-    """Send the output of a command and, each time it waits for input, what for."""
+    """Send the output of a command and, each time it waits, the kind of input."""
     reported = 0
 
     def waits(offset: int) -> CommandWait | None:
@@ -265,7 +265,7 @@ async def _send_output(call: ClientCall, shell: Shell, command: Exec, start: int
 
 
 async def _recall(call: ClientCall, shell: Shell, known: KeyedRequest) -> None:
-    """Send the outcome of a command that was run under a key, long ago or before this supervisor started."""
+    """Send the outcome of a command run under a key, long ago or before this supervisor started."""
     ended = known.ended
     if ended is None:
         raise RequestRefused("outcome_unknown", UNKNOWN)
@@ -278,7 +278,7 @@ async def _recall(call: ClientCall, shell: Shell, known: KeyedRequest) -> None:
     await call.finish("finished", **{**ended, "id": call.id(), "recorded": True})
 
 
-UNKNOWN = "cannot know how it ended: the session continued without the processes that ran then"
+UNKNOWN = "cannot know how it ended: the session continued without the processes of that time"
 
 
 def _impossible(reason: str) -> RequestRefused:
@@ -292,7 +292,7 @@ def _busy(shell: Shell, holder: str | None) -> RequestRefused:
             "type with `send`, look with `screen`, or end it and get a new shell"
         )
     if shell.terminal is None and shell.trouble:
-        return _impossible(f"{shell.trouble}; `holdfast run` does without the shell")
+        return _impossible(f"{shell.trouble}; `holdfast run` runs programs without the shell")
     state = shell.watching.state()
     if state.waits:
         now = state.phrase(time.time())
@@ -312,17 +312,17 @@ def _busy(shell: Shell, holder: str | None) -> RequestRefused:
 
 
 def _foreground(shell: Shell) -> str:
-    """Return what has the terminal, for people to read."""
+    """Return the terminal's foreground, for people to read."""
     if shell.terminal is None:
-        return "nothing: it is being started"
+        return "nothing: it is starting"
     group = shell.terminal.foreground()
     if group == shell.terminal.pid:
-        return "the shell itself: a line that was typed, or a prompt that is not ready"
+        return "the shell itself: a line typed by hand, or a prompt that is not ready"
     return command_of(group) or "an unknown command"
 
 
 async def pour(call: ClientCall, shell: Shell, start: int, until: Callable[[], int | None]) -> None:
-    """Send the output from `start` on; `until` returns the offset to end at once it is known."""
+    """Send the output from `start` on; `until` returns the end offset as soon as it is known."""
     async for item in shell.output(start, until):
         await send_output(call, item)
 
@@ -385,7 +385,7 @@ async def explained(guest: Guest, shell: Shell, command: Exec) -> str:
     if command.incomplete:
         fault = await _fault(guest, shell, command)
         why = f" ({fault.phrase()})" if fault and fault.incomplete else ""
-        return f"the command is not finished{why}: {_HOW}; what the shell had not run of it was dropped"
+        return f"the command is not finished{why}: {_HOW}; the part that had not run was dropped"
     if command.exit_code == BAD_USAGE or _complains(shell, command):
         fault = await _fault(guest, shell, command)
         if fault is not None:
@@ -394,7 +394,7 @@ async def explained(guest: Guest, shell: Shell, command: Exec) -> str:
 
 
 def _complains(shell: Shell, command: Exec) -> bool:
-    """Return whether the output has bash's complaint. The lines after it run all the same."""
+    """Return whether the output has bash's complaint. The lines after it run anyway."""
     return COMPLAINT in _newest(shell, command)
 
 

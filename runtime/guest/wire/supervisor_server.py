@@ -70,7 +70,7 @@ class Server:
                 return
 
     async def close(self, *, spare: ClientConnection | None = None) -> None:
-        """Stop listening and drop every connection but one. What they asked for continues."""
+        """Stop listening and drop every connection but one. Their requests continue."""
         loop = asyncio.get_running_loop()
         if self._server:
             for listener in self._server.sockets:

@@ -1,4 +1,4 @@
-"""The operation that watches files: what is there first, then what changes, for as long as its reader stays.
+"""The operation that watches files: the present content first, then changes, while its reader stays.
 
 A reader that comes back, after a capture or because the kernel dropped events, gets the whole content once
 more and finds the difference itself: nothing of a watch outlives its connection.
@@ -52,7 +52,7 @@ async def watch(guest: Guest, call: ClientCall) -> None:
 
 
 class FileWatching:
-    """One reader, and what it watches."""
+    """One reader, and its watched folders."""
 
     def __init__(self, call: ClientCall, tree: WatchedTree, root: str, name: str | None) -> None:
         self._call = call
@@ -79,7 +79,7 @@ class FileWatching:
         await self._call.finish("gone")
 
     def close(self) -> None:
-        """End all watches, at once."""
+        """End all watches."""
         if self._tree.queue.descriptor >= 0:
             self._loop.remove_reader(self._tree.queue.descriptor)
         self._tree.close()

@@ -26,12 +26,12 @@ class Diff:
 
     @property
     def packages(self) -> tuple[Package, ...]:
-        """Packages that were added, removed, or have another version."""
+        """Packages that were added or removed, or whose versions differ."""
         return self.drift.packages
 
     @property
     def processes(self) -> tuple[ProcessChange, ...]:
-        """Processes that started or ended, or listen on other ports."""
+        """Processes that started or ended, or listen on different ports."""
         return self.drift.processes
 
     @property
@@ -51,7 +51,7 @@ class Diff:
 
     @property
     def empty(self) -> bool:
-        """True if nothing differs."""
+        """True if there are no differences."""
         return self.drift.empty
 
     def text(self, limit: int = 12, *, every_file: bool = False) -> str:

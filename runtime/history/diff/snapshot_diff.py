@@ -1,4 +1,4 @@
-"""Compares two snapshots by their records: reads these from their folders, and assembles the result.
+"""Compares two snapshots by the records in their folders, and assembles the result.
 
 No session is asked, so it does not matter whether any of them still runs.
 """
@@ -122,7 +122,7 @@ class SnapshotComparison:
         return _settle_contents(files, *(self._contents(row) for row in (self._before, self._after))), changed
 
     def _line(self, identity: str | None) -> list[str | None]:
-        """Return the snapshot and its ancestors; the last is None, or one that is gone."""
+        """Return the snapshot and its ancestors; the last is None, or one that was removed."""
         line: list[str | None] = []
         while identity is not None and identity in self._rows and identity not in line:
             line.append(identity)
@@ -140,7 +140,7 @@ class SnapshotComparison:
             if found is None:
                 raise InvalidArgument(
                     f"cannot compare: snapshot {row.name} did not record what it held",
-                    hint="it was taken by an older version; compare with a later one",
+                    hint="an older version took it; compare with a later snapshot",
                 )
             self._read[row.id] = found
         return self._read[row.id]
@@ -162,7 +162,7 @@ class SnapshotComparison:
         return row.session_id, self._baseline(row).base
 
     def _processes(self, row: SnapshotRow, held: Holdings) -> dict[int, HeldProcess]:
-        """Return the processes of the freeze itself, if they are known; the rest is as of just before it."""
+        """Return the processes of the freeze itself, if known; the rest is as of just before it."""
         try:
             kept = record.read(self._context.home.snapshots / row.id)
         except (SnapshotDamaged, SnapshotNewer) as error:
@@ -181,14 +181,14 @@ class SnapshotComparison:
     def _note_files_only(self) -> None:
         names = [row.name for row in (self._before, self._after) if row.kind != "live"]
         verb = "are snapshots" if len(names) > 1 else "is a snapshot"
-        self._notes.append(f"{' and '.join(names)} {verb} of files only: nothing else was compared")
+        self._notes.append(f"{' and '.join(names)} {verb} of files only: only files were compared")
 
     def _note_kernels(self, one: Holdings, other: Holdings) -> None:
         for name, kernel in other.kernels.items():
             old = one.kernels.get(name)
             if old is not None and (kernel.names is None or old.names is None) and kernel.epoch:
                 row = self._after if kernel.names is None else self._before
-                self._notes.append(f"the names in kernel {name} are not known of {row.name}")
+                self._notes.append(f"the names in kernel {name} were not recorded with {row.name}")
 
     def _note_images(self, meeting: str | None) -> None:
         if meeting is not None:
@@ -196,7 +196,7 @@ class SnapshotComparison:
         images = {row.id: row.image for row in self._context.store.sessions(removed=True)}
         roots = [self._rows[line[-2]].session_id for line in self._lines() if line[-2] is not None]
         if len({images.get(each) for each in roots}) > 1:
-            self._notes.append("they come from different images, which are not compared")
+            self._notes.append("they come from different images, and images are not compared")
 
     def _lines(self) -> list[list[str | None]]:
         return [self._line(row.id) for row in (self._before, self._after)]

@@ -56,7 +56,7 @@ class Authors:
     by_seq: Mapping[int, Author] = field(default_factory=dict)
 
     def at(self, moment: float | None) -> tuple[int, ...]:
-        """Return the authors at a time (Unix seconds); none if unknown, or if there were too many."""
+        """Return the authors at a time (Unix seconds); empty if unknown, or if there were too many."""
         if moment is None:
             return ()
         found = [one for one in self.by_seq.values() if one.begin - SLACK <= moment <= one.end]
@@ -95,7 +95,7 @@ def authors(entries: Iterable[EntryTable]) -> Authors:
 
 
 def began_at(entry: EntryTable, at: float) -> float:
-    """Return when what an entry starts may have begun: it is at work while the entry is written."""
+    """Return the earliest start of the work of an entry, which is under way while the entry is written."""
     earliest = entry.get("not_before")
     return float(earliest if isinstance(earliest, int | float) and 0 <= earliest <= at else at)
 
@@ -150,7 +150,7 @@ def _names(entry: EntryTable) -> Iterable[tuple[str, str, str]]:
 
 @dataclass(frozen=True, slots=True)
 class HostCopy:
-    """Something that was written from outside: its absolute path, by whom, and from when to when."""
+    """A write from outside: its absolute path, its author, and its time span."""
 
     path: str
     actor: str
@@ -158,13 +158,13 @@ class HostCopy:
     end: float
 
     def made(self, path: str, at: float) -> bool:
-        """Return whether a file that changed at a time (Unix seconds) is of this copy."""
+        """Return whether a file that changed at a time (Unix seconds) belongs to this copy."""
         below = path == self.path or path.startswith(f"{self.path.rstrip('/')}/")
         return below and self.begin - SLACK <= at <= self.end + SLACK
 
 
 def host_copies(entries: Iterable[Entry]) -> list[HostCopy]:
-    """Return the copies that entries of a host tell of."""
+    """Return the copies recorded in a host's entries."""
     found: list[HostCopy] = []
     for entry in entries:
         details = entry.details
@@ -182,7 +182,7 @@ def host_copies(entries: Iterable[Entry]) -> list[HostCopy]:
 
 
 def attributed(change: FileChange, copies: Sequence[HostCopy]) -> FileChange:
-    """Return a change with its author from outside, if there is one; then no command did it."""
+    """Return a change with its author from outside, if any; then no command made it."""
     if change.at is None or change.change == "deleted":
         return change
     moment = change.at

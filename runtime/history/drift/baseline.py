@@ -1,5 +1,5 @@
-"""The baseline of a snapshot, with which later states are compared: what the session holds, and how its files
-differ.
+"""The baseline of a snapshot, for comparison with later states: the session's holdings, and its changed
+files.
 
 It is taken before the capture.
 """

@@ -66,7 +66,7 @@ def compare(
     old_keys: Sequence[Key] = (),
     restored: float | None = None,
 ) -> dict[str, FileChange]:
-    """Return what changed from one table to another of the same container.
+    """Return the changes between two tables of the same container.
 
     Args:
         before: the earlier table; empty for that of the image.
@@ -114,7 +114,7 @@ def join(earlier: Mapping[str, FileChange], later: Mapping[str, FileChange]) -> 
 
 
 def _owned_folders(found: dict[str, FileChange], before: Table, keys: Sequence[Key]) -> dict[str, FileChange]:
-    """Attribute a folder that is gone to a package if all of its files belonged to it."""
+    """Attribute a removed folder to a package if all of its files belonged to it."""
     gone = {path for path, one in found.items() if one.folder and one.change == "deleted"}
     owners: dict[str, set[int]] = {}
     for path, entry in before.items():
@@ -185,7 +185,7 @@ def _without_folders(found: dict[str, FileChange], now: Table) -> dict[str, File
 
 
 def _below(path: str, gone: set[str]) -> bool:
-    """Check whether a parent folder is also gone: then that is enough."""
+    """Check whether a parent folder was also removed: then the folder suffices."""
     while path := path.rpartition("/")[0]:
         if path in gone:
             return True
@@ -214,7 +214,7 @@ def noise(path: str) -> bool:
 
 
 def sift(found: Iterable[FileChange]) -> tuple[list[FileChange], int]:
-    """Return the changes without noise, and how much noise there was."""
+    """Return the changes without noise, and the amount of noise."""
     every = list(found)
     kept = [one for one in every if not noise(one.path)]
     return kept, len(every) - len(kept)

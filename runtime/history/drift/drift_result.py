@@ -55,7 +55,7 @@ class Drift:
 
     @property
     def empty(self) -> bool:
-        """True if nothing changed."""
+        """True if there are no changes."""
         return not (self.files or self.packages or self.processes or self.shell or self.kernel)
 
     def text(self, limit: int = 12, *, every_file: bool = False) -> str:

@@ -68,7 +68,7 @@ class HeldShell(GuestValue):
 
 
 class HeldKernel(GuestValue):
-    """A kernel. `names` are its variables: what they are in words, and a digest of small values.
+    """A kernel. `names` are its variables: a description, and a digest of small values.
 
     None where they are not known: it was busy, or is of another language. `stale` if they are those of an
     earlier cell.
@@ -209,14 +209,14 @@ def changed_processes(before: Holdings, now: Holdings) -> list[ProcessChange]:
 
 
 def changed_shells(before: Mapping[str, HeldShell], now: Mapping[str, HeldShell]) -> list[NamedChange]:
-    """Return what changed in the shells that existed before and still exist."""
+    """Return the changes in the shells that existed before and still exist."""
     return [
         item for name, shell in now.items() for item in _shell(name, before.get(name, HeldShell()), shell)
     ]
 
 
 def changed_kernels(before: Mapping[str, HeldKernel], now: Mapping[str, HeldKernel]) -> list[NamedChange]:
-    """Return what changed in the kernels; names only where they are known at both points."""
+    """Return the changes in the kernels; names only where they are known at both points."""
     found: list[NamedChange] = []
     for name, kernel in now.items():
         old = before.get(name, HeldKernel())
@@ -273,7 +273,7 @@ def _shell(name: str, old: HeldShell, now: HeldShell) -> Iterator[NamedChange]:
 
 
 def value_in_words(value: Value | None) -> str | None:
-    """Format a value for people: itself if it is short, else what it is."""
+    """Format a value for people: the value itself if short, else its description."""
     if value is None:
         return None
     if value.shown is not None:

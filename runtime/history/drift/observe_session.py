@@ -1,6 +1,5 @@
-"""Asks the engine and the guest for the present state of a session. The driver of drift: it decides
-nothing.
-"""
+"""Asks the engine and the guest for the present state of a session. The driver of drift: makes no
+decisions."""
 
 from __future__ import annotations
 
@@ -49,7 +48,7 @@ class Versions(GuestValue):
 
 
 def held(client: GuestClient) -> Holdings:
-    """Return what the session holds besides files."""
+    """Return the session's holdings besides files."""
     return holdings.parse(wire_fields.body(client.request("holdings")))
 
 
@@ -107,7 +106,7 @@ def _ask(client: GuestClient, payload: bytes) -> tuple[list[Fact | None], dict[i
         if wire_fields.event(frame) == "facts":
             facts += Facts.of({"facts": wire_fields.json_of(frame)}).facts
             if len(facts) > MAX_PATHS:
-                raise ProtocolError("cannot understand the session: it has facts on too many files")
+                raise ProtocolError("cannot understand the session: it describes too many files")
         elif wire_fields.event(frame) == "versions":
             return facts, Versions.of({"versions": wire_fields.body(frame)}).versions
     raise ProtocolError("cannot understand the session: its answer lacks the files")

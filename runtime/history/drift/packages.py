@@ -148,6 +148,6 @@ def _proves(change: FileChange, end: int) -> bool:
 
 
 def _joined(one: Package, other: Package) -> Package:
-    """Join an old version that is gone and a new one of the same package."""
+    """Join a removed old version and a new version of the same package."""
     there, gone = (one, other) if one.new is not None else (other, one)
     return replace(there, old=gone.old if gone.new is None else there.old)

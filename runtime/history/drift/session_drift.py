@@ -109,7 +109,7 @@ class DriftQuery:
         entries = self._entries(0)
         if at is not None:
             if at > now.at:
-                raise InvalidArgument(f"cannot compare: {text} has not come yet", hint=starting_point.HINT)
+                raise InvalidArgument(f"cannot compare: {text} is in the future", hint=starting_point.HINT)
             before = [seq for seq, when in map(_seq_at, entries) if when <= at]
             return StartingPoint(text, at, max(before, default=max(0, self._first - 1))), entries
         found = [one for one in authors.authors(entries).by_seq.values() if one.id.startswith(text) and text]
@@ -143,7 +143,7 @@ class DriftQuery:
     def _note_lost(self, seq: int) -> None:
         if self._first > seq + 1:
             self._notes.append(
-                f"the journal begins at #{self._first}: what was done before is known of files only"
+                f"the journal begins at #{self._first}: earlier changes are known for files only"
             )
 
     # Files.
@@ -184,7 +184,7 @@ class DriftQuery:
         if found is None:
             raise InvalidArgument(
                 f"cannot compare: snapshot {snapshot.name} did not record what the session held",
-                hint="it was taken by an older version; compare with a later one",
+                hint="an older version took it; compare with a later snapshot",
             )
         return found
 
@@ -233,7 +233,7 @@ class DriftQuery:
         )
 
     def _copies(self, since: float) -> list[HostCopy]:
-        """Return what was written into the session from this host since a time."""
+        """Return the writes into the session from this host since a time."""
         wanted = journal_query.Filter(kinds=(authors.HOST_KIND,), since=since)
         entries = journal_query.read(self._context, self._row.id, wanted)
         return authors.host_copies(entries)
@@ -242,11 +242,11 @@ class DriftQuery:
         for name, kernel in now.kernels.items():
             old = before.kernels.get(name)
             if kernel.names is not None and kernel.stale:
-                self._notes.append(f"the names in kernel {name} are those of an earlier cell: it is busy")
+                self._notes.append(f"the names in kernel {name} are from before the running cell")
             if kernel.names is None or (old is not None and old.names is None):
                 when = "now" if kernel.names is None else "then"
                 if kernel.epoch or (old and old.epoch):
-                    self._notes.append(f"the names in kernel {name} are not known of {when}")
+                    self._notes.append(f"the names in kernel {name} were not recorded for {when}")
 
 
 def _ascribed(

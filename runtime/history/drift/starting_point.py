@@ -37,7 +37,7 @@ class StartingPoint:
 
 
 def entry_number(text: str) -> int | None:
-    """Return the number of a journal entry, if that is what the text is; an id that has no letters is not."""
+    """Return the number of a journal entry, if the text is one; an all-digit id is not."""
     if re.fullmatch(ids.ID, text):
         return None
     digits = text.removeprefix("#")
@@ -119,8 +119,8 @@ def to_snapshot(
             return [*spans, TrailSpan(_checked(wanted).id, end.id if end else None)]
         if base is None:
             raise InvalidArgument(
-                f"cannot compare: snapshot {wanted.name} is not in the past of this session",
-                hint="`holdfast snapshots` shows what was taken of what",
+                f"cannot compare: snapshot {wanted.name} is not an ancestor of this session",
+                hint="`holdfast snapshots` shows the snapshots of each session",
             )
         spans.append(TrailSpan(None, end.id if end else None))
         end = _point(base, points)
@@ -159,8 +159,8 @@ def _point(identity: str, points: Mapping[str, Point]) -> Point:
 def _checked(point: Point) -> Point:
     if not point.known:
         raise InvalidArgument(
-            f"cannot compare: snapshot {point.name} did not record what its files were",
-            hint="it was taken by an older version; compare with a later one",
+            f"cannot compare: snapshot {point.name} did not record its files",
+            hint="an older version took it; compare with a later snapshot",
         )
     return point
 

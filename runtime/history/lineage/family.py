@@ -48,9 +48,11 @@ def check(session: SessionRow, snapshot: SnapshotRow, snapshots: Sequence[Snapsh
     if includes(session, snapshot, snapshots):
         return
     raise InvalidArgument(
-        f"cannot rewind session {session.name}: snapshot {snapshot.name} is not of its lineage",
-        hint="`holdfast snapshots --tree` shows it; `--force` goes there anyway, `holdfast restore` "
-        "makes another session",
+        f"cannot rewind session {session.name}: snapshot {snapshot.name} is not in its lineage",
+        hint=(
+            "`holdfast snapshots --tree` shows it; `--force` goes there anyway, `holdfast "
+            "restore` makes a new session"
+        ),
     )
 
 
@@ -83,6 +85,6 @@ def parent_of_next(session: SessionRow, snapshots: Sequence[SnapshotRow]) -> str
 
 
 def continues(session: SessionRow, snapshot: SnapshotRow) -> bool:
-    """Check whether a session continues from one of its own: the state it went back from is not its past."""
+    """Check whether a session continues from its own snapshot: the abandoned state is not its past."""
     same = snapshot.details.generation == session.generation
     return same and snapshot.session_id == session.id

@@ -1,4 +1,4 @@
-"""All snapshots and sessions of a home with what is known of each, and what was run between them.
+"""All snapshots and sessions of a home, the known facts about each, and the commands between them.
 
 Assembled from store and journals; the sums of what was run are pure.
 """
@@ -48,7 +48,7 @@ class LineageOverview:
     names: Mapping[str, str] = field(default_factory=dict)
 
     def of(self, session: SessionRow) -> LineageOverview:
-        """Return the part of one session: its past, its snapshots, and what continues from these."""
+        """Return the part of one session: its past, its snapshots, and their successors."""
         past = {row.id for row in family.line(session, self.snapshots)}
         mine = {row.id for row in self.snapshots if row.session_id == session.id} | past
         for start in list(mine):
@@ -65,7 +65,7 @@ class LineageOverview:
         )
 
     def as_dict(self, row: SnapshotRow | SessionRow) -> dict[str, Any]:
-        """Return what is known of one beyond its row."""
+        """Return the known facts about one, beyond its row."""
         return {"parent_id": self.above.get(row.id), "ran": self.ran.get(row.id, Ran()).as_dict()}
 
 
@@ -114,13 +114,13 @@ def _ran(
 
 
 def marks(row: SnapshotRow) -> list[str]:
-    """Return what distinguishes a snapshot from most: that it is kept, and a state other than ready. Pure."""
+    """Return the unusual properties of a snapshot: that it is kept, and a state other than ready. Pure."""
     kept = ["template" if row.details.template else "pinned"] if row.pinned else []
     return kept + [row.state] * (row.state != "ready")
 
 
 def why(row: SnapshotRow) -> str:
-    """Say why a snapshot was taken: the caller's reason, or that of the policy that took it. Pure."""
+    """Return why a snapshot was taken: the caller's reason, or that of the policy that took it. Pure."""
     auto = row.details.auto
     if auto is None:
         return row.reason or ""
@@ -144,7 +144,7 @@ _TRIGGERS = {
 
 @dataclass(frozen=True, slots=True)
 class Ran:
-    """How much was run, and the first of it: first lines, truncated."""
+    """The number of commands run, and the first of them, truncated to first lines."""
 
     commands: int = 0
     cells: int = 0
@@ -157,7 +157,7 @@ class Ran:
 
     @property
     def text(self) -> str:
-        """The summary as one line; empty if nothing was run."""
+        """The summary as one line; empty if no commands ran."""
         counts = zip((self.commands, self.cells, self.jobs, self.inputs), _WORDS.values(), strict=True)
         counted = ", ".join(
             f"{number} {word}{'s' if number > 1 else ''}" for number, word in counts if number
@@ -174,7 +174,7 @@ class OrderedEntries:
     """Journal entries, ordered for queries about stretches of them."""
 
     def __init__(self, entries: Iterable[EntryRow], branches: Mapping[str, Branch]) -> None:
-        """Take entries that are in order within each session."""
+        """Add entries that are in order within each session."""
         self._branches = branches
         self._of: dict[str, list[EntryRow]] = {}
         for entry in entries:

@@ -68,7 +68,7 @@ def merge(
 
 
 def safe(events: Iterable[CastEvent]) -> Iterator[CastEvent]:
-    """Filter the output of events to what any terminal may receive."""
+    """Filter the output of events to the parts any terminal may receive."""
     output = SafeOutput()
     for event in events:
         if event.code != "o":

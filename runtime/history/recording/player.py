@@ -31,7 +31,7 @@ class Player:
         raw: bool = False,
         stdout: int | None = None,
     ) -> None:
-        """Prepare. Without a terminal there is no pace: everything is written at once.
+        """Prepare. Without a terminal there is no pace: everything is written immediately.
 
         Sequences that make a terminal reply, or change it permanently, are left out unless `raw`.
         """
@@ -71,7 +71,7 @@ class Player:
         return True
 
     def _wait(self, until: float) -> float | None:
-        """Wait, reading keys; return how long it was paused, or -1 if it is to end."""
+        """Wait, reading keys; return the length of a pause, or -1 for the end."""
         paused = 0.0
         while (left := until + paused - time.monotonic()) > 0:
             if self._in is None:

@@ -47,14 +47,14 @@ class RecordingSource(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class RecordingPoint:
-    """Where a part begins or ends: an offset of the output, or a time in Unix seconds."""
+    """The beginning or end of a part: an offset of the output, or a time in Unix seconds."""
 
     offset: int | None = None
     at: float | None = None
 
 
 class Recording:
-    """A part of what a terminal showed, from one place to another; by default everything that is kept."""
+    """A part of a terminal's output between two places; by default all the kept output."""
 
     def __init__(
         self,
@@ -86,7 +86,7 @@ class Recording:
         self.begun, self.rows, self.cols = self._moments.state(self.start)
 
     def events(self) -> Iterator[CastEvent]:
-        """Yield what happened, in order; first the screen it begins with, if anything was shown before."""
+        """Yield the events in order; first the initial screen, if there was earlier output."""
         opening, start = self._opening()
         if opening:
             yield CastEvent(self.begun, "o", opening, start)
@@ -176,7 +176,7 @@ class _Moments:
         return at, rows, cols
 
     def offset_at(self, at: float, default: int) -> int:
-        """Return how much had been shown at a time."""
+        """Return how much had been shown by a time."""
         found = None
         for moment in self:
             if moment.at > at:

@@ -129,7 +129,7 @@ def _snapshot(context: Context, row: SessionRow, text: str, shell: str) -> Recor
 
 def _nowhere(row: SessionRow, error: SessionError) -> SessionError:
     return type(error)(
-        f"cannot replay session {row.name}: it does not run, and its recording is gone",
+        f"cannot replay session {row.name}: it does not run, and its recording was removed",
         hint="a session restored from one of its snapshots has the recording up to that point",
     )
 

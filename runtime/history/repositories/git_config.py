@@ -1,4 +1,4 @@
-"""Git's configuration: what of a file may leave this machine, and single values of it.  Pure.
+"""Git's configuration: the parts of a file that can leave this machine, and single values. Pure.
 
 A configuration names programs that Git runs, and files that it reads. Nothing here follows any of them.
 """
@@ -27,7 +27,7 @@ def is_one(path: str) -> bool:
 
 
 def edit(path: str) -> Callable[[bytes], bytes] | None:
-    """Return what has to be made of a project's file before it leaves; None for most."""
+    """Return the safe form of a project's file before it leaves; None for most, which are unchanged."""
     return harmless_bytes if is_one(path) else None
 
 
@@ -42,7 +42,7 @@ def harmless(text: str) -> str:
 
 
 def harmless_bytes(data: bytes) -> bytes:
-    """Return the same of a file; nothing of one that is too long for a configuration."""
+    """Return the same for a file; empty if it is too long for a configuration."""
     text = data.decode("utf-8", "surrogateescape") if len(data) <= LONGEST else ""
     return harmless(text).encode("utf-8", "surrogateescape")
 

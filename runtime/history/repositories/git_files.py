@@ -1,5 +1,5 @@
-"""Reads the few files of a Git repository that say where it stands, and the tree of a commit from its
-objects, loose or packed. Runs nothing, follows no link.
+"""Reads the few files of a Git repository that describe its state, and the tree of a commit from its objects,
+loose or packed. Runs no programs, follows no links.
 """
 
 from __future__ import annotations
@@ -124,7 +124,7 @@ def _packed(folder: Path, digest: bytes) -> bytes | None:
 
 
 def _offset(index: int, digest: bytes) -> int | None:
-    """Return where an object begins in the pack of an index; None if it is not in it."""
+    """Return the position of an object in the pack of an index; None if it is not in it."""
 
     def number(at: int, size: int = 4) -> int:
         return int.from_bytes(os.pread(index, size, at), "big")

@@ -23,7 +23,7 @@ _CLASSES = {
 
 @dataclass(frozen=True)
 class Pattern:
-    """One line: names that are ignored, or not after all (`again`).
+    """One line: names that are ignored, or explicitly not (`again`).
 
     Attributes:
         parts: of the pattern, each for one part of a path.
@@ -92,7 +92,7 @@ class Ignored:
 
 
 def read(data: bytes) -> list[Pattern]:
-    """Return the patterns of a file; none of one that is too long."""
+    """Return the patterns of a file; empty if it is too long."""
     if len(data) > LONGEST:
         return []
     lines = data.removeprefix(b"\xef\xbb\xbf").decode("latin-1").split("\n")

@@ -1,4 +1,4 @@
-"""Reads an index of Git (gitformat-index(5)), of versions 2 to 4, and what tree it would make.  Pure.
+"""Reads an index of Git (gitformat-index(5)), of versions 2 to 4, and computes its tree. Pure.
 
 The bytes may be anything: damaged or hostile ones give nothing.
 """
@@ -78,7 +78,7 @@ def entries(
 
 
 def is_beneath(path: str) -> bool:
-    """Check that a name stays beneath the working tree, and out of every folder of Git's own."""
+    """Check that a name stays below the working tree, and outside every folder of Git's own."""
     parts = path.removesuffix("/").split("/")
     return not any(part in ("", ".", "..") or part.lower() == ".git" for part in parts)
 
@@ -100,7 +100,7 @@ def _entries(data: bytes, version: int, count: int, digest: int) -> Iterator[Ind
             dropped, begin = _number(data, begin)
             end = data.index(b"\0", begin)
             if dropped > len(previous):
-                raise ValueError("a name drops more than there is")
+                raise ValueError("a name drops more characters than there are")
             previous = previous[: len(previous) - dropped] + data[begin:end]
             name, at = previous, end + 1
         else:
@@ -124,7 +124,7 @@ def _entries(data: bytes, version: int, count: int, digest: int) -> Iterator[Ind
         )
     while at + 8 <= len(data) - digest:
         if data[at : at + 4] == b"link":
-            raise ValueError("it is one half of an index")
+            raise ValueError("it is a split index")
         at += 8 + int.from_bytes(data[at + 4 : at + 8], "big")
 
 

@@ -1,4 +1,4 @@
-"""Where a checkout's repository is on this machine, whose it is, and its files, read without Git.
+"""A checkout's repository on this machine: its place, its owner, and its files, read without Git.
 
 Git runs what a repository's configuration names, so no command of it is let near a folder that is not
 trusted. What a repository names is followed only where it leads back: the folder of a linked worktree names
@@ -30,7 +30,7 @@ class GitPlace:
 
 
 def find(folder: Path) -> GitPlace | None:
-    """Return the checkout that a folder is in; None if it is in none.
+    """Return the checkout that contains a folder; None if there is none.
 
     Raises:
         InvalidArgument: it belongs to another user, or its `.git` leads elsewhere.
@@ -48,8 +48,9 @@ def find(folder: Path) -> GitPlace | None:
         found = at(root)
         if found is None:
             raise InvalidArgument(
-                f"cannot check out {plain(str(root), 200)}: its .git leads to no repository of its own",
-                hint="--no-checkout, or --checkout a folder that git made",
+                f"cannot check out {plain(str(root), 200)}: its .git does not lead to a "
+                "repository of its own",
+                hint="use --no-checkout, or --checkout with a folder that git made",
             )
         _check_owner(found)
         return found
@@ -144,13 +145,13 @@ def _is_repository(folder: Path) -> bool:
 
 
 def _common(own: Path) -> Path:
-    """Return the folder that has the references and objects: another one for a worktree."""
+    """Return the folder with the references and objects, which differs for a worktree."""
     text = read(own / "commondir", git_files.MOST_HEAD).decode("utf-8", "surrogateescape").strip()
     return Path(os.path.normpath(own / text)).resolve() if text and "\0" not in text else own
 
 
 def _leads_back(root: Path, own: Path, common: Path) -> bool:
-    """Check that the folder which a `.git` names, somewhere else, is that of this very working tree."""
+    """Check that the folder named by a `.git` belongs to this very working tree."""
     if own != common:
         pointer = read(own / "gitdir", git_files.MOST_HEAD).decode("utf-8", "surrogateescape").strip()
         listed = own.parent == common / "worktrees" and _is_repository(common)

@@ -1,4 +1,4 @@
-"""Where Git repositories stood, and how that differs from where they stand.  Pure."""
+"""Former states of Git repositories, and their differences from the present ones. Pure."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _SHORT = 8
 
 @dataclass(frozen=True, slots=True)
 class RepositoryState:
-    """Where one repository stands.
+    """The state of one repository.
 
     Attributes:
         path: its working tree.
@@ -33,7 +33,7 @@ class RepositoryState:
 
 @dataclass(frozen=True, slots=True)
 class RepositoryChange:
-    """How a repository changed; `before` is None for a new one, `now` for one that is gone."""
+    """How a repository changed; `before` is None for a new one, `now` for a removed one."""
 
     path: str
     before: RepositoryState | None
@@ -56,7 +56,7 @@ class RepositoryChange:
 def changes(
     before: Sequence[RepositoryState], now: Sequence[RepositoryState]
 ) -> tuple[RepositoryChange, ...]:
-    """Return the repositories that stand elsewhere, by path."""
+    """Return the repositories whose state differs, by path."""
     old, new = ({each.path: each for each in some} for some in (before, now))
     paths = sorted(set(old) | set(new))
     return tuple(

@@ -1,4 +1,5 @@
-"""The files of a checkout that Git would keep, and whether they differ from the commit. Runs nothing of it.
+"""The files of a checkout that Git would keep, and whether they differ from the commit. Runs none of its
+programs.
 
 Tracked files come from the index; others are those that no text of gitignore(5) names. Filters, hooks and
 programs of a configuration are never run: a file that differs only by what a filter makes of it is unknown.
@@ -29,7 +30,7 @@ _CONVERSIONS = (b"filter", b"ident", b"working-tree-encoding")
 
 @dataclass(slots=True)
 class WorkTree:
-    """One checkout, with what was read of it once.
+    """One checkout, with the files read of it once.
 
     Attributes:
         place: where it is.
@@ -59,7 +60,7 @@ class WorkTree:
         tracked = {one.path for one in self.entries or () if one.kind in (git_index.FILE, git_index.LINK)}
         modules = [one.path for one in self.entries or () if one.kind == git_index.REPOSITORY]
         if self.entries is None:
-            self.notes.append("its index is not understood: files that are ignored are left out")
+            self.notes.append("its index cannot be read: ignored files are left out")
         found = {name for name in tracked if self._is_there(name)}
         inner = {name for name in modules if self._is_there(name)}
         for name, checkout in self._others(tracked):
@@ -89,7 +90,7 @@ class WorkTree:
             yield f"{name}/.git"
 
     def _is_there(self, name: str) -> bool:
-        """Check that there is something of a name, and that no link leads there."""
+        """Check that an entry of a name exists, and that no link leads there."""
         at = self.place.root
         try:
             for part in name.split("/")[:-1]:
@@ -101,7 +102,7 @@ class WorkTree:
             return False
 
     def _others(self, tracked: set[str]) -> Iterator[tuple[str, bool]]:
-        """Yield what is neither tracked nor ignored, and whether it is a checkout of its own."""
+        """Yield files that are neither tracked nor ignored, and whether each is a checkout of its own."""
         modules = {one.path for one in self.entries or () if one.kind == git_index.REPOSITORY}
         waiting = [("", _own_patterns(self.place))]
         while waiting:
@@ -204,7 +205,7 @@ class WorkTree:
         return None if self._is_converted(entry.path) else True
 
     def _is_converted(self, name: str) -> bool:
-        """Check whether a file may be stored in another form, by attributes of the project or its own."""
+        """Check whether a file may be stored in a different form, by attributes of the project or its own."""
         folders = [self.place.root, *((self.place.root / name).parents)]
         files = [folder / ".gitattributes" for folder in folders if folder.is_relative_to(self.place.root)]
         files.append(self.place.common / "info" / "attributes")
@@ -240,7 +241,8 @@ def _own_patterns(place: GitPlace) -> Ignored:
 
 
 def _digests(path: Path, size: int, link: bool, width: int) -> set[bytes]:
-    """Return the digests of a file as Git may store it: as it is, and with ends of lines as on Unix."""
+    """Return the digests of a file in the forms in which Git may store it: unchanged, and with Unix line
+    ends."""
     made = [hashlib.new("sha256" if width == 32 else "sha1", usedforsecurity=False)]
     if link:
         text = os.fsencode(path.readlink())

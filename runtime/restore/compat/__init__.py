@@ -1,1 +1,2 @@
-"""Compatibility of a snapshot with this machine: what it needs, what is here, and which rung follows."""
+"""Compatibility of a snapshot with this machine: its needs, the machine's features, and the resulting
+rung."""

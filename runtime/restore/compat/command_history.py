@@ -62,7 +62,7 @@ class Recorded:
 
 
 def recorded(context: Context, snapshot: SnapshotRow) -> list[Recorded]:
-    """Return what was run up to a snapshot since its processes began: the last `MOST`, oldest first."""
+    """Return the commands run up to a snapshot since its processes began: the last `MOST`, oldest first."""
     kept = context.home.snapshots / snapshot.id / FILE
     if kept.is_file() and not kept.is_symlink():
         with kept.open("rb") as stream:

@@ -1,4 +1,4 @@
-"""The ladder of one snapshot on this machine: the possible rungs, the chosen one, and what it restores.
+"""The ladder of one snapshot on this machine: the possible rungs, the chosen one, and the restored parts.
 
 `restore`, `thaw` and `fits` mean the same by what they are asked for: `as_` is exactly this rung, `require`
 at least this one, and neither of them all that was captured. The choice is pure; `probe_machine` asks the
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 RUNGS: tuple[Name, ...] = ("live", "commands", "files")
 """The best first."""
-_NOTHING = "nothing of it can be had on this machine"
+_NOTHING = "no part of it can be restored on this machine"
 
 
 def choose_rung(ladder: Ladder, as_: Name | None, require: Name | None, *, verb: str, source: str) -> Name:
@@ -62,7 +62,7 @@ def choose_rung(ladder: Ladder, as_: Name | None, require: Name | None, *, verb:
 
 
 def check(as_: Name | None, require: Name | None, verb: str) -> None:
-    """Raise InvalidArgument if `as_` is less than `require`: nothing could satisfy both."""
+    """Raise InvalidArgument if `as_` is less than `require`: no rung could satisfy both."""
     if as_ and require and RUNGS.index(as_) > RUNGS.index(require):
         raise InvalidArgument(f"cannot require {require} and {verb} as {as_}", hint="leave one out")
 
@@ -88,7 +88,7 @@ def take(verb: str, source: str, rung: Name) -> str:
 
 
 def probe_machine(context: Context, *, live: bool) -> Here:
-    """Return what this machine offers; with `live` also what a restore of processes depends on.
+    """Return this machine's offers; with `live` also those that a restore of processes depends on.
 
     The latter starts the checkpointer.
 
@@ -120,7 +120,7 @@ def probe_machine(context: Context, *, live: bool) -> Here:
 
 @dataclass(frozen=True, slots=True)
 class ChosenRung:
-    """The chosen rung: what it restores, and its script, if it has one."""
+    """The chosen rung: the restored parts, and its script, if it has one."""
 
     rung: Name
     manifest: Manifest
@@ -128,7 +128,7 @@ class ChosenRung:
 
 
 def ladder(context: Context, snapshot: SnapshotRow) -> Ladder:
-    """Return what is possible with a snapshot here.
+    """Return the possible rungs of a snapshot here.
 
     Raises:
         SnapshotDamaged: its manifest cannot be read.

@@ -57,7 +57,7 @@ class JoinCellArgs(CellQuery):
 
 
 class AnswerCellArgs(CellAnswerRequest):
-    """A cell, and what it is answered."""
+    """A cell, and its answer."""
 
     cell_id: Name
 

@@ -37,7 +37,7 @@ FeedKey = tuple[str, str, tuple[str, ...] | None]
 
 
 class Follower:
-    """One who waits in a feed: the place it has reached, and the events from there on."""
+    """A waiter in a feed: its position, and the events from there on."""
 
     def __init__(self, place: EventPlace) -> None:
         self.place = place
@@ -68,7 +68,7 @@ class Follower:
             parked.wake()
 
     def taken(self) -> Iterator[Event]:
-        """Yield the events that wait, and move the place along."""
+        """Yield the queued events, and move the place along."""
         while self._events:
             event, number = self._events.popleft()
             if event.kind in OF_HOST:
@@ -87,7 +87,7 @@ class Follower:
 
     @property
     def is_alone(self) -> bool:
-        """True once nothing comes from the feed any more."""
+        """True once the feed has ended for it."""
         return self._alone and not self._events
 
 
@@ -113,7 +113,7 @@ class EventFeed:
         threading.Thread(target=self._run, name="holdfast-feed", daemon=True).start()
 
     def join(self, follower: Follower) -> bool:
-        """Let a follower wait here; false if it lacks events that the feed has passed, or at its end."""
+        """Add a follower; false if it lacks events that the feed has passed, or at its end."""
         place = follower.place
         with self._lock:
             if self._ended or place.after < self._after or place.of_host < self._of_host:
@@ -164,7 +164,7 @@ def _forget(key: FeedKey, feed: EventFeed) -> None:
 
 
 def joined(key: FeedKey, follower: Follower, read: FeedReader) -> EventFeed | None:
-    """Have a follower wait in the feed of its session, which begins with it if there is none.
+    """Add a follower to the feed of its session, which starts if there is none.
 
     None if it has to read further alone before that.
     """
@@ -183,7 +183,7 @@ def joined(key: FeedKey, follower: Follower, read: FeedReader) -> EventFeed | No
 
 
 def count() -> int:
-    """Return how many feeds there are."""
+    """Return the number of feeds."""
     return len(_feeds)
 
 
@@ -217,7 +217,7 @@ class FollowedEvents:
         return None
 
     def _by_itself(self, patience: Patience, emit: Callable[[Event], None]) -> bool:
-        """Read until nothing happens, and join the feed if that can be; false at the end."""
+        """Read until there are no events, and join the feed if possible; false at the end."""
         for event in self._read(self._follower.place, patience, REST_SECONDS):
             emit(event)
         if not self._follower.place.rests or patience.over:

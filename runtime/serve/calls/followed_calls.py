@@ -1,4 +1,4 @@
-"""Calls that follow something to its end: commands, jobs, cells, programs, events, changes of files.
+"""Calls that follow work to its end: commands, jobs, cells, programs, events, changes of files.
 
 The result of a watch says whether what is watched is gone (`ended`), or the waiting was ended (`left`).
 """
@@ -126,7 +126,7 @@ def exec_answer(result: ExecResult) -> dict[str, Any]:
 
 
 class _CommandEvents:
-    """Turns what one call reports into events, if anyone wants them."""
+    """Turns one call's reports into events, if they are wanted."""
 
     def __init__(self, emit: Emit | None) -> None:
         self._emit = emit
@@ -145,7 +145,7 @@ class _CommandEvents:
         return given | {"on_waiting": self._waiting} if wait else given
 
     def ended(self, result: ExecResult) -> dict[str, Any]:
-        """Return the fields of the result; without the output, if that was reported."""
+        """Return the fields of the result; without output that was already reported."""
         told = exec_answer(result)
         if self._emit is None:
             return told

@@ -75,7 +75,7 @@ MOST_TYPED = 1 << 20
 
 
 class FarTerminal:
-    """A terminal at the other end: what is typed there comes in messages, from any thread."""
+    """A terminal at the other end, whose typed input comes in messages, from any thread."""
 
     encoding = "utf-8"
 
@@ -89,7 +89,7 @@ class FarTerminal:
         self._held = b""
 
     def type(self, data: bytes) -> None:
-        """Take what was typed.
+        """Accept typed input.
 
         Raises:
             InvalidArgument: a MiB is waiting already.
@@ -107,7 +107,7 @@ class FarTerminal:
         self._wake()
 
     def close(self) -> None:
-        """Let its descriptors go."""
+        """Release its descriptors."""
         with self._lock:
             for end in (self._wake_in, self._wake_out):
                 os.close(end)
@@ -138,7 +138,7 @@ class FarTerminal:
             return self._size
 
     def write(self, data: bytes) -> None:
-        """Show output; a character that is not whole waits for its rest."""
+        """Show output; an incomplete character waits for the rest."""
         piece, self._held = event_format.cut(self._held + data)
         if piece and self.emit is not None:
             self.emit({"event": "output", **event_format.text("output", piece)}, len(piece) + OVERHEAD)

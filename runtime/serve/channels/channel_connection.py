@@ -1,4 +1,4 @@
-"""The credit of one channel: a thread that has used it up waits, and only that one."""
+"""The credit of one channel: a thread that has used it up waits, without affecting others."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class CreditGate:
             self._changed.notify_all()
 
     def leave(self) -> None:
-        """Let the thread pass; what it passes on is dropped."""
+        """Let the thread continue; its further output is dropped."""
         with self._changed:
             self._left = True
             self._changed.notify_all()
@@ -74,7 +74,7 @@ class ChannelConnection:
 
     @property
     def count(self) -> int:
-        """How many channels are open."""
+        """The number of open channels."""
         return len(self._channels)
 
     async def send_all(self, send: Callable[[str], Awaitable[None]]) -> None:
@@ -83,7 +83,7 @@ class ChannelConnection:
             await send(message)
 
     async def hear(self, text: str) -> None:
-        """Process a message of the client; what is wrong with it is answered, once there is room for that."""
+        """Process a message of the client; faults are answered, once there is room for that."""
         await self._outbox.room()
         channel: int | None = None
         message: messages.Message | None = None
@@ -97,7 +97,7 @@ class ChannelConnection:
             self._tell(channel, answer_forms.body_of(error))
 
     def leave(self) -> None:
-        """Leave all channels; what they follow continues."""
+        """Leave all channels; the followed work continues."""
         for channel in list(self._channels.values()):
             channel.leave()
         self._outbox.leave()
@@ -151,7 +151,7 @@ class ChannelConnection:
             raise
 
     def _answer(self, message: OpenMessage, channel: _Channel, lull: Lull) -> dict[str, Any] | Parked:
-        """Make a call, in its thread; return its result or the error that says why there is none.
+        """Make a call, in its thread; return its result or its error.
 
         A call that waits without a thread returns its `Parked`, and is made again.
         """
@@ -175,7 +175,7 @@ class ChannelConnection:
         self._caller.audit(f"channel {message.call}", message.session, seconds, status)
 
     def _forget(self, number: int, lull: Lull) -> None:
-        """Forget a channel whose call is over; the lull in which it began ends with it."""
+        """Forget a channel whose call is over, and end its initial lull."""
         self._outbox.end_lull(lull)
         self._caller.all.done(self._channels.pop(number).patience)
 
@@ -184,7 +184,7 @@ class ChannelConnection:
 
 
 class _Channel:
-    """One call, and what may be said to it."""
+    """One call, and the messages it accepts."""
 
     def __init__(self, call: Made, credit: int, patience: Patience, allowed: AllowedCall) -> None:
         self.call, self.patience, self.allowed = call, patience, allowed
@@ -207,7 +207,7 @@ class _Channel:
         return self.call
 
     def leave(self) -> None:
-        """Let the call return, and drop what it still reports."""
+        """Let the call return, and drop its further reports."""
         self.gate.leave()
         self.patience.end()
 
@@ -222,7 +222,7 @@ def _made(message: OpenMessage) -> Made:
         raise InvalidArgument(f"cannot call {message.call}: there are {', '.join(CALLS)}")
     form, make = CALLS[message.call]
     if message.key is not None and message.call not in KEYED:
-        raise InvalidArgument(f"cannot call {message.call} with a key: only {' and '.join(KEYED)} take one")
+        raise InvalidArgument(f"cannot call {message.call} with a key: only {' and '.join(KEYED)} accept one")
     try:
         return make(form.model_validate(message.args), message.key)
     except ValidationError as error:

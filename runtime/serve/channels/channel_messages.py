@@ -38,7 +38,7 @@ class OpenMessage(RequestBody):
 
 
 class CreditMessage(RequestBody):
-    """Lets this many more bytes come on a channel."""
+    """Grants a channel this many more bytes."""
 
     channel: Number
     credit: Annotated[int, Field(ge=1, le=MOST_CREDIT)]
@@ -66,7 +66,7 @@ class ResizeMessage(RequestBody):
 
 
 class CloseMessage(RequestBody):
-    """Ends a channel, and not what it follows."""
+    """Ends a channel, but not the followed work."""
 
     close: Number
 
@@ -97,7 +97,7 @@ def parse(text: str) -> Message:
     form = next((form for key, form in FORMS if isinstance(found, dict) and key in found), None)
     if form is None:
         keys = ", ".join(key for key, _ in FORMS)
-        raise InvalidArgument(f"cannot read the message: it has none of {keys}")
+        raise InvalidArgument(f"cannot read the message: it does not have any of {keys}")
     try:
         return form.model_validate(found)
     except ValidationError as error:

@@ -1,4 +1,4 @@
-"""A WebSocket whose client can neither fill the server's memory nor keep its event loop.
+"""A WebSocket whose client can neither fill the server's memory nor occupy its event loop.
 
 The protocol of uvicorn answers pings whether or not the client reads, takes any number of fragments, parses
 whatever has arrived at once, and waits without end for a client to read the last bytes.  Knows no channels.
@@ -30,7 +30,7 @@ class ChannelSocket(WebSocketsSansIOProtocol):
 
     @property
     def _is_held_up(self) -> bool:
-        """True while the application has a message to take, or the client something to read."""
+        """True while a message waits for the application, or output for the client."""
         return self.read_paused or not self.writable.is_set()
 
     def data_received(self, data: bytes) -> None:
@@ -40,12 +40,12 @@ class ChannelSocket(WebSocketsSansIOProtocol):
             self._parse()
 
     def pause_writing(self) -> None:
-        """Take nothing from a client that does not read: what it sends may need answers."""
+        """Stop reading from a client that does not read: its messages may need answers."""
         super().pause_writing()
         self._proceed()
 
     def resume_writing(self) -> None:
-        """Take more from it again."""
+        """Read from it again."""
         super().resume_writing()
         self._proceed()
 
@@ -64,7 +64,7 @@ class ChannelSocket(WebSocketsSansIOProtocol):
             self._proceed()  # the answer to it is awaited
 
     def handle_cont(self, event: Any) -> None:
-        """Take another fragment of a message, unless it has too many."""
+        """Process another fragment of a message, unless it has too many."""
         if self.close_sent:
             return
         if len(self.frames) < MOST_FRAGMENTS:
@@ -75,7 +75,7 @@ class ChannelSocket(WebSocketsSansIOProtocol):
         self.handle_parser_exception()
 
     def send_receive_event_to_app(self) -> None:
-        """Queue a message for the application, and read on only until something else arrives.
+        """Queue a message for the application, and read on only until further data arrive.
 
         Most clients wait for an answer first: to stop reading, and to begin again, takes two calls of the
         system for each message.
@@ -84,7 +84,7 @@ class ChannelSocket(WebSocketsSansIOProtocol):
         super().send_receive_event_to_app()
 
     def keepalive_timeout(self) -> None:
-        """Give up a client that did not answer, also if it never reads what was sent to it."""
+        """Give up a client that did not answer, even if it never reads its output."""
         super().keepalive_timeout()
         self.loop.call_later(LAST_SECONDS, self.transport.abort)
 
@@ -100,7 +100,7 @@ class ChannelSocket(WebSocketsSansIOProtocol):
         self._proceed()
 
     def _proceed(self) -> None:
-        """Parse the next piece or read more, unless something holds that up."""
+        """Parse the next piece or read more, unless reading is held up."""
         if self._is_held_up:
             if self._arrived:
                 self.transport.pause_reading()

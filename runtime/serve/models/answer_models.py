@@ -107,7 +107,7 @@ class ProgramResultAnswer(AnswerBody):
 
 
 class InputAnswer(AnswerBody):
-    """How many bytes of input a program has taken so far."""
+    """The number of bytes of input that a program has taken so far."""
 
     accepted: int
 
@@ -195,13 +195,13 @@ class CopiedAnswer(AnswerBody):
 
 
 class ReplacedAnswer(AnswerBody):
-    """How often the text was there."""
+    """The number of occurrences of the text."""
 
     count: int
 
 
 class FilesAnswer(AnswerBody):
-    """How many files were written."""
+    """The number of written files."""
 
     count: int
 
@@ -214,7 +214,7 @@ class AddressAnswer(AnswerBody):
 
 
 class WrittenAnswer(AnswerBody):
-    """How many bytes a file has now."""
+    """The present number of bytes of a file."""
 
     size: int
 
@@ -278,7 +278,7 @@ class SnapshotAnswer(AnswerBody):
 
 @answer_of(Rung)
 class RungAnswer(AnswerBody):
-    """One way to continue a snapshot: why it is not possible here, what differs, and what would be lost."""
+    """One way to continue a snapshot: its obstacles here, the differences, and the losses."""
 
 
 @answer_of(Ladder)
@@ -295,7 +295,7 @@ class RecordedAnswer(AnswerBody):
 
 @answer_of(Rewound, without=("session",))
 class RewoundAnswer(AnswerBody):
-    """A session that went back. `kept` is the snapshot of its state before."""
+    """A session that was rewound. `kept` is the snapshot of its previous state."""
 
     id: str
     name: str
@@ -362,12 +362,12 @@ class TaskVerdictAnswer(AnswerBody):
 
 @answer_of(RepositoryState)
 class RepositoryAnswer(AnswerBody):
-    """Where a Git repository stands; `dirty` counts files that differ from its index."""
+    """The state of a Git repository; `dirty` counts files that differ from its index."""
 
 
 @answer_of(RepositoryChange)
 class RepositoryChangeAnswer(AnswerBody):
-    """A Git repository that does not stand where it stood at the checkpoint; null where there was none."""
+    """A Git repository whose state differs from the checkpoint's; null where there was none."""
 
 
 class TaskResumedAnswer(AnswerBody):
@@ -398,7 +398,7 @@ class RedoneActionAnswer(AnswerBody):
 
 @answer_of(Redo)
 class RedoAnswer(AnswerBody):
-    """The repeated actions and their session; `left`: how many actions were not reached."""
+    """The repeated actions and their session; `left`: the number of actions not reached."""
 
     complete: bool
 

@@ -1,4 +1,4 @@
-"""The forms that requests and answers have in common: names, durations, errors."""
+"""The common forms of requests and answers: names, durations, errors."""
 
 from __future__ import annotations
 
@@ -31,7 +31,8 @@ class RequestBody(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _whole(cls, given: Any) -> Any:
-        """Read 2.0 as 2: JSON has one kind of number, and some clients write all of them with a point."""
+        """Read 2.0 as 2: JSON has one kind of number, and some clients write all of them with a decimal
+        point."""
         if not isinstance(given, dict):
             return given
         return {

@@ -45,7 +45,8 @@ class ExecRequest(RequestBody):
 
 
 class FollowQuery(RequestBody):
-    """From which offset of its output something is followed, and whether beyond its waiting for input."""
+    """The offset of the output at which following begins, and whether it continues beyond a wait for
+    input."""
 
     start: Position | None = None
     wait: bool = False
@@ -64,14 +65,14 @@ class JoinQuery(FollowQuery):
 
 
 class CellQuery(RequestBody):
-    """From behind which event a cell is followed."""
+    """The event after which a cell is followed."""
 
     after: Position = 0
     kernel: Part = defaults.MAIN
 
 
 class ProgramQuery(RequestBody):
-    """From which offsets of its streams a program is followed; it is ended after `timeout` seconds."""
+    """The offsets of its streams from which a program is followed; it is ended after `timeout` seconds."""
 
     stdout: Position = 0
     stderr: Position = 0
@@ -96,7 +97,7 @@ class InterruptRequest(RequestBody):
 
 
 class SyntaxRequest(RequestBody):
-    """A text that bash is to read, and not to run."""
+    """A text for bash to parse without running it."""
 
     text: Annotated[str, Field(max_length=8 << 20, pattern=TEXT)]
     shell: Part = defaults.MAIN
@@ -160,7 +161,8 @@ class SignalRequest(RequestBody):
 
 
 class ProgramRequest(RequestBody):
-    """A program and its arguments, without shell and terminal; with `input`, other requests give it some."""
+    """A program and its arguments, without a shell or terminal; with `input`, other requests send it
+    input."""
 
     argv: Annotated[list[Word], Field(min_length=1, max_length=10_000)]
     env: Variables = Field(default_factory=dict)
@@ -186,7 +188,7 @@ class RunRequest(RequestBody):
 
 
 class EventsQuery(RequestBody):
-    """From where on, which kinds (notable ones by default), and whether those to come as well."""
+    """The start, the kinds (notable ones by default), and whether to include future events."""
 
     after: Annotated[int, Field(ge=0, lt=2**53)] = 0
     kind: Annotated[list[EventKind], Field(max_length=50)] | None = None

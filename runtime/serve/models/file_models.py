@@ -77,13 +77,13 @@ class WholeFile(RequestBody):
 
 
 class FilesRequest(RequestBody):
-    """Several files to be written, each when it is whole, in their order."""
+    """Several files to be written in order, each when complete."""
 
     files: Annotated[list[WholeFile], Field(min_length=1, max_length=1000)]
 
 
 class AddressRequest(RequestBody):
-    """A file that others are to read or write by an address, without a token, for a time in seconds."""
+    """A file that others can read or write by an address, without a token, for a time in seconds."""
 
     path: PathField
     operation: Literal["read", "write"] = "read"

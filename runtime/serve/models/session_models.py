@@ -54,7 +54,7 @@ class LifetimeFields(RequestBody):
 
 
 class PreviewRequest(RequestBody):
-    """A link for people to a port, for a time in seconds; with `public` everyone needs none."""
+    """A link for people to a port, for a time in seconds; with `public` it is not needed."""
 
     public: bool = False
     seconds: Annotated[int, Field(ge=1, le=int(preview_grants.LONGEST))] = int(preview_grants.SECONDS)
@@ -168,7 +168,7 @@ class TemplateRequest(RequestBody):
 
 
 class RestoreRequest(RequestBody):
-    """A session that is to continue from a snapshot; `keep_id`: the snapshot's own, not a copy."""
+    """A session to continue from a snapshot; `keep_id`: the snapshot's own, not a copy."""
 
     name: Name | None = None
     rung: Literal["live", "commands", "files"] | None = None
@@ -196,7 +196,7 @@ class SnapshotForkRequest(ForkRequest):
 
 
 class RewindRequest(RequestBody):
-    """Where a session is to go back to: a label, an id, or `@-1` for the last snapshot."""
+    """The target of a rewind: a label, an id, or `@-1` for the last snapshot."""
 
     snapshot: Annotated[str, Field(pattern=r"^(@-\d{1,6}|[A-Za-z0-9][A-Za-z0-9_.-]{0,62})$")]
     keep: Name | None = None

@@ -39,7 +39,7 @@ class TaskTextRequest(RequestBody):
 
 
 class TaskImportRequest(RequestBody):
-    """A record, as Markdown or JSON; `replace` takes one that lacks what was recorded since its export."""
+    """A record, as Markdown or JSON; `replace` accepts one that lacks entries recorded since its export."""
 
     text: Whole
     replace: bool = False
@@ -56,7 +56,7 @@ class StepRequest(RequestBody):
 
 
 class ClaimRequest(RequestBody):
-    """A step to be claimed; `take` takes it over from another."""
+    """A step to be claimed; `take` takes it over from someone else."""
 
     number: StepNumber
     take: bool = False
@@ -110,7 +110,7 @@ class QuestionAnswerRequest(RequestBody):
 
 
 class UnblockRequest(RequestBody):
-    """How it came that nothing blocks the work any more."""
+    """The reason why the work is no longer blocked."""
 
     how: Words | None = None
 
@@ -131,7 +131,7 @@ class ArtifactRequest(RequestBody):
 
 
 class DropRequest(RequestBody):
-    """An item that is settled, by its number in its list, from 1."""
+    """Marks an item as settled; `number` counts from 1 within its list."""
 
     kind: Literal["decision", "alternative", "question", "risk", "file", "artifact", "note"]
     number: Annotated[int, Field(ge=1, le=1000)]

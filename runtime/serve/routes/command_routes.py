@@ -76,7 +76,7 @@ async def join(
     wait: bool = False,
     last: LastEvent = None,
 ) -> Any:
-    """Follow a command that was begun, from an offset of the output: to its end, or until it waits."""
+    """Follow a running command, from an offset of the output: to its end, or until it waits."""
     asked = JoinQuery(start=place(last, start), wait=wait, shell=shell)
     return await answered(who, session, patience, join_call(command_id, asked))
 
@@ -164,7 +164,7 @@ async def type_text(who: From, session: Ref, shell: PartRef, body: TypedRequest)
 
 @router.get("/shells/{shell}/lease")
 async def get_lease(who: From, session: Ref, shell: PartRef) -> LeaseAnswer:
-    """Return who may type into a shell, and who is attached."""
+    """Return the shell's holder, and the attached terminals."""
     return _lease(await who.in_session(session, lambda found: found.terminal_of(shell).lease()))
 
 
@@ -227,7 +227,7 @@ _CAST: dict[int | str, dict[str, Any]] = {
 async def recording(
     who: From, session: Ref, shell: PartRef, start: Place = None, end: Place = None
 ) -> RecordingAnswer:
-    """Return what is kept of what a terminal showed between two places, by default of everything."""
+    """Return the kept part of a terminal's output between two places, by default all of it."""
     found = await who.in_session(session, lambda each: _recording(each, shell, start, end))
     return RecordingAnswer(
         start=found.start,
@@ -246,7 +246,7 @@ async def recording(
 async def events(
     who: From, session: Ref, shell: PartRef, start: Place = None, end: Place = None
 ) -> StreamingResponse:
-    """Send what happened on a terminal, first the screen it begins with. Output is as programs wrote it."""
+    """Send a terminal's events, first the initial screen. Output is as programs wrote it."""
     found = await who.in_session(session, lambda each: _recording(each, shell, start, end))
 
     def write(stream: IO[bytes]) -> None:

@@ -78,7 +78,7 @@ async def read(
     part: Range = None,
     known: Annotated[str | None, Header(alias="If-None-Match", max_length=300)] = None,
 ) -> Response:
-    """Return a file, or one range of it. If it changes meanwhile, the answer is cut short."""
+    """Return a file, or one range of it. If it changes in the meantime, the answer is cut short."""
     found = await who.in_session(session, partial(_to_be_read, path=path, user=user))
     tag = f'"{found.version}"'
     headers = {"ETag": tag, "Accept-Ranges": "bytes", "X-Content-Type-Options": "nosniff"}
@@ -100,7 +100,7 @@ async def read(
             yield data
             data = await piece(offset) if end is None or offset < end else b""
         if end is not None and offset < end:
-            raise SessionFileError("cannot send the rest: the file became shorter")
+            raise SessionFileError("cannot send the rest: the file has shrunk")
 
     first = await piece(begin)  # now, while an error can still have a status
     if end is None and len(first) < PART:
@@ -139,7 +139,7 @@ async def stat(
     user: UserQuery = None,
     follow: bool = True,
 ) -> FileAnswer:
-    """Return what is at a path; without `follow`, a link itself."""
+    """Return the entry at a path; without `follow`, a link itself."""
     return _file(await who.in_session(session, lambda each: files(each, user).stat(path, follow=follow)))
 
 
@@ -147,7 +147,7 @@ async def stat(
 async def list_folder(
     who: From, session: Ref, path: FilePath = ".", user: UserQuery = None
 ) -> list[FileAnswer]:
-    """List what is in a folder, by name."""
+    """List the entries of a folder, by name."""
     return [_file(each) for each in await who.in_session(session, lambda each: files(each, user).list(path))]
 
 
@@ -179,14 +179,14 @@ async def change_mode(who: From, session: Ref, body: ModeRequest, user: UserQuer
 
 @router.post("/replace")
 async def replace(who: From, session: Ref, body: ReplaceRequest, user: UserQuery = None) -> ReplacedAnswer:
-    """Replace a text wherever it is in a file; a file without it stays as it is."""
+    """Replace every occurrence of a text in a file; a file without it stays unchanged."""
     work = partial(_replaced, path=body.path, old=body.old, new=body.new, user=user)
     return ReplacedAnswer(count=await who.in_session(session, work))
 
 
 @router.put("/many")
 async def write_many(who: From, session: Ref, body: FilesRequest, user: UserQuery = None) -> FilesAnswer:
-    """Write several files, each when it is whole; those before one that cannot be written stay written."""
+    """Write several files, each when complete; those before one that cannot be written stay written."""
 
     def work(found: Session) -> int:
         place = files(found, user)
@@ -208,14 +208,14 @@ async def make_folder(who: From, session: Ref, body: FolderRequest, user: UserQu
 async def sign_address(
     who: From, session: Ref, body: AddressRequest, user: UserQuery = None
 ) -> AddressAnswer:
-    """Return an address by which anyone reads (GET) or writes (POST) one file, until its time is over.
+    """Return an address by which anyone reads (GET) or writes (POST) one file, until it expires.
 
     It has no token and needs none; whether the file is there shows when it is used.
     """
     found = await who.in_session(session, lambda each: each.id)
     sign, base = who.all.signature, who.request.url
     if sign is None:
-        raise ServerUnavailable("cannot sign an address: this server answers none")
+        raise ServerUnavailable("cannot sign an address: this server does not serve signed addresses")
     expires_at = int(time.time()) + body.seconds
     place = f"{base.scheme}://{base.netloc}"
     signer = sign(who.access_key.id if who.access_key else "")
@@ -225,7 +225,7 @@ async def sign_address(
 
 @router.post("/move", status_code=204)
 async def move(who: From, session: Ref, body: MoveRequest, user: UserQuery = None) -> Response:
-    """Give a file or folder another name on the same file system."""
+    """Rename a file or folder on the same file system."""
     await who.in_session(session, lambda each: files(each, user).move(body.path, body.to))
     return Response(status_code=204)
 
@@ -239,7 +239,7 @@ async def remove(
     recursive: bool = False,
     missing_ok: bool = False,
 ) -> Response:
-    """Remove a file or an empty folder; with `recursive` a folder and all that is in it."""
+    """Remove a file or an empty folder; with `recursive` a folder with its contents."""
     await who.in_session(
         session, lambda each: files(each, user).remove(path, recursive=recursive, missing_ok=missing_ok)
     )
@@ -254,7 +254,7 @@ async def remove(
 async def read_tree(
     who: From, session: Ref, path: FilePath, user: UserQuery = None, account: bool = False
 ) -> StreamingResponse:
-    """Return a file, or a folder with all that is in it, as tar. Sockets and devices are left out.
+    """Return a file, or a folder with its contents, as tar. Sockets and devices are left out.
 
     With `account` a last member of type `H` says in JSON what was left out, and what changed meanwhile.
     """
@@ -276,7 +276,7 @@ async def write_tree(who: From, session: Ref, path: FilePath, user: UserQuery = 
 
 
 def files(found: Session, user: str | None) -> SessionFiles:
-    """Return the files of a session, as a user sees them."""
+    """Return the files of a session, with a user's rights."""
     return found.files if user is None else found.files.as_user(user)
 
 
@@ -300,7 +300,7 @@ def _file(found: SessionFile) -> FileAnswer:
 
 
 def _shown(table: dict[str, Any], *names: str) -> dict[str, Any]:
-    """Return a table whose names can be in JSON: they have any bytes, and what is not UTF-8 is shown."""
+    """Return a table whose names fit into JSON: invalid UTF-8 in them is shown escaped."""
     for name in names:
         if table[name] is not None:
             table[name] = table[name].encode("utf-8", "surrogateescape").decode("utf-8", "replace")
@@ -312,7 +312,7 @@ def _replaced(found: Session, *, path: str, old: str, new: str, user: str | None
 
 
 def _range(asked: re.Match[str] | None, size: int) -> tuple[int, int]:
-    """Return begin and end of what is wanted."""
+    """Return the begin and end of the requested range."""
     if asked is None:
         return 0, size
     begin = int(asked[1])

@@ -53,7 +53,7 @@ async def pulse(
     disk: bool = False,
     since: Moment | None = None,
 ) -> dict[str, Any]:
-    """Return what is going on in a session now: processes, files, sockets, terminals, kernels, limits.
+    """Return the present activity in a session: processes, files, sockets, terminals, kernels, limits.
 
     `disk` adds what was written since the image, `since` what was since a moment, as `drift` takes it.
     """
@@ -78,7 +78,7 @@ async def journal(
     all_timelines: bool = False,
     limit: Annotated[int | None, Query(ge=1, lt=2**31, description="Only this many of the newest.")] = None,
 ) -> list[dict[str, Any]]:
-    """Return what was done in a session and its ancestors, the oldest first; also after it was removed."""
+    """Return the journal of a session and its ancestors, the oldest first; also after its removal."""
 
     def work(controller: Holdfast) -> list[dict[str, Any]]:
         entries = controller.session(session, removed=True).journal(
@@ -112,7 +112,7 @@ async def drift(
     since: Moment,
     everything: bool = False,
 ) -> dict[str, Any]:
-    """Return what has changed since a snapshot, a journal entry (`#12`), `10m`, or a time."""
+    """Return the changes since a snapshot, a journal entry (`#12`), `10m`, or a time."""
     return await who.in_session(session, lambda found: found.drift(since, everything=everything).as_dict())
 
 
@@ -120,7 +120,7 @@ async def drift(
 async def events(
     who: From, session: Ref, after: Offset = 0, kind: Kinds = None, last: LastEvent = None
 ) -> Response:
-    """Send what happens in a session as it happens: what died and why, what waits, who joined."""
+    """Send a session's events as they happen: deaths and their causes, waits, people who joined."""
     asked = EventsQuery(after=place(last, after) or 0, kind=kind)
     return await stream(who, session, None, _form(who), events_call(asked))
 

@@ -50,7 +50,7 @@ async def join_cell(
     kernel: PartQuery = defaults.MAIN,
     last: LastEvent = None,
 ) -> Any:
-    """Follow a cell that was begun, from behind an event: to its end, or until it asks."""
+    """Follow a running cell, from an event on: to its end, or until it asks."""
     asked = CellQuery(after=place(last, after) or 0, kernel=kernel)
     return await answered(who, session, patience, join_cell_call(cell_id, asked))
 
@@ -95,7 +95,7 @@ async def close_kernel(who: From, session: Ref, kernel: PartRef, force: bool = F
 async def interrupt_kernel(
     who: From, session: Ref, kernel: PartRef, cell_id: CellQueryId | None = None
 ) -> Response:
-    """Interrupt what a kernel runs; with `cell_id` only that cell, if it still runs."""
+    """Interrupt a kernel; with `cell_id` only that cell, if it is still running."""
     await who.in_session(session, lambda found: found.kernel.interrupt(kernel, cell_id=cell_id))
     return Response(status_code=204)
 

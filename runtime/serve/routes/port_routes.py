@@ -34,7 +34,7 @@ async def ports(who: From, session: Ref) -> list[ListeningPortAnswer]:
 
 @router.get("/{port}")
 async def port(who: From, session: Ref, port: PortNumber, speak: bool = True) -> dict[str, Any]:
-    """Return what listens at a port, and whether it answers."""
+    """Return the listener at a port, and whether it answers."""
     return await who.in_session(session, lambda found: found.port(port, speak=speak).as_dict())
 
 
@@ -45,7 +45,7 @@ async def wait_port(
     port: PortNumber,
     patience: Annotated[float, Query(ge=0, le=3600)] = PORT_SECONDS,
 ) -> dict[str, Any]:
-    """Wait until something accepts connections at a port, and return what listens there."""
+    """Wait until a port accepts connections, and return its listener."""
     return await who.patiently(
         session, patience, lambda found, patience: found.wait_port(port, patience=patience).as_dict()
     )
@@ -53,7 +53,7 @@ async def wait_port(
 
 @router.post("/{port}/preview")
 async def preview(who: From, session: Ref, port: PortNumber, body: PreviewRequest) -> PreviewAnswer:
-    """Return a link by which a browser sees what listens at a port, until it ends or is revoked."""
+    """Return a link by which a browser sees the server at a port, until it ends or is revoked."""
     server = _reached(who, port)
 
     def work(found: Session) -> dict[str, Any]:
@@ -68,7 +68,7 @@ async def preview(who: From, session: Ref, port: PortNumber, body: PreviewReques
 
 @router.delete("/{port}/preview", status_code=204)
 async def revoke_preview(who: From, session: Ref, port: PortNumber) -> Response:
-    """End all links of a port, and its being public."""
+    """End all links of a port, and make it private."""
     await who.in_session(session, lambda found: found.revoke_preview(port))
     return Response(status_code=204)
 

@@ -79,7 +79,7 @@ async def write(
     program: Id,
     close: bool = False,
 ) -> InputAnswer:
-    """Give a program input, the bytes of the body; with `close` it finds the end after them."""
+    """Send a program input, the bytes of the body; with `close` its input then ends."""
     data = await who.request.body()
 
     def work(found: Session, patience: Patience) -> InputAnswer:

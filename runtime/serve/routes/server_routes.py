@@ -21,7 +21,7 @@ router = api_router(tags=["server"], responses={401: ERRORS[401], 421: ERRORS[42
 
 
 class HealthAnswer(AnswerBody):
-    """The server answers; `stopping` once it takes no more calls that wait."""
+    """The server answers; `stopping` once it refuses calls that wait."""
 
     status: Literal["ok", "stopping"]
     version: str
@@ -29,7 +29,7 @@ class HealthAnswer(AnswerBody):
 
 @router.get("/health")
 async def health(request: Request) -> HealthAnswer:
-    """Answer at once, whatever else is being done; asks neither sessions nor the engine."""
+    """Answer immediately, whatever the load; asks neither sessions nor the engine."""
     stopping = request.app.state.callers.stopping
     return HealthAnswer(status="stopping" if stopping else "ok", version=VERSION)
 
@@ -49,7 +49,7 @@ waits = api_router(prefix="/v1/waits", tags=["server"], responses=ERRORS)
 
 @waits.delete("/{request}", status_code=204)
 async def end_wait(who: From, request: RequestId) -> Response:
-    """End the waiting of a request, by its `X-Request-Id`: it is answered as when its patience is over.
+    """End the wait of a request, by its `X-Request-Id`: it is answered as if its patience had ended.
 
     A request can limit its waiting beforehand, by a header `Holdfast-Patience` with seconds.
     """

@@ -1,4 +1,4 @@
-"""Paths of sessions: make, list, suspend, resume, fork, rewind, remove, and what they can reach."""
+"""Paths of sessions: make, list, suspend, resume, fork, rewind, remove, and their reach."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ Asked = Annotated[
 
 
 def answered(found: Session) -> SessionAnswer:
-    """Return a session as an answer has it."""
+    """Return a session in the form of an answer."""
     return SessionAnswer.model_validate(found.as_dict())
 
 
@@ -69,7 +69,7 @@ async def new(who: From, body: SessionRequest) -> SessionAnswer:
 
 @router.get("/{session}")
 async def get_session(who: From, session: Ref, removed: bool = False) -> SessionAnswer:
-    """Return a session, as its container is now; with `removed` also one that is gone."""
+    """Return a session in its container's present state; with `removed` also a removed one."""
     if removed:
         return await who.brief(lambda hf: answered(hf.session(session, removed=True).refresh()))
     return await who.in_session(session, lambda found: answered(found.refresh()))
@@ -77,7 +77,7 @@ async def get_session(who: From, session: Ref, removed: bool = False) -> Session
 
 @router.delete("/{session}", status_code=204)
 async def remove(who: From, session: Ref) -> Response:
-    """End a session; its snapshots stay, and what is in none of them is lost."""
+    """End a session; its snapshots stay, and uncaptured state is lost."""
     # Not of the session's share: one that does not answer must be possible to end.
     await who.brief(lambda _: who.session(session).remove())
     return Response(status_code=204)
@@ -85,7 +85,7 @@ async def remove(who: From, session: Ref) -> Response:
 
 @router.patch("/{session}/lifetime")
 async def lifetime(who: From, session: Ref, body: LifetimeFields) -> SessionAnswer:
-    """Change when a session ends and sleeps; a life begins now, the same again as well."""
+    """Change when a session ends and sleeps; a life begins now, even if its length is unchanged."""
     given = body.model_dump(exclude_unset=True)
 
     def work(found: Session) -> SessionAnswer:
@@ -99,7 +99,7 @@ async def lifetime(who: From, session: Ref, body: LifetimeFields) -> SessionAnsw
 
 @router.put("/{session}/labels")
 async def set_labels(who: From, session: Ref, body: LabelsRequest) -> SessionAnswer:
-    """Give a session these labels in place of those it has."""
+    """Replace the labels of a session."""
     return await who.in_session(session, lambda found: answered(found.set_labels(body.labels)))
 
 
@@ -123,7 +123,8 @@ async def template(who: From, session: Ref, body: TemplateRequest) -> SnapshotAn
 
 @router.get("/{session}/check")
 async def check(who: From, session: Ref, own: bool = False) -> CheckAnswer:
-    """Return what would survive a capture, and what would be in its way; with `own` also the supervisor's."""
+    """Return the resources that would survive a capture, and the obstacles; with `own` also the
+    supervisor's."""
     return await who.in_session(
         session, lambda found: CheckAnswer.model_validate(found.check().as_dict(own=own))
     )
@@ -161,13 +162,13 @@ async def rewind(who: From, session: Ref, body: RewindRequest) -> RewoundAnswer:
 
 @router.get("/{session}/network")
 async def network(who: From, session: Ref) -> ReachAnswer:
-    """Return what a session can reach, and what it was refused lately."""
+    """Return the reach of a session, and its recent refusals."""
     return await who.in_session(session, lambda found: ReachAnswer.model_validate(found.network().as_dict()))
 
 
 @router.patch("/{session}/network")
 async def change_network(who: From, session: Ref, body: NetworkRequest) -> ReachAnswer:
-    """Change what a session can reach, in one step."""
+    """Change the reach of a session, in one step."""
     how = body.model_dump()
     return await who.in_session(
         session, lambda found: ReachAnswer.model_validate(found.change_network(**how).network().as_dict())

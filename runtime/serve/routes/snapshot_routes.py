@@ -39,7 +39,7 @@ RefQuery = Annotated[str, Query(pattern=f"^{ids.NAME}$")]
 
 
 def answered(found: Snapshot) -> SnapshotAnswer:
-    """Return a snapshot as an answer has it."""
+    """Return a snapshot in the form of an answer."""
     table = found.as_dict()
     own = {name: table.pop(name) for name in SnapshotAnswer.model_fields if name in table}
     return SnapshotAnswer.model_validate({**own, "details": table})
@@ -78,13 +78,13 @@ async def pin(who: From, snapshot: Ref, body: PinRequest) -> SnapshotAnswer:
 
 @router.get("/{snapshot}/fits")
 async def fits(who: From, snapshot: Ref) -> LadderAnswer:
-    """Return what is possible with a snapshot on this machine, and why not more."""
+    """Return the possible rungs of a snapshot on this machine, and the obstacles to the others."""
     return await who.brief(lambda hf: LadderAnswer.model_validate(hf.snapshot(snapshot).fits().as_dict()))
 
 
 @router.get("/{snapshot}/commands")
 async def recorded(who: From, snapshot: Ref) -> list[RecordedAnswer]:
-    """Return what was run up to a snapshot since its processes began, the oldest first."""
+    """Return the commands run up to a snapshot since its processes began, the oldest first."""
 
     def work(controller: Holdfast) -> list[RecordedAnswer]:
         found = controller.snapshot(snapshot).recorded()
@@ -109,7 +109,7 @@ async def actions(who: From, snapshot: Ref, since: RefQuery | None = None) -> li
 
 @router.post("/{snapshot}/redo", status_code=201)
 async def redo(who: From, snapshot: Ref, body: RedoRequest) -> RedoAnswer:
-    """Repeat in a new session what led to a snapshot, up to the first difference.
+    """Repeat in a new session the actions that led to a snapshot, up to the first difference.
 
     A client that leaves ends it after the action that runs; the session stays.
     """
@@ -147,7 +147,7 @@ retries = api_router(prefix="/v1/snapshots", tags=["snapshots"], responses=ERROR
 
 @retries.post("/{snapshot}/retry")
 async def retry(who: From, snapshot: Ref, body: RetryRequest) -> SpreadAnswer:
-    """Run a command many times from a snapshot, each in a copy of its own, and compare how they end.
+    """Run a command many times from a snapshot, each in a copy of its own, and compare the ends.
 
     A client that leaves ends all runs, and no copy is left of them.
     """

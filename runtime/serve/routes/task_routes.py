@@ -38,13 +38,13 @@ Budget = Annotated[int, Query(ge=1, lt=2**31, description="The most tokens.")]
 
 @router.get("/board")
 async def board(who: From) -> list[dict[str, Any]]:
-    """Return where the tasks of all sessions stand; sessions without a task are left out."""
+    """Return the progress of all sessions' tasks; sessions without a task are left out."""
     return await who.brief(lambda hf: [each.as_dict() for each in hf.board()])
 
 
 @router.get("/report")
 async def report(who: From, since: Time) -> dict[str, Any]:
-    """Return what was done on tasks since a time: in all sessions, those that are gone included."""
+    """Return the work done on tasks since a time: in all sessions, including removed ones."""
     return await who.brief(lambda hf: hf.report(since).as_dict())
 
 
@@ -67,7 +67,7 @@ async def markdown(who: From, session: Ref) -> TaskTextAnswer:
 
 @router.get(f"{PREFIX}/handoff")
 async def handoff(who: From, session: Ref, budget: Budget = 1500) -> TaskTextAnswer:
-    """Return what a successor needs, in at most this many tokens."""
+    """Return a successor's handoff, in at most this many tokens."""
     return await who.in_session(session, lambda found: TaskTextAnswer(text=found.task.handoff(budget)))
 
 
@@ -85,7 +85,7 @@ async def plan(who: From, session: Ref, body: models.TaskTextRequest) -> dict[st
 
 @router.post(f"{PREFIX}/import")
 async def import_(who: From, session: Ref, body: models.TaskImportRequest) -> dict[str, Any]:
-    """Take over a record, from Markdown or JSON."""
+    """Replace the present record by one from Markdown or JSON."""
     return await _changed(who, session, lambda found: found.task.import_(body.text, replace=body.replace))
 
 
@@ -115,7 +115,7 @@ async def decide(who: From, session: Ref, body: models.DecisionRequest) -> dict[
 
 @router.post(f"{PREFIX}/alternative")
 async def alternative(who: From, session: Ref, body: models.DecisionRequest) -> dict[str, Any]:
-    """Record a path that was not taken, and why."""
+    """Record a rejected path, and the reason."""
     return await _changed(who, session, lambda found: found.task.alternative(body.text, body.why))
 
 
@@ -161,19 +161,19 @@ async def orphans(who: From, session: Ref) -> list[dict[str, Any]]:
 
 @router.post(f"{PREFIX}/drop")
 async def drop(who: From, session: Ref, body: models.DropRequest) -> dict[str, Any]:
-    """Remove what is settled."""
+    """Remove a settled item."""
     return await _changed(who, session, lambda found: found.task.drop(body.kind, body.number))
 
 
 @router.post(f"{PREFIX}/block")
 async def block(who: From, session: Ref, body: models.BlockRequest) -> dict[str, Any]:
-    """Record what blocks the work; with `suspend` the session is suspended live."""
+    """Record the blocker of the work; with `suspend` the session is suspended live."""
     return await _changed(who, session, lambda found: found.task.block(**body.model_dump()))
 
 
 @router.post(f"{PREFIX}/unblock")
 async def unblock(who: From, session: Ref, body: models.UnblockRequest | None = None) -> dict[str, Any]:
-    """Record that nothing blocks the work any more, and how; resume the session if it is suspended."""
+    """Record that the work is no longer blocked, and how; resume the session if it is suspended."""
     how = None if body is None else body.how
     return await _changed(who, session, lambda found: found.task.unblock(how))
 
@@ -210,7 +210,7 @@ async def checkpoint(who: From, session: Ref, body: models.CheckpointRequest) ->
 
 @router.post(f"{PREFIX}/resume")
 async def resume(who: From, session: Ref) -> TaskResumedAnswer:
-    """Bring the session back if it is suspended or dead; return the record, and what has changed since."""
+    """Bring the session back if it is suspended or dead; return the record, and the changes since."""
 
     def work(found: Session) -> TaskResumedAnswer:
         back = found.task.resume()
@@ -277,5 +277,5 @@ async def content(who: From, name: ArtifactName, session: OfSession = None) -> S
 
 @artifact_paths.delete("")
 async def remove(who: From, name: ArtifactName, session: OfSession = None) -> KeptArtifact:
-    """Remove an artifact, and return what it was."""
+    """Remove an artifact, and return its description."""
     return await who.brief(lambda hf: hf.artifacts.remove(name, session))

@@ -1,1 +1,1 @@
-"""The state that CRIU does not carry: noted by a capture, and brought back in a copy."""
+"""The state that CRIU does not carry: recorded by a capture, and recreated in a copy."""

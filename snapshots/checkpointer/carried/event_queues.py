@@ -1,4 +1,4 @@
-"""Queues of inotify(7): a capture leaves nothing in them, and in a copy they begin with the right contents.
+"""Queues of inotify(7): a capture empties them, and in a copy they begin with the right contents.
 
 Most of what CRIU opens it opens by name only, which is not an event (guard_watches.c). What it reads
 nevertheless is shared memory, and files that were deleted and are open. So a queue of events that was empty
@@ -55,15 +55,15 @@ class _EventQueue:
         return not pidfd_files.unread(self.descriptor)
 
     def is_there(self) -> bool:
-        """Check whether the process still has it by that number."""
+        """Check whether the process still has it under that number."""
         return pidfd_files.is_same(self.pid, self.number, self.descriptor)
 
 
 class Watchers:
-    """The queues of one tree, from before its freeze to the end of it; to be closed."""
+    """The queues of one tree, from before its freeze until its end; to be closed."""
 
     def __init__(self, init_pid: int, root: int) -> None:
-        """Find them while the session runs. Raises OSError."""
+        """Find the queues while the session runs. Raises OSError."""
         self._init_pid = init_pid
         self._queues = list(_queues(root))
         self._empty: list[_EventQueue] = []
@@ -71,7 +71,7 @@ class Watchers:
         self._layers = list(_layers(init_pid)) if self._queues else []
 
     def close(self) -> None:
-        """Give back what was borrowed."""
+        """Return the borrowed descriptors."""
         for one in (*self.handles, *(queue.descriptor for queue in self._queues)):
             os.close(one)
 
@@ -86,13 +86,14 @@ class Watchers:
         return {"HOLDFAST_EMPTY": str(self._list), "HOLDFAST_WATCHES": " ".join(map(str, self._layers))}
 
     def note(self) -> None:
-        """Remember which are empty, now that the session is frozen; the guard reads it later."""
+        """Remember the empty queues, now that the session is frozen; the guard reads the list later."""
         self._empty = [one for one in self._queues if one.is_empty() and one.is_there()]
         names = (f"{tree.inner_pid_of(one.pid)}:{one.number}" for one in self._empty)
         os.pwrite(self._list, f" {' '.join(names)} ".encode(), 0)
 
     def forget(self) -> None:
-        """Empty what was empty, before anything of the session runs; only once. Raises OSError."""
+        """Empty the queues that were empty, before any task of the session runs; only once. Raises
+        OSError."""
         disturbed = [one for one in self._empty if not one.is_empty()]
         self._empty = []
         private = self._private() if disturbed else set()
@@ -122,7 +123,7 @@ def _queues(root: int) -> Iterator[_EventQueue]:
 
 
 def _layers(init_pid: int) -> Iterator[int]:
-    """Yield the folders of a container's files as roots of detached mounts; none if they are out of sight."""
+    """Yield the folders of a container's files as roots of detached mounts; none if they are not visible."""
     found = scan.layers_of(init_pid)
     for layer in (found.upper, *found.lowers) if found is not None else ():
         folder = os.open(layer, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -139,7 +140,7 @@ def _layers(init_pid: int) -> Iterator[int]:
 
 @dataclass(frozen=True, slots=True)
 class Holder:
-    """A process that has a queue, in pids of the session, and by which descriptor.
+    """A process that has a queue, in pids of the session, and its descriptor.
 
     `lost`: it had events. `watches`: how many it had.
     """
@@ -151,7 +152,7 @@ class Holder:
 
 
 def unmark(files: Iterable[Any]) -> dict[int, tuple[bool, int]]:
-    """Take the mark off the file entries of a snapshot, in place. Pure.
+    """Remove the mark from the file entries of a snapshot, in place. Pure.
 
     Returns of each inotify, by its number, whether it was marked, and how many watches it has.
     """
@@ -174,13 +175,13 @@ def holders(images: ImageMessages, queues: Mapping[int, tuple[bool, int]]) -> It
 
 
 def begin(pids: Iterable[int], found: Sequence[Holder]) -> None:
-    """Do it with the queues of a restored tree of which nothing runs yet. Raises OSError."""
+    """Refill the queues of a restored tree that does not run yet. Raises OSError."""
     if not found:
         return
     ours = tree.by_inner_pid(pids)
     for number, one in enumerate(found):
         if number >= MOST_LOST or one.pid not in ours:
-            raise OSError(f"process {one.pid} cannot be notified of the events it lost")
+            raise OSError(f"process {one.pid} cannot be notified of its lost events")
         queue = pidfd_files.queue(ours[one.pid], one.fd)
         try:
             if one.lost:
@@ -197,7 +198,7 @@ def _watches(queue: int) -> int:
 
 
 def overflow(queue: int) -> None:
-    """Leave nothing in a queue but the word that it overflowed. Raises OSError."""
+    """Leave only the overflow event in a queue. Raises OSError."""
     libc = ctypes.CDLL(None, use_errno=True)
     with ExitStack() as opened:
         files = [os.memfd_create("overflow") for _ in range(2)]
@@ -214,7 +215,7 @@ def overflow(queue: int) -> None:
 
 
 def _fill(queue: int, one: int, other: int) -> None:
-    """Until nothing is added any more. Two files in turn: an event that is like the last is not added."""
+    """Fill a queue until it is full, with two files in turn: an event equal to the last is not added."""
     before = -1
     for _ in range(_LOOKS):
         now = pidfd_files.unread(queue)

@@ -116,7 +116,7 @@ def find(smaps: bytes, *, tracked: bool = False) -> HeapsOf | None:
 
 
 def now(one: HeapsOf, maps: Iterable[Mapping]) -> HeapsOf | None:
-    """Return heaps with the addresses they have now; without those that are gone, None if none is left.
+    """Return heaps with their present addresses; without vanished ones, None if none is left.
 
     Reading smaps takes 40 ms for each gigabyte, and maps next to none; but that lacks flags: `is_faithful`.
     """
@@ -172,7 +172,7 @@ def present_pages(pagemap: bytes, start: int) -> Iterator[tuple[int, int]]:
 
 
 def split_pages(entries: Sequence[Any], starts: Sequence[int]) -> list[WrittenPages]:
-    """Return what CRIU wrote, cut at the addresses where heaps begin: one part more than there are heaps.
+    """Return CRIU's pages, cut at the addresses where heaps begin: one part more than there are heaps.
 
     Raises:
         ImagesUnreadable: an address is within what CRIU wrote.
@@ -184,7 +184,7 @@ def split_pages(entries: Sequence[Any], starts: Sequence[int]) -> list[WrittenPa
         while number < len(entries) and entries[number].vaddr < start:
             entry = entries[number]
             if entry.vaddr + entry.nr_pages * PAGE > start:
-                raise ImagesUnreadable("memory that was to be copied later is there already")
+                raise ImagesUnreadable("memory that should be copied later is already present")
             kept.append(entry)
             size += entry.nr_pages * PAGE if entry.flags & PRESENT else 0
             number += 1
@@ -213,7 +213,7 @@ def without_zeros(data: bytearray, size: int, zeros: bytes = bytes(PAGE)) -> Ite
 
 
 def waiting_heaps(areas: Iterable[Any]) -> list[tuple[int, int]]:
-    """Return the addresses of the heaps that wait, of a process's mappings in their order (`mm-*.img`)."""
+    """Return the addresses of waiting heaps, of a process's mappings in their order (`mm-*.img`)."""
     return [
         (area.start, area.end)
         for area in areas

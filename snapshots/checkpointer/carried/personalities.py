@@ -1,4 +1,4 @@
-"""Notes which processes have another personality than the ordinary one (personality(2)), and brings it back.
+"""Records processes with an unusual personality (personality(2)), and restores it.
 
 `setarch` and `linux32` give one: uname(2) tells another machine or version. CRIU does not know of it; the
 guard sets it (guard_personality.c), and here it is seen that it did.
@@ -43,7 +43,7 @@ def noted(found: Any) -> dict[int, int]:
     if not isinstance(found, dict) or len(found) > MOST or not all(key.isdecimal() for key in found):
         raise ImagesUnreadable("the personalities of processes cannot be read")
     if not all(type(value) is int and value in ALLOWED for value in found.values()):
-        raise ImagesUnreadable("a process has a personality that no session has")
+        raise ImagesUnreadable("a process has a personality that no session can have")
     return {int(key): value for key, value in found.items()}
 
 
@@ -59,11 +59,11 @@ def guard_input(found: Mapping[int, int]) -> Iterator[int]:
 
 
 def check(pids: Iterable[int], found: Mapping[int, int]) -> None:
-    """See that each process of a restored tree has the one it had, and no other. Raises OSError."""
+    """Check that each process of a restored tree has exactly its former personality. Raises OSError."""
     for pid in pids:
         status = walk.status_of(pid)
         if status is not None and status.state not in "ZX" and _of(pid) != found.get(status.inner_pid, 0):
-            raise OSError(f"process {status.inner_pid} has not the personality that it had")
+            raise OSError(f"process {status.inner_pid} does not have its previous personality")
 
 
 def _of(pid: int) -> int:

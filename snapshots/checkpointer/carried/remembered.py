@@ -1,4 +1,5 @@
-"""Has programs in a copy know their files again, where they remember device and inode of what they have open.
+"""Lets programs in a copy recognize their files again, where they remember the device and inode of open
+files.
 
 In a copy a file has other numbers, and what remembers them takes it for another file. SQLite refuses to begin
 writing in rollback mode (SQLITE_READONLY_DBMOVED). It also finds by them the locks of other connections of
@@ -80,13 +81,13 @@ class Numbers:
 
 
 def note_numbers(init_pid: int, pids: Iterable[int], folder: Path) -> None:
-    """Write them down for the processes of a tree. Raises OSError."""
+    """Record the open files of the processes of a tree. Raises OSError."""
     found = [astuple(one) for one in _limited(_numbers_of(init_pid, pids))]
     (folder / NUMBERS_FILE).write_text(json.dumps(found))
 
 
 def read_numbers(folder: Path) -> list[Numbers]:
-    """Read the notes; none in a snapshot of a version that wrote none.
+    """Read the notes; empty in a snapshot of a version that did not write them.
 
     Raises:
         Unreadable: it is not what `note` writes.
@@ -99,7 +100,7 @@ def read_numbers(folder: Path) -> list[Numbers]:
     except (bounded.TooLong, ValueError, RecursionError) as error:
         raise ImagesUnreadable(f"{NUMBERS_FILE} cannot be read ({error})") from error
     if not isinstance(found, list) or len(found) > MOST_FILES or not all(map(_is_one, found)):
-        raise ImagesUnreadable(f"{NUMBERS_FILE} cannot be read (it is of another version)")
+        raise ImagesUnreadable(f"{NUMBERS_FILE} cannot be read (its version is different)")
     return [Numbers(*one) for one in found]
 
 
@@ -145,7 +146,7 @@ def _inner(pid: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class NumberPlaces:
-    """Where the memory of a process has the numbers of its descriptor `fd`; pids of the session."""
+    """The place of descriptor `fd`'s numbers in the memory of a process; pids of the session."""
 
     pid: int
     fd: int
@@ -179,7 +180,7 @@ def places(images: ProcessMemories, files: Iterable[Numbers]) -> list[NumberPlac
 
 
 def renew(pids: Iterable[int], found: Sequence[NumberPlaces]) -> None:
-    """Write today's numbers into the memory of a restored tree of which nothing runs yet."""
+    """Write the present numbers into the memory of a restored tree that does not run yet."""
     if not found:
         return
     ours = tree.by_inner_pid(pids)

@@ -1,4 +1,4 @@
-"""Has timers that were set for a time of day expire at that time, however long a session was kept.
+"""Makes timers set for a time of day expire at that time, however long a session was kept.
 
 CRIU notes what was left of a timer, and sets it for that long after the restore, in whole seconds. For a
 `timerfd` that was set for an absolute time of the real-time clock (timerfd_create(2)) that is too late by all
@@ -34,7 +34,7 @@ _SET_TICKS = 0x40085400  # TFD_IOC_SET_TICKS
 
 
 class WallTimer(NamedTuple):
-    """A timer by a process and descriptor that it has, in numbers of the session, and how it was set.
+    """A timer by a process and its descriptor, in numbers of the session, and its setting.
 
     Times are in nanoseconds, since 1970; `ticks` were not read yet.
     """
@@ -48,7 +48,7 @@ class WallTimer(NamedTuple):
 
 
 def note(pids: Iterable[int]) -> list[WallTimer]:
-    """Return those of the processes of a tree, which do not run."""
+    """Return the timers of the processes of a tree, which do not run."""
     found: list[WallTimer] = []
     for pid in pids:
         for fd in walk.descriptors(pid):
@@ -72,7 +72,7 @@ def _noted(pid: int, fd: int) -> WallTimer | None:
 
 
 def _go_on(pid: int, fd: int) -> None:
-    """Have the kernel count what has expired and was not read; it then tells when the next time is."""
+    """Make the kernel count unread expirations, so that it then reports the next time."""
     descriptor = pidfd_files.copy(pid, fd)
     try:
         ctypes.CDLL(None).timerfd_gettime(descriptor, ctypes.create_string_buffer(64))
@@ -86,7 +86,7 @@ def _is_wall(info: FdInfo) -> bool:
 
 
 def told(info: FdInfo, now: int) -> WallTimer | None:
-    """Return the timer that a descriptor's information tells of; None if it is of another kind. Pure."""
+    """Return the timer in a descriptor's information; None if it is of a different kind. Pure."""
     ticks, flags, left, interval = (
         re.findall(r"\d+", info.value(name) or "")
         for name in ("ticks", "settime flags", "it_value", "it_interval")
@@ -99,7 +99,7 @@ def told(info: FdInfo, now: int) -> WallTimer | None:
 
 
 def checked(noted: Any) -> list[WallTimer]:
-    """Check what a capture has noted, which may come from elsewhere.
+    """Check the notes of a capture, which may come from elsewhere.
 
     Raises:
         ImagesUnreadable: no capture notes that.
@@ -117,7 +117,7 @@ def _is_one(noted: Any) -> bool:
 
 
 def begin(pids: Iterable[int], found: Sequence[WallTimer]) -> None:
-    """Set those of a restored tree of which nothing runs yet.
+    """Set the timers of a restored tree that does not run yet.
 
     Raises:
         OSError: one cannot be set.

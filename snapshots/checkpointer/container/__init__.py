@@ -1,1 +1,1 @@
-"""A container before anything of its session runs in it: its first process, its mounts, its network."""
+"""A container before its session runs: its first process, its mounts, its network."""

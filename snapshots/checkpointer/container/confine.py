@@ -1,5 +1,5 @@
-"""The operations `confine` and `attempts`: the network of a container is closed before anything in it runs,
-and what was refused is read.
+"""The operations `confine` and `attempts`: a container's network is closed before its session runs, and
+refusals are read.
 
 This process, which serves one request, enters the network namespace and no other, and keeps no capability but
 that to set the rules; nothing of the container is opened or executed here. The rules are read back, and only
@@ -29,18 +29,18 @@ _POLL_SECONDS = 0.001
 
 
 class NotConfined(Exception):
-    """The rules are not in force; the first process was not let go."""
+    """The rules are not in force; the first process was not released."""
 
 
 def prepare() -> None:
-    """Load the library that is to set rules, so that the processes that do need not."""
+    """Load the library that sets rules, so that the processes that use it need not."""
     import nftables
 
     nftables.Nftables()
 
 
 def run(request: Confine, channel: HostChannel) -> None:
-    """Set the rules if `load`, see that they are in force, let the first process go if `release`.
+    """Set the rules if `load`, check that they are in force, release the first process if `release`.
 
     Rules that are replaced take their record with them: what they had refused is in the answer. A root that
     is to be read-only becomes so before: by another process, since this one can do nothing else afterwards.
@@ -72,14 +72,14 @@ def run(request: Confine, channel: HostChannel) -> None:
 
 
 def attempts(request: Attempts, channel: HostChannel) -> None:
-    """Tell what was refused lately; nothing if there are no rules. Raises TargetMismatch, OSError."""
+    """Report recent refusals; nothing if there are no rules. Raises TargetMismatch, OSError."""
     _, network = _identified(request.init_pid, request.container)
     _enter(network)
     channel.send("done", refused=[one.as_dict() for one in netrules.refused(_listed())])
 
 
 def _identified(init_pid: int, container: str) -> tuple[int, int]:
-    """Return a container's first process and its network, as descriptors, after checking whose they are."""
+    """Return a container's first process and its network, as descriptors, after checking their owner."""
     process = os.pidfd_open(init_pid)
     tree.check_container(init_pid, container)
     first_process.await_ours(init_pid)
@@ -92,7 +92,7 @@ def _identified(init_pid: int, container: str) -> tuple[int, int]:
 
 
 def _enter(network: int) -> None:
-    """Enter the network of a container, with no capability but that to set its rules."""
+    """Enter the network of a container, with no capability except that to set its rules."""
     separate_process.enter_namespace(network, separate_process.NEWNET)
     separate_process.keep_capabilities(separate_process.NET_ADMIN)
 
@@ -106,7 +106,7 @@ def _check_own(network: int) -> None:
         except OSError:
             continue
         if os.path.samestat(found, known):
-            raise tree.TargetMismatch("the container has no network namespace of its own")
+            raise tree.TargetMismatch("the container lacks a network namespace of its own")
 
 
 def _listed(family: str = "inet") -> dict[str, Any]:
@@ -132,9 +132,9 @@ def _nft() -> Any:
 
 
 def _await_waiting(init_pid: int) -> None:
-    """Wait until the first process waits for its signal: one sent before is lost (pid_namespaces(7))."""
+    """Wait until the first process waits for its signal: an earlier one is lost (pid_namespaces(7))."""
     deadline = time.monotonic() + WAIT
     while not tree.waits_unconfined(init_pid):
         if time.monotonic() > deadline:
-            raise NotConfined("its first process does not wait for it: it is not ours")
+            raise NotConfined("its first process does not wait: it is not Holdfast's")
         time.sleep(_POLL_SECONDS)

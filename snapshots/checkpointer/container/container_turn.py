@@ -1,4 +1,4 @@
-"""Whose turn it is with a container: one capture of it, or one restore into it, at a time.
+"""Turns at a container: one capture of it, or one restore into it, at a time.
 
 A restore that loads memory only when it is touched keeps its turn until all of it is loaded. Others ask for
 that, through a FIFO, and then wait. Lock and FIFO are files of the home, so that a checkpointer of another
@@ -22,12 +22,12 @@ PLACE = STATE / "checkpointer"
 
 
 class ContainerBusy(OSError):
-    """Something else is being captured from a container or loaded into it."""
+    """A capture of the container, or a restore into it, is in progress."""
 
 
 @contextmanager
 def turn(container: str, place: Path = PLACE) -> Iterator[None]:
-    """Held while something is being captured from a container or loaded into it.
+    """Held during a capture of a container, or a restore into it.
 
     Memory that is restored on demand cannot be captured before all of it has arrived.
 

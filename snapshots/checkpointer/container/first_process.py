@@ -1,4 +1,4 @@
-"""The first process of a container: whether it is ours, and whether its mounts are where they were to be.
+"""The first process of a container: whether it is ours, and whether its mounts are in place.
 
 Everything privileged relies on PID 1 of a session: nothing else runs in a container that is being restored.
 Its program lies in the state directory, named by its digest, and is mounted read-only from there under a name
@@ -55,7 +55,7 @@ def check(init_pid: int) -> None:
 
 
 def ends_with_tree(init_pid: int, *, ends: bool) -> None:
-    """Tell a first process whether the end of its supervisor is the session's; otherwise it starts another.
+    """Tell a first process whether the end of its supervisor ends the session; otherwise it starts a new one.
 
     Nothing happens if it is gone.
     """
@@ -118,17 +118,17 @@ def _is_intact(place: Path) -> bool:
 
 
 class Astray(Exception):
-    """Something that was to be mounted is not found at its path; the message names that."""
+    """A mount is not found at its path; the message names that."""
 
 
 def require_mounted(init_pid: int, wanted: MountedPlaces) -> None:
-    """Raise Astray unless all of it is mounted where it was to be. Raises OSError if that cannot be seen."""
+    """Raise Astray unless everything is mounted in its place. Raises OSError if that cannot be seen."""
     root = beneath.root_of(init_pid)
     try:
         table = bounded.read(Path(f"/proc/{init_pid}/mountinfo"), walk.MAX_TEXT)
         points = {mount.id: mount.point for mount in mount_table.parse(table)}
         if _mount_led_to(init_pid, "cwd") not in points:
-            raise Astray("the folder that it is to begin in is not in the container")
+            raise Astray("its initial folder does not exist in the container")
         for place in (*wanted.own, *wanted.given):
             _require_place(root, points, place, links=place in wanted.given)
     finally:
@@ -136,7 +136,7 @@ def require_mounted(init_pid: int, wanted: MountedPlaces) -> None:
 
 
 def program_is_inside(init_pid: int) -> bool:
-    """Check whether a process runs a file of the container; the engine's own, which comes first, is not one.
+    """Check whether a process runs a file of the container, as opposed to the engine's own first program.
 
     Raises:
         OSError: it is gone, or out of sight.
@@ -155,18 +155,18 @@ def _mount_led_to(init_pid: int, link: str) -> int:
 
 
 def _require_place(root: int, points: Mapping[int, str], place: str, *, links: bool) -> None:
-    """Raise Astray unless something is mounted at `place`; `links` may lead there, but none of /proc."""
+    """Raise Astray unless a mount is at `place`; `links` may lead there, but none of /proc."""
     opening = beneath.seen_inside if links else beneath.opened
     try:
         found = opening(root, place, os.O_PATH)
     except OSError as error:
         what = "a link" if error.errno == errno.ELOOP else os.strerror(error.errno or 0).lower()
-        raise Astray(f"{place} does not lead to what is mounted there ({what})") from error
+        raise Astray(f"{place} does not lead to the folder mounted there ({what})") from error
     try:
         # A file that was removed or replaced on the host is still the one that is mounted.
         where = str(Path(f"/proc/self/fd/{found}").readlink()).removesuffix(" (deleted)")
         if points.get(_mount_of(found)) != where:
-            raise Astray(f"{place} does not lead to what is mounted there (but to {where} of the image)")
+            raise Astray(f"{place} does not lead to the folder mounted there (but to {where} of the image)")
     finally:
         os.close(found)
 

@@ -1,4 +1,4 @@
-"""Makes the root of a container read-only, but for some folders, before anything runs in it.
+"""Makes the root of a container read-only, except for some folders, before any program runs in it.
 
 The engine's own read-only root would need volumes or memory for what stays writable, which captures do not
 copy. So the engine mounts the root writable, some of its folders become mounts of their own here, and the
@@ -27,11 +27,11 @@ _CLOSED, _OPEN = 0o755, 0o1777
 
 
 class RootWritable(Exception):
-    """The root is not read-only, or something in it would have to be writable and cannot be."""
+    """The root is not read-only, or a folder that must be writable cannot be."""
 
 
 def make(init_pid: int, wanted: ReadOnlyRoot) -> None:
-    """Do it, and see that it is done.
+    """Make the root read-only, and check the result.
 
     Raises:
         RootWritable: it cannot be done.
@@ -54,7 +54,7 @@ def _mounts(init_pid: int) -> list[MountedPart]:
 
 
 def _inside(namespace: int, table: Sequence[MountedPart], wanted: ReadOnlyRoot) -> None:
-    """Change the mounts of a container, in a process of its own. Nothing may be imported once inside."""
+    """Change the mounts of a container, in a process of its own. Imports inside are forbidden."""
     sys.meta_path.clear()
     sys.path_hooks.clear()
     separate_process.enter_namespace(namespace, separate_process.NEWNS)
@@ -106,7 +106,7 @@ def _make(root: int, place: str, mode: int) -> None:
 
 
 def _separate(root: int, folder: int, below: Iterable[str]) -> None:
-    """Make a folder a mount of its own, with what is mounted below it."""
+    """Make a folder a mount of its own, with the mounts below it."""
     moved = [(point, beneath.opened(root, point, os.O_PATH)) for point in below]
     mounting.move(mounting.detached_clone(folder), folder)
     for point, mount in moved:

@@ -71,7 +71,8 @@ def same_mounts(one: int, other: int) -> bool:
 
 
 def serve(request: requests.Room, channel: HostChannel) -> None:
-    """Make or remove a room in the engine's mount namespace; who asks may be in another, to which it spreads.
+    """Make or remove a room in the engine's mount namespace; the caller may be in a second one, to which it
+    spreads.
 
     Raises:
         BadRequest: the folder there is not the home that is served.
@@ -81,7 +82,7 @@ def serve(request: requests.Room, channel: HostChannel) -> None:
     _enter(request.engine)
     home = Path(request.home).stat()
     if (home.st_dev, home.st_ino) != (state.st_dev, state.st_ino):
-        raise requests.BadRequest("'home' is not the state directory that is served")
+        raise requests.BadRequest("'home' is not the state directory of this checkpointer")
     point = Path(request.home) / "run" / request.folder / POINT
     if request.make:
         mount(point, state.st_uid, state.st_gid)

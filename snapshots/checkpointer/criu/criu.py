@@ -89,13 +89,13 @@ class Running:
         self.process = SeparateProcess(_CREDENTIALS.unpack(data)[0])
 
     def errors(self, folder: int, log: str) -> list[str]:
-        """Return why it failed: the error lines of its log, and what the guard says when it ends it."""
+        """Return why it failed: the error lines of its log, and the guard's message on ending it."""
         self.said.seek(0)
         guard = self.said.read(_SAID).decode("utf-8", "replace").splitlines()
         return [*errors_in(read_log(folder, log)), *(line for line in guard if line.startswith("guard:"))]
 
     def close(self) -> None:
-        """Let go of both; one that waits for an answer ends."""
+        """Release both; one that waits for an answer ends."""
         self.control.close()
         self.said.close()
 
@@ -205,5 +205,5 @@ class Killed(Exception):
     """A signal killed CRIU in the middle of an operation."""
 
     def __init__(self, number: int) -> None:
-        super().__init__(f"CRIU was killed by signal {number} in the middle of it")
+        super().__init__(f"CRIU was killed by signal {number} during the operation")
         self.number = number

@@ -99,7 +99,7 @@ def parse(name: str, data: bytes) -> tuple[bytes, list[Any]]:
     try:
         magic = _magic(kind)
         if data[: len(magic)] != magic:
-            raise ImagesUnreadable(f"{name}.img cannot be read (it is of another kind or version)")
+            raise ImagesUnreadable(f"{name}.img cannot be read (its kind or version is different)")
         return magic, _messages(kind, data, len(magic))
     except DecodeError as error:
         raise ImagesUnreadable(f"{name}.img cannot be read ({error})") from error
@@ -146,7 +146,7 @@ def _messages(kind: str, data: bytes, position: int) -> list[Any]:
         if strict:
             entry.DiscardUnknownFields()
             if entry.ByteSize() != size or not entry.IsInitialized():
-                raise DecodeError("it is not what CRIU writes")
+                raise DecodeError("it is not in CRIU's format")
         entries.append(entry)
         if kind in _PAYLOAD:
             return entries
@@ -232,7 +232,7 @@ def _unacknowledged(path: Path) -> int:
         kept.read(_MAGIC_BYTES)
         (size,) = _SIZE.unpack(kept.read(_SIZE.size))
         if size > _MOST_DESCRIBED:
-            raise ImagesUnreadable(f"{path.name} is not what CRIU writes")
+            raise ImagesUnreadable(f"{path.name} is not in CRIU's format")
         entry = tcp_stream_pb2.tcp_stream_entry()
         entry.ParseFromString(kept.read(size))
     return int(entry.outq_len)

@@ -29,7 +29,7 @@ def may_build_on(images: Path) -> bool:
 
 
 def link(images: Path, before: Path, processes: Iterable[int]) -> None:
-    """Add the memory of these processes, by their inner pids, as the images of the capture before have it.
+    """Add the memory of these processes, by their inner pids, as in the images of the previous capture.
 
     Raises:
         OSError: it is not all there.
@@ -46,7 +46,7 @@ def link(images: Path, before: Path, processes: Iterable[int]) -> None:
 
 
 def lay_out(name: str, images: Path) -> Path:
-    """Return where CRIU looks for an image of this name in a folder, after making folders for it."""
+    """Return CRIU's path for an image of this name in a folder, after making folders for it."""
     captures, own = parted(name)
     folder = images.joinpath(*[_PARENT] * captures)
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)

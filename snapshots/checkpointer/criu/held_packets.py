@@ -55,7 +55,7 @@ class Holding:
     """
 
     def __init__(self, init_pid: int) -> None:
-        """Make it. Raises OSError."""
+        """Make the process. Raises OSError."""
         network = os.open(f"/proc/{init_pid}/ns/net", os.O_RDONLY | os.O_CLOEXEC)
         try:
             self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -74,21 +74,22 @@ class Holding:
         self.close()
 
     def hold(self, kind: PacketKind) -> None:
-        """Let no such packet pass. Raises OSError."""
+        """Block such packets. Raises OSError."""
         self._ask(_HOLD, kind)
 
     def let_go(self, kind: PacketKind) -> None:
-        """Undo `hold`, also that of another, if it was done. Raises OSError."""
+        """Undo `hold`, even of another process, if it was done. Raises OSError."""
         self._ask(_LET_GO, kind)
 
     def close(self) -> None:
-        """Let them go and end the process, if it has not ended. Raises OSError if they are held still."""
+        """Release the packets and end the process, if it has not ended. Raises OSError if they are still
+        held."""
         if self._socket.fileno() < 0:
             return
         self._socket.close()
         _, status = os.waitpid(self._pid, 0)
         if status:
-            raise OSError("packets of connections cannot be let go (nftables)")
+            raise OSError("held packets of connections cannot be released (nftables)")
 
     def _ask(self, what: bytes, kind: PacketKind) -> None:
         with suppress(ConnectionError):

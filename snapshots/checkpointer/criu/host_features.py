@@ -1,5 +1,5 @@
 """The features of this machine that the memory of processes depends on: reported with each capture and
-restore, and to the host that greets.
+restore, and in a greeting.
 
 They are read from the kernel and CRIU here, where sessions run and are restored, not on the host's side.
 """
@@ -104,7 +104,7 @@ def _xsave() -> dict[str, int]:
 
 
 def vdso() -> dict[str, Any]:
-    """Return what the kernel maps into each process, as in this one: sizes in bytes, and the functions."""
+    """Return the kernel's mapping in each process, as in this one: sizes in bytes, and the functions."""
     code, data = (0, 0), 0
     for line in Path("/proc/self/maps").read_text().splitlines():
         place, _, name = line.partition(" ")
@@ -121,7 +121,8 @@ def vdso() -> dict[str, Any]:
 
 @functools.cache
 def versions() -> dict[str, object]:
-    """Return the versions of CRIU and of the kernel, the kind of machine, and what memory depends on."""
+    """Return the versions of CRIU and of the kernel, the kind of machine, and the features that memory
+    depends on."""
     printed = subprocess.run(["/usr/sbin/criu", "--version"], capture_output=True, text=True, check=True)
     system = os.uname()
     return {

@@ -1,4 +1,4 @@
-"""Has CRIU put a restored tree under the AppArmor profile of its container.
+"""Makes CRIU put a restored tree under the AppArmor profile of its container.
 
 CRIU writes the profile that the image of a thread names into /proc/thread-self/attr/current after all else of
 that thread (`lsm_set_label` in its restorer). Images name none here: a capture records no profile, so that a
@@ -38,12 +38,12 @@ def give(images: Path, profile: str) -> dict[str, str]:
 
 
 def name_in(cores: Iterable[Any], profile: str) -> None:
-    """Name `profile` in entries of CRIU's core.proto, whatever they named. A zombie's has no credentials."""
+    """Name `profile` in entries of CRIU's core.proto, in place of any other. A zombie's lacks credentials."""
     for core in cores:
         if core.HasField("thread_core") and core.thread_core.HasField("creds"):
             core.thread_core.creds.lsm_profile = profile
 
 
 def cache(folder: str, environment: Mapping[str, str] | None) -> str:
-    """Return where CRIU caches the features of the kernel: those of AppArmor are among them."""
+    """Return the place of CRIU's cache of kernel features, among them those of AppArmor."""
     return f"{folder}-apparmor" if CLAIMED in (environment or {}) else folder

@@ -73,7 +73,7 @@ _VFORK_CALLS = {"x86_64": (58, 56, 435), "aarch64": (0, 220, 435)}
 
 
 class Unaccepted(NamedTuple):
-    """What waits at an instant: whether TCP connections do, and unix listeners with what blocks a capture."""
+    """The pending connections at an instant: whether TCP has any, and unix listeners that block a capture."""
 
     over_tcp: bool = False
     blocked: tuple[SocketRow, ...] = ()
@@ -103,7 +103,7 @@ def blocked_listeners(sockets: Sequence[SocketRow]) -> list[SocketRow]:
 
 
 def describe_listeners(listeners: Iterable[SocketRow], pids: Iterable[int]) -> str:
-    """Say in a line for the log which listener blocks a capture, and who holds it; `pids` are the host's."""
+    """Describe the listener that blocks a capture, and its owner, in a log line; `pids` are the host's."""
     first = next(iter(listeners))
     for pid in pids:
         for number in walk.descriptors(pid):
@@ -114,7 +114,7 @@ def describe_listeners(listeners: Iterable[SocketRow], pids: Iterable[int]) -> s
 
 
 class Outsiders(Exception):
-    """There are processes in the container that are not of the session's tree."""
+    """The container has processes outside the session's tree."""
 
 
 class Freezes(Protocol):
@@ -131,7 +131,7 @@ class Freezes(Protocol):
 
 
 def freeze(freezer: Freezes, look: Callable[[], Unaccepted]) -> float:
-    """Freeze a session when nothing in it waits for a child of vfork, which CRIU could not seize.
+    """Freeze a session when no task in it waits for a vfork child, which CRIU could not seize.
 
     Returns the instant of the freeze (monotonic, seconds). `look` says which connections their servers have
     not accepted. Those are waited for, but not for long.
@@ -157,7 +157,7 @@ def freeze(freezer: Freezes, look: Callable[[], Unaccepted]) -> float:
             time.sleep(pause)
     if waits.blocked:
         raise NotFrozen(describe_listeners(waits.blocked, freezer.members()))
-    raise NotFrozen(f"pid {tree.inner_pid_of(born)} waits for a child of vfork, and does not stop")
+    raise NotFrozen(f"pid {tree.inner_pid_of(born)} waits for a vfork child, and does not stop")
 
 
 def _await_quiet(look: Callable[[], Unaccepted]) -> None:

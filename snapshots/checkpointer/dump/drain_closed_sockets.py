@@ -1,4 +1,4 @@
-"""Lets programs have what others in the session had said before they hung up.
+"""Delivers data that peers in the session sent before they hung up.
 
 A process may write, close and end while most of it still waits in the kernel for the reader to make room. No
 descriptor leads to such an end of a connection any more, so it cannot be captured; copies would read the end
@@ -43,7 +43,7 @@ class ClosedReader:
 
 
 def readers(table: Iterable[SocketRow]) -> list[ClosedReader]:
-    """Return the sockets of a namespace that have not received everything that was sent to them."""
+    """Return the sockets of a namespace that have not received all data sent to them."""
     rows = list(table)
     ends = {(row.local_end, row.remote_end): row for row in rows if row.inode}
     found = []
@@ -57,7 +57,7 @@ def readers(table: Iterable[SocketRow]) -> list[ClosedReader]:
 
 
 def deliver(root: int) -> None:
-    """Have all of it delivered to the processes of a tree, if that can be done at once."""
+    """Deliver all of it to the processes of a tree, if that is possible immediately."""
     # To list all sockets takes the kernel milliseconds; it counts those that were left behind.
     if b" orphan 0 " in (walk.read(f"{root}/net/sockstat") or b""):
         return

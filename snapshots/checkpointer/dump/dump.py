@@ -53,7 +53,7 @@ STOP_LIMIT = 30.0
 END_LIMIT = 5.0
 POLL = 0.002
 _REFUSED = {
-    "queue-lost": "what waits in a terminal could not be kept (is the disk full?)",
+    "queue-lost": "unread terminal output could not be kept (is the disk full?)",
     "twins-failed": "the copy of a process could not be made",
 }
 """What the guard asks when a capture cannot continue, and why."""
@@ -138,7 +138,7 @@ class _Capture:
         )
 
     def let_go(self) -> None:
-        """Let the session run on. Raises OSError; it runs all the same."""
+        """Release the session. Raises OSError; the session continues anyway."""
         try:
             self.packets.close()
             if self.agreed and self.request.leave_running:  # held, although CRIU was allowed to detach
@@ -155,13 +155,13 @@ class _Capture:
             self.has_heaps = True
 
     def link_earlier(self) -> None:
-        """Add all that the images refer to. Raises OSError, ImagesUnreadable."""
+        """Add all data that the images refer to. Raises OSError, ImagesUnreadable."""
         if based := self.twins.based:
             earlier_images.link(self.images, folders.snapshot(self.request.since), based)
             folders.give_to_owner(self.images)
 
     def leave_tracked(self) -> None:
-        """Leave to the next capture what is noted since this one, which is whole."""
+        """Pass the writes noted since this complete capture on to the next one."""
         with suppress(OSError):  # then it reads everything
             write_tracking.leave(self.request.target.container, self.request.snapshot, self.twins.tracked())
 
@@ -170,7 +170,7 @@ class _Capture:
 
 
 def run(request: Dump, channel: HostChannel) -> None:
-    """Carry out one capture. Raises DumpFailed, TargetMismatch, OSError; the tree runs on in each case."""
+    """Carry out one capture. Raises DumpFailed, TargetMismatch, OSError; the tree continues in each case."""
     target = request.target
     tree.check_container(target.init_pid, target.container)
     first_process.check(target.init_pid)
@@ -277,7 +277,7 @@ def run(request: Dump, channel: HostChannel) -> None:
 
 
 def _drive(capture: _Capture, running: criu.Running) -> None:
-    """Follow CRIU until it has ended or may continue. Nothing in the session can hold it up."""
+    """Follow CRIU until it has ended or may continue. The session cannot hold it up."""
     process, control = running.process, running.control
     began = time.monotonic()
     while process.poll() is None:
@@ -286,7 +286,7 @@ def _drive(capture: _Capture, running: criu.Running) -> None:
                 process.kill()
                 raise NotFrozen("a process does not stop")
             # Not killed, which could leave its code in tasks: when it fails, it releases all of them.
-            raise Passed(f"to write its memory took longer than {DUMP_LIMIT:g} s")
+            raise Passed(f"writing its memory took longer than {DUMP_LIMIT:g} s")
         # A task that is traced looks the same before it was seized: not as long as the container is frozen.
         if not capture.stopped and not capture.freezer.is_frozen() and capture.watch.all_stopped():
             capture.note_stopped()
@@ -336,7 +336,9 @@ def _host_agrees(capture: _Capture, criu_pid: int) -> bool:
     entries = criu_images.read(capture.images / "files.img")[1]
     lonely = unix_sockets.without_peer(entries)
     if lonely:
-        raise DumpFailed("a connection is in the images with one end only", [f"Dangling connection {lonely}"])
+        raise DumpFailed(
+            "a connection has only one of its ends in the images", [f"Dangling connection {lonely}"]
+        )
     capture.check_files(entries)
     if capture.layer is not None:
         capture.sockets = unix_sockets.note_names(
@@ -370,7 +372,7 @@ def _keep_facts(capture: _Capture) -> None:
 
 
 def _is_over(target: CaptureTarget, root: int) -> bool:
-    """Check whether a tree that is to end does so. If it does not, the first process is as it was before."""
+    """Check whether a tree that is to end does so. If not, the first process returns to its former state."""
     deadline = time.monotonic() + END_LIMIT
     while not tree.has_ended(root):
         if time.monotonic() > deadline:

@@ -1,4 +1,4 @@
-"""The operation `end`: ends processes that are in the way of a capture, because a person said so.
+"""The operation `end`: ends processes that obstruct a capture, on a person's request.
 
 Each is named by its pid in the session and ends with its descendants; SIGKILL, since what is to be captured
 next must not depend on how they take a request. Only processes of the session's container can be named, and
@@ -26,7 +26,7 @@ Space = dict[str, int]
 
 
 def run(request: EndRequest, channel: HostChannel) -> None:
-    """End them and wait until they have. Raises TargetMismatch, OSError."""
+    """End the processes and wait for them. Raises TargetMismatch, OSError."""
     target = request.target
     tree.check_container(target.init_pid, target.container)
     root = tree.find_by_inner_pid(target.init_pid, target.root_pid)
@@ -53,7 +53,7 @@ def run(request: EndRequest, channel: HostChannel) -> None:
 
 
 def _numbered(pids: Iterable[int], depth: int) -> dict[int, int]:
-    """Their numbers in the session, by those here. Those that are gone have none."""
+    """Their numbers in the session, by those here. Vanished ones have none."""
     return {pid: number for pid in pids if (number := _inner(pid, depth))}
 
 
@@ -77,7 +77,7 @@ def _inner(pid: int, depth: int) -> int:
 
 
 def _kill(pid: int, number: int, depth: int, space: Space) -> None:
-    """Kill by descriptor: a pid may belong to another process by now, even of the host."""
+    """Kill by descriptor: the pid may now belong to a different process, even of the host."""
     with suppress(ProcessLookupError):
         descriptor = os.pidfd_open(pid)
         try:

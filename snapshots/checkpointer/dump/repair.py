@@ -1,4 +1,4 @@
-"""Repairs what a killed capture left behind: a frozen container, held packets, connections in repair mode.
+"""Repairs the leftovers of a killed capture: a frozen container, held packets, connections in repair mode.
 
 CRIU reads a connection in that mode (TCP_REPAIR, tcp(7)); the guard takes each out of it as soon as it was
 read, and puts all back if their processes are to end. A capture that dies in between leaves them so: reading
@@ -31,7 +31,7 @@ def run(request: Mend, channel: HostChannel) -> None:
 
 
 def mend(root: int) -> int:
-    """Take the connections of a tree's processes out of repair mode; how many were in it. Raises OSError."""
+    """Take the connections of a tree's processes out of repair mode; return their number. Raises OSError."""
     mended = 0
     # EACCES is the answer for a process that is just gone (proc_ns_get_link in fs/proc/namespaces.c).
     with suppress(FileNotFoundError, PermissionError), Holding(root) as packets:

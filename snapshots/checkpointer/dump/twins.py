@@ -62,7 +62,7 @@ class NoRoom(OSError):
 
 @dataclass(slots=True)
 class _HeapSource:
-    """Where the heaps of the process with that inner pid are read: in it, or in its twin.
+    """The reader of a process's heaps by its inner pid: in the process, or in its twin.
 
     Open files of /proc/PID stay with the memory they were opened for, whatever becomes of the pid. Pages that
     other processes have as well are read as they are; process_vm_readv(2) would first copy each of them.
@@ -110,7 +110,8 @@ class Twins:
     def __init__(
         self, init_pid: int, *, wanted: bool, tracking: bool, tracked: dict[int, TrackedMemory]
     ) -> None:
-        """Begin; `tracking`: writes are to be noted from now on; `tracked`: where they have been, by pid."""
+        """Begin; `tracking`: writes are to be noted from now on; `tracked`: the places noted so far, by
+        pid."""
         self._init_pid = init_pid
         self._wanted = wanted
         self._tracking = tracking
@@ -124,7 +125,7 @@ class Twins:
         """Bytes of heaps that twins had."""
 
     def close(self) -> None:
-        """Give back what was borrowed."""
+        """Return the borrowed descriptors."""
         os.close(self._list)
         for source in self._sources.values():
             source.close()
@@ -137,7 +138,7 @@ class Twins:
         return {inner: one.earlier for inner, one in self._sources.items() if one.earlier}
 
     def tracked(self) -> list[TrackedMemory]:
-        """Return where writes are noted since this capture, which has to have been written."""
+        """Return the places where writes are noted since this capture, which has to have been written."""
         return [
             memory
             for source in self._sources.values()
@@ -157,7 +158,7 @@ class Twins:
         return {"HOLDFAST_HEAPS": str(self._list)}
 
     def look(self, root: int) -> None:
-        """Find the heaps while the session runs: that takes time. Raises OSError."""
+        """Find the heaps while the session runs, since that takes time. Raises OSError."""
         if not self._wanted:
             return
         pids = tree.tree(root)
@@ -193,7 +194,7 @@ class Twins:
         os.lseek(self._list, 0, os.SEEK_END)
 
     def _wishes(self, source: _HeapSource) -> int:
-        """Return the wishes for a frozen process, after looking which of its pages were written."""
+        """Return the wishes for a frozen process, after checking which of its pages were written."""
         if not self._tracking or any(map(write_tracking.reads_behind_the_kernel, walk.maps(source.process))):
             self._forget(source)
             return _TWIN
@@ -213,7 +214,7 @@ class Twins:
     def _look_at(
         self, heap: heaps.Heap, memory: TrackedMemory, scan: write_tracking.PageScan, source: _HeapSource
     ) -> None:
-        """Add the pages of a heap that are not read. Raises OSError: nothing is noted from now on."""
+        """Add the pages of a heap that are not read. Raises OSError: writes are no longer noted."""
         whole = [(heap.start, heap.end)]
         known = page_ranges.common(whole, memory.covered)
         try:
@@ -230,13 +231,13 @@ class Twins:
         source.covered += whole
 
     def _forget(self, source: _HeapSource) -> None:
-        """Have all pages of a process count as written, now and at the next capture."""
+        """Count all pages of a process as written, now and at the next capture."""
         source.unread, source.earlier, source.covered = [], [], []
         if (memory := self._tracked.pop(source.process, None)) is not None:
             memory.close()
 
     def take(self, root: int, criu: int, images: Path, check: Callable[[], None]) -> None:
-        """Find the twins, while all are stopped; copy the heaps of processes that have none.
+        """Find the twins, while all tasks are stopped; copy the heaps of processes that have none.
 
         `criu` is the process that made them. `check` can end that by an exception.
 
@@ -276,7 +277,7 @@ class Twins:
             self.copied += source.heaps.resident - page_ranges.size(source.unread)
 
     def _take_tracked(self, criu: int) -> None:
-        """Get the memory of processes in which writes are noted since the guard has seen to it."""
+        """Get the memory of processes in which the guard has started to note writes."""
         for inner, descriptor in self._made("memory").items():
             source = self._sources[inner]
             with suppress(OSError):  # then they are not
@@ -310,7 +311,7 @@ class _Copy:
         self._kept: list[Range] = []
 
     def run(self, check: Callable[[], None], *, hurried: bool = False) -> list[Range]:
-        """Write the images again; if `hurried`, because the session waits for it. Return the heaps' pages."""
+        """Write the images again; `hurried` if the session waits. Return the heaps' pages."""
         try:
             with (
                 self._pages.open("rb") as old,
@@ -401,5 +402,5 @@ def _move(old: int, new: int, part: heaps.WrittenPages) -> None:
     while size:
         done = os.copy_file_range(old, new, size, offset)
         if not done:
-            raise OSError("CRIU's images are shorter than they say")
+            raise OSError("CRIU's images are shorter than declared")
         offset, size = offset + done, size - done

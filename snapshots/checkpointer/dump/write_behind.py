@@ -1,4 +1,4 @@
-"""Writing of a file while its next data are read, and by the disk while more is written.
+"""Writing of a file in parallel with reading its next data, and with the disk's own writes.
 
 Knows nothing of what it writes. Reading and writing each copy all of it, which two processors do at once; and
 a sync at the end of a gigabyte finds most of it on the disk.
@@ -20,7 +20,7 @@ _SYNC_FILE_RANGE_WRITE = 2
 
 
 class WriteBehind:
-    """Pieces of a file, written in order by a thread of its own, from where the file stands. To be closed."""
+    """Pieces of a file, written in order by a thread of its own, from the file's position. To be closed."""
 
     def __init__(self, file: int, piece: int, *, hurried: bool = False) -> None:
         """Begin, with pieces of up to this many bytes. If `hurried`, the disk is left to later."""
@@ -32,7 +32,7 @@ class WriteBehind:
         self._begun = 0
 
     def close(self) -> None:
-        """Wait until nothing is under way any more, whatever has failed."""
+        """Wait until all writes have ended, even after a failure."""
         self._pool.shutdown(cancel_futures=True)
 
     def buffer(self) -> bytearray:
@@ -46,11 +46,11 @@ class WriteBehind:
         return self._free.pop()
 
     def send(self, data: bytearray, runs: Iterable[tuple[int, int]]) -> None:
-        """Write parts of a buffer, each by offset and size; it must not be changed any more."""
+        """Write parts of a buffer, each by offset and size; the buffer must not change any more."""
         self._under_way.append((self._pool.submit(self._write, data, list(runs)), data))
 
     def settle(self) -> None:
-        """Wait until all that was sent is written, after which the file may be written in other ways.
+        """Wait until all data are written, after which the file can be written in other ways.
 
         Raises:
             OSError: it cannot be written.
@@ -76,7 +76,8 @@ class WriteBehind:
 
 
 def _begin_to_sync(file: int, offset: int, size: int) -> None:
-    """Let the disk begin to write a part of a file (sync_file_range(2)); if it cannot, a sync does it all."""
+    """Start writing a part of a file to the disk (sync_file_range(2)); if that fails, a later sync writes
+    it."""
     ctypes.CDLL(None).sync_file_range(
         file, ctypes.c_int64(offset), ctypes.c_int64(size), ctypes.c_uint(_SYNC_FILE_RANGE_WRITE)
     )

@@ -57,7 +57,7 @@ _AIO = b"/[aio]"
 
 
 class NotTracked(OSError):
-    """Which pages of a mapping have been written is not known."""
+    """The written pages of a mapping are not known."""
 
 
 @dataclass(slots=True)
@@ -85,7 +85,7 @@ class TrackedMemory:
         fcntl.ioctl(self.descriptor, _PROTECT, struct.pack("3Q", start, end - start, _PROTECTED))
 
     def close(self) -> None:
-        """Let go of it. Once it is closed everywhere, writes are no longer noted."""
+        """Release the memory. Once it is closed everywhere, writes are no longer noted."""
         if self.descriptor >= 0:
             os.close(self.descriptor)
             self.descriptor = -1

@@ -1,1 +1,1 @@
-"""Rules for what a session can reach, as text for nftables. Pure, and also read by the host."""
+"""Rules for a session's reach, as text for nftables. Pure, and also read by the host."""

@@ -21,7 +21,7 @@ SETS = {"attempts4": ("ipv4_addr", "ip"), "attempts6": ("ipv6_addr", "ip6")}
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """Packets to one destination, none of which left. `port` is 0 where the protocol has none.
+    """Packets to one destination, all blocked. `port` is 0 where the protocol has none.
 
     `ago`: seconds since the last of them.
     """

@@ -1,4 +1,4 @@
-"""The rules at the links of a container, for packets that go past those of `netrules`.
+"""The rules at the links of a container, for packets that bypass those of `netrules`.
 
 A program with CAP_NET_RAW can give its packets to a link itself (packet(7)): the rules for outgoing packets
 do not see these. A build's steps have that capability, since the engine has no way to take it. So every frame
@@ -78,7 +78,7 @@ def text(rules: NetworkRules, links: Iterable[Link]) -> str:
 
 
 def wrong(listed: Mapping[str, object], rules: NetworkRules, links: Iterable[Link]) -> str | None:
-    """Return which link has not its rules, by nft's listing of the table in JSON; None if all have."""
+    """Return the link that lacks its rules, by nft's listing of the table in JSON; None if there is none."""
     given = listed.get("nftables")
     items = [item for item in given if isinstance(item, dict)] if isinstance(given, list) else []
     for link in links:
@@ -88,12 +88,12 @@ def wrong(listed: Mapping[str, object], rules: NetworkRules, links: Iterable[Lin
         device = chain.get("dev")
         hooked = (chain.get("hook"), chain.get("policy"), device[0] if isinstance(device, list) else device)
         if hooked != ("egress", "drop", link.name):
-            return f"nothing is judged at the link {link.name}"
+            return f"the rules do not cover the link {link.name}"
         there = [
             one["rule"].get("comment") for one in items if one.get("rule", {}).get("chain") == link.chain
         ]
         if there != [comment for _, comment in _judged(rules, link)]:
-            return f"the link {link.name} has not the rules that were given"
+            return f"the link {link.name} does not have the given rules"
     return None
 
 

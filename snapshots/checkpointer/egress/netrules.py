@@ -48,7 +48,7 @@ _NEIGHBOURS = "{ nd-router-solicit, nd-router-advert, nd-neighbor-solicit, nd-ne
 
 @dataclass(frozen=True, slots=True)
 class Opening:
-    """Somewhere that may be reached though it is in a refused network: TCP and UDP to `port`; None is all."""
+    """A reachable destination in a refused network: TCP and UDP to `port`; None is all."""
 
     network: Network
     port: int | None = None
@@ -63,7 +63,7 @@ class Opening:
 
 @dataclass(frozen=True, slots=True)
 class NetworkRules:
-    """Networks that are refused, what of them is open all the same, and the addresses that may connect in.
+    """Refused networks, the open destinations in them, and the addresses that may connect in.
 
     `gateway` is where the session's gateway really is: one address and port. `denied` are refused as well,
     except for `allowed`, which opens nothing that is in `refused`.
@@ -90,7 +90,7 @@ class NetworkRules:
 
 @dataclass(frozen=True, slots=True)
 class _Rule:
-    """`verdict` is what the rule ends with, as nft calls it in JSON; `comment` tells which rule it is."""
+    """A rule; `verdict` is its final verdict in nft's JSON; `comment` identifies it."""
 
     match: str
     verdict: str
@@ -101,7 +101,7 @@ class _Rule:
 
 
 def parsed(raw: object) -> NetworkRules:
-    """Rules as they came over the socket.
+    """Rules received over the socket.
 
     Raises:
         ValueError: a sentence that says what is wrong.
@@ -146,7 +146,7 @@ def text(rules: NetworkRules) -> str:
 
 
 def wrong(listed: Mapping[str, object], rules: NetworkRules) -> str | None:
-    """Return which rule is not in force, by nft's listing of the table in JSON (libnftables-json(5)).
+    """Return the rule that is not in force, by nft's listing of the table in JSON (libnftables-json(5)).
 
     None if all are.
     """
@@ -154,23 +154,23 @@ def wrong(listed: Mapping[str, object], rules: NetworkRules) -> str | None:
     for name, networks in _sets_of(rules).items():
         found = next((item["set"] for item in items if item.get("set", {}).get("name") == name), None)
         if found is None or _ranges(found.get("elem", [])) != _merged(networks):
-            return f"set {name} is not as it was given"
+            return f"set {name} differs from the given one"
     if (unbounded := attempts.unbounded(_sets(listed))) is not None:
-        return f"set {unbounded} is not as it was given"
+        return f"set {unbounded} differs from the given one"
     for hook in ("output", "input", "forward"):
         chain: dict[str, object] = next(
             (item["chain"] for item in items if item.get("chain", {}).get("name") == hook), {}
         )
         if (chain.get("type"), chain.get("hook"), chain.get("policy")) != ("filter", hook, "drop"):
-            return f"nothing is judged at {hook}"
+            return f"the rules do not cover {hook}"
     for name, expected in _chains(rules).items():
         if name == "lead" and not _leads(items, rules):
-            return "the way to the gateway is not as it was given"
+            return "the route to the gateway differs from the given one"
         there = [item["rule"] for item in items if item.get("rule", {}).get("chain") == name]
         if [(rule.get("comment"), _verdict(rule)) for rule in there] != [
             (rule.comment, rule.verdict) for rule in expected
         ]:
-            return f"chain {name} has not the rules that were given"
+            return f"chain {name} does not have the given rules"
     return None
 
 
@@ -318,7 +318,7 @@ def _merged(networks: list[Network]) -> list[tuple[int, int]]:
 
 
 def _joined(ranges: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Ranges without overlaps and without neighbours, in order: nft lists them as it likes."""
+    """Ranges without overlaps and without neighbours, in order: nft lists them in its own way."""
     found: list[tuple[int, int]] = []
     for first, last in sorted(ranges):
         if found and first <= found[-1][1] + 1:

@@ -1,1 +1,1 @@
-"""The kernel as the checkpointer uses it: processes, control groups, mounts, files. Knows nothing of CRIU."""
+"""The kernel as the checkpointer uses it: processes, control groups, mounts, files. Does not know CRIU."""

@@ -1,4 +1,4 @@
-"""Opens files of a session from outside, without being led anywhere else.
+"""Opens files of a session from outside, without being led elsewhere.
 
 A path of a session is resolved below a folder that is already open, by openat2(2): no symbolic link, no magic
 link of /proc and no `..` is followed, whatever the session puts there meanwhile. `digest` goes from folder to
@@ -37,7 +37,7 @@ def opened(folder: int, path: str, flags: int, mode: int = 0, *, same_mount: boo
 
 
 def seen_inside(root: int, path: str, flags: int) -> int:
-    """Open `path` as a process does whose root folder is `root`, its links included; return a descriptor.
+    """Open `path` as a process with the root folder `root` does, its links included; return a descriptor.
 
     Raises:
         OSError: it cannot be opened: ELOOP for a magic link of /proc on the way.

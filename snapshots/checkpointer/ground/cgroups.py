@@ -1,4 +1,4 @@
-"""A container's cgroups: who is in them; and this process, so that what it restores is limited there."""
+"""A container's cgroups and their members; and this process in them, so that restored tasks are limited."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ def files(process: int) -> dict[int, tuple[int, int]]:
 
 
 def _in_namespace(process: int) -> socket.socket:
-    """Return a socket that queries another namespace. A socket stays in the namespace where it was made."""
+    """Return a socket that queries a different namespace. A socket stays in its original namespace."""
     own = os.open("/proc/thread-self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
     other = os.open(f"/proc/{process}/ns/net", os.O_RDONLY | os.O_CLOEXEC)
     try:

@@ -1,4 +1,4 @@
-"""Where snapshots are on disk, as the checkpointer sees them.
+"""The places of snapshots on disk, as the checkpointer sees them.
 
 The host's state directory is mounted at /state: `staging/ID` while a capture runs, `snapshots/ID` when
 it is complete, `scratch/ID` while a restore reads it, which may be a moment longer than the host waits.
@@ -48,14 +48,14 @@ def discard_scratch(name: str) -> None:
 
 
 def use_scratch(folder: Path) -> int:
-    """Open the folder of a restore; it is not old as long as the returned descriptor is open."""
+    """Open the folder of a restore; while the descriptor is open, the folder does not count as old."""
     descriptor = open_folder(folder)
     fcntl.flock(descriptor, fcntl.LOCK_SH)
     return descriptor
 
 
 def discard_old_scratch() -> None:
-    """Remove what restores left whose checkpointer was killed.
+    """Remove the leftovers of restores whose checkpointer was killed.
 
     One that loads memory when it is touched may be in use for as long as its session.
     """
@@ -86,7 +86,7 @@ def staged(name: str) -> Path:
 
 
 def discard_staging(name: str, part: str = "") -> None:
-    """Remove a staging folder or a part of it, whatever is in it."""
+    """Remove a staging folder or a part of it, whatever it contains."""
     shutil.rmtree(staging(name) / part, ignore_errors=True)
 
 
@@ -96,7 +96,7 @@ def open_folder(path: Path) -> int:
 
 
 def locked(descriptor: int) -> bool:
-    """Lock what is open, unless another process has it (flock(2)); return whether it is locked now."""
+    """Lock an open file, unless another process has it (flock(2)); return whether it is locked now."""
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -105,7 +105,7 @@ def locked(descriptor: int) -> bool:
 
 
 def give_to_owner(folder: Path) -> None:
-    """Make the state directory's owner the owner of what was written, so that the host can read it."""
+    """Make the state directory's owner the owner of written files, so that the host can read them."""
     owner = STATE.stat()
     if owner.st_uid == 0:
         return

@@ -1,4 +1,4 @@
-"""The freezer: stops everything in a container at once, by its control group.
+"""The freezer: stops all tasks of a container together, by its control group.
 
 A frozen task runs no instruction of its own until it is thawed: it can neither signal nor rename nor link.
 Both versions of control groups can do it (cgroups(7)): `freezer.state` of the first, `cgroup.freeze` of the
@@ -70,7 +70,7 @@ class Freezer:
             time.sleep(_POLL)
 
     def hold(self) -> None:
-        """Keep tasks that a tracer holds stopped after it detaches from them, until `thaw`."""
+        """Keep tasks stopped by a tracer stopped after it detaches from them, until `thaw`."""
         self._stopped = True
         self._write(self._kind.stop)
 
@@ -81,7 +81,7 @@ class Freezer:
             self._write(self._kind.go)
 
     def thaw_leftover(self) -> bool:
-        """Resume everything that another process left frozen; return whether there was anything."""
+        """Resume tasks that another process left frozen; return whether there were any."""
         if not self.is_frozen():
             return False
         self._write(self._kind.go)
@@ -103,7 +103,7 @@ class Freezer:
         return threads, switch, self._kind.go
 
     def is_frozen(self) -> bool:
-        """Return whether nothing in the container runs, regardless of what stopped it."""
+        """Return whether all tasks of the container are stopped, regardless of the cause."""
         return self._kind.stopped in (self._folder / self._kind.state).read_text()
 
     def _write(self, word: str) -> None:
@@ -118,5 +118,5 @@ def _find(init_pid: int) -> tuple[Path, _Kind]:
         if not controllers and (folder / _SECOND.switch).exists():
             second = folder
     if second is None:
-        raise NotFrozen("the container has no freezer that the checkpointer can see")
+        raise NotFrozen("the container does not have a freezer visible to the checkpointer")
     return second, _SECOND

@@ -24,12 +24,12 @@ def mount(source: bytes, target: bytes, kind: bytes, flags: int, options: bytes)
 
 
 def make_writable(target: bytes) -> None:
-    """Have a mount that was read-only be writable, and plain. Raises OSError."""
+    """Make a read-only mount writable, and plain. Raises OSError."""
     _call("mount", b"none", target, b"none", _REMOUNT | _BIND | PLAIN, None)
 
 
 def make_read_only(target: bytes) -> None:
-    """Have a mount be read-only, and as it was otherwise; others of the same files stay as they are.
+    """Make a mount read-only, otherwise unchanged; other mounts of the same files stay as they are.
 
     Raises:
         OSError: the kernel refuses: EBUSY while a file in it is open for writing.
@@ -39,7 +39,7 @@ def make_read_only(target: bytes) -> None:
 
 
 def move(mount: int, place: int) -> None:
-    """Move a mount, detached or not, with all that is mounted in it; both by open descriptors.
+    """Move a mount, detached or not, with the mounts in it; both by open descriptors.
 
     Raises:
         OSError: the kernel refuses.
@@ -48,7 +48,7 @@ def move(mount: int, place: int) -> None:
 
 
 def detach(target: bytes) -> None:
-    """Unmount what is mounted there, even while it is in use.
+    """Unmount the mount there, even while it is in use.
 
     Raises:
         OSError: it cannot be unmounted.

@@ -1,4 +1,4 @@
-"""Open files of other processes, by descriptors of our own (pidfd_getfd(2)): they are the same files."""
+"""Open files of other processes, by our own descriptors (pidfd_getfd(2)): they are the same files."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _KCMP_FILE = 0
 
 
 def sockets(root: int) -> Iterator[tuple[int, int, int]]:
-    """Process, descriptor and inode of all sockets in a tree; one that is shared comes several times."""
+    """Process, descriptor and inode of all sockets in a tree; a shared one comes several times."""
     for pid in walk.tree(root).pids:
         for fd in walk.descriptors(pid):
             link = walk.link_of(pid, fd)
@@ -75,7 +75,7 @@ def unread(queue: int) -> int:
 
 
 def drain(queue: int) -> None:
-    """Read all that waits in an inotify. Raises OSError."""
+    """Read all waiting events of an inotify. Raises OSError."""
     while waiting := unread(queue):
         os.read(queue, waiting)
 

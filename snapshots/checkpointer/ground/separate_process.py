@@ -29,7 +29,7 @@ _MOST_CAPABILITIES = 64
 
 
 def carry_out(work: Callable[[], None], what: str) -> None:
-    """Do it in a child and wait for that.
+    """Run a function in a child process and wait for it.
 
     Raises:
         OSError: says that `what` cannot be done, and what went wrong in the child.
@@ -56,7 +56,7 @@ def carry_out(work: Callable[[], None], what: str) -> None:
 
 
 class SeparateProcess:
-    """A process that is to be waited for here. `returncode` is as that of `subprocess.Popen`."""
+    """A child process to be waited for. `returncode` is as that of `subprocess.Popen`."""
 
     def __init__(self, pid: int) -> None:
         self.pid = pid
@@ -117,7 +117,7 @@ def enter_namespace(namespace: int, kind: int) -> None:
 
 
 def keep_capabilities(*numbers: int) -> None:
-    """Have no other capability than these from now on, nor any way to get one back.
+    """Give up all other capabilities from now on, and every way to regain one.
 
     Raises:
         OSError: the kernel refuses.

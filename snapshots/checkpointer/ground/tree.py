@@ -49,11 +49,11 @@ def find_by_inner_pid(init_pid: int, inner_pid: int) -> int:
     for child in walk.children(init_pid, walk.EVERY):
         if inner_pid_of(child) == inner_pid:
             return child
-    raise TargetMismatch(f"no process {inner_pid} is a child of the container's first process")
+    raise TargetMismatch(f"process {inner_pid} is not a child of the container's first process")
 
 
 def by_inner_pid(pids: Iterable[int]) -> dict[int, int]:
-    """Return processes of the host by their pids in the innermost namespace, but for those that are gone."""
+    """Return processes of the host by their pids in the innermost namespace, without vanished ones."""
     return {status.inner_pid: pid for pid in pids if (status := walk.status_of(pid)) is not None}
 
 
@@ -69,7 +69,7 @@ def name_of(pid: int) -> str:
 
 
 def waits_unconfined(init_pid: int) -> bool:
-    """Check that a container's first process only waits to learn that its network is confined.
+    """Check that a container's first process only waits for confirmation that its network is confined.
 
     `init.c` blocks SIGUSR2 until then, to show it. The kernel shows the awaited signal as not blocked while
     it sleeps. A signal that is sent before would be lost (pid_namespaces(7)).
@@ -97,12 +97,12 @@ def thread_states(pid: int) -> list[str]:
 
 
 def has_ended(pid: int) -> bool:
-    """Check that no thread of a process will run any more; so it is when it is gone."""
+    """Check that no thread of a process will run any more; True if it is gone."""
     return all(state in "ZX" for state in thread_states(pid))
 
 
 class FreezeWatch:
-    """Says when every task below a root is stopped by a tracer.
+    """Reports when every task below a root is stopped by a tracer.
 
     CRIU stops tasks one by one and lets none go before it is done. Two equal scans in which all
     are stopped therefore mean that none can have been missed: a task not in the first scan

@@ -1,1 +1,1 @@
-"""Copies what a session wrote over its image, most of it before the session is frozen."""
+"""Copies the files that a session wrote over its image, most of them before the session is frozen."""

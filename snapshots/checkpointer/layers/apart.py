@@ -1,4 +1,4 @@
-"""What an image's layer cannot say of a session's files: kept beside the image, made in each copy.
+"""File properties that an image's layer cannot express: kept next to the image, recreated in each copy.
 
 Five things: names that image formats use for deletions (`.wh.NAME`), paths longer than an engine's unpacker
 makes, files most of which are holes, which it would fill with zeros, attributes and times that its archives
@@ -41,7 +41,7 @@ _KINDS = (
 
 
 def divided(entries: Iterable[FileEntry]) -> tuple[list[FileEntry], list[FileEntry]]:
-    """Divide a layer: what an archive of it can say, and what is kept apart; both in their order.
+    """Divide a layer: the part that an archive can hold, and the rest; both in their order.
 
     Where a whole name is kept apart, the layer hides what the layers below have of it. Names of one file stay
     together.
@@ -61,7 +61,9 @@ def divided(entries: Iterable[FileEntry]) -> tuple[list[FileEntry], list[FileEnt
             continue
         if item.path in whole:
             if item.kind not in _KINDS:
-                raise OSError(f"cannot keep {shown(item.path)}: it is a device whose name no image can have")
+                raise OSError(
+                    f"cannot keep {shown(item.path)}: it is a device with a name that images cannot hold"
+                )
             beside.append(item)
             if not is_unnameable(item.path):
                 layer.append(FileEntry(item.path, file_entry.WHITEOUT))
@@ -73,13 +75,13 @@ def divided(entries: Iterable[FileEntry]) -> tuple[list[FileEntry], list[FileEnt
 
 
 def kept_whole(entries: Sequence[FileEntry]) -> set[str]:
-    """Return the paths that are kept apart with all that they are. Names of one file stay together."""
+    """Return the paths kept separately, with all their properties. Names of one file stay together."""
     groups = {item.group for item in entries if item.group and (_is_special(item) or unsaid(item))}
     return {item.path for item in entries if _is_special(item) or item.group in groups}
 
 
 def _of_one_file(layer: Iterable[FileEntry]) -> Iterator[FileEntry]:
-    """Yield the names in a layer that are of one file each, as many as a copy makes one of."""
+    """Yield names in a layer that share one file, as many as a copy can link."""
     groups: dict[str, list[FileEntry]] = {}
     for item in layer:
         if item.group and item.kind in (file_entry.FILE, file_entry.FIFO):
@@ -94,13 +96,13 @@ def _of_one_file(layer: Iterable[FileEntry]) -> Iterator[FileEntry]:
 
 
 def _is_later(group: list[FileEntry]) -> tuple[bool, int]:
-    """Return the key of a group: what is open, or a pipe, comes first, then what was written to last."""
+    """Return the sort key of a group: open files and pipes first, then the last written."""
     is_held = any(item.path.rpartition("/")[2].startswith(_HELD) for item in group)
     return is_held or group[0].kind == file_entry.FIFO, group[0].mtime
 
 
 def unsaid(item: FileEntry) -> dict[str, str]:
-    """Return the attributes of a file for which archives have no form: names with `=`, and empty values."""
+    """Return the attributes of a file that archives cannot express: names with `=`, and empty values."""
     return {name: value for name, value in item.attributes.items() if "=" in name or not value}
 
 
@@ -109,7 +111,7 @@ def _is_special(item: FileEntry) -> bool:
 
 
 def is_unnameable(path: str) -> bool:
-    """Check whether no archive of a layer can have a name."""
+    """Check whether archives of a layer cannot hold a name."""
     return (
         path.startswith(file_entry.DELETES)
         or f"/{file_entry.DELETES}" in path
@@ -118,13 +120,13 @@ def is_unnameable(path: str) -> bool:
 
 
 def is_sparse(item: FileEntry) -> bool:
-    """Check whether a file is kept beside the image for its holes."""
+    """Check whether a file is kept separately for its holes."""
     empty = item.size - item.stored
     return empty >= LEAST_HOLES and item.stored <= max(empty, MOST_CONTENT)
 
 
 def write(folder: Path, entries: list[FileEntry], data: Path) -> None:
-    """Write what is kept apart into a folder, with its contents, which are in `data`.
+    """Write separately kept files into a folder, with their contents, which are in `data`.
 
     Raises:
         OSError: it cannot be written, or is more than a copy reads: the error names the folder with most.
@@ -144,11 +146,11 @@ def write(folder: Path, entries: list[FileEntry], data: Path) -> None:
     (folder / LIST).chmod(0o600)
     if (folder / LIST).stat().st_size > MOST_TEXT:
         first = Counter(item.path.split("/")[0] for item in entries).most_common(1)[0][0]
-        raise OSError(f"there is more in {shown(first)} that no image can have than is kept beside one")
+        raise OSError(f"{shown(first)} has more files with unusual names than can be kept")
 
 
 def read(folder: Path) -> list[FileEntry]:
-    """Read the list of what is kept apart; empty if there is none.
+    """Read the list of separately kept files; empty if there is none.
 
     Raises:
         OSError: it is not one, or cannot be read.
@@ -172,13 +174,13 @@ def _checked(fields: dict[str, Any]) -> FileEntry:
     if not all(type(number) is int for number in numbers) or min(item.size, item.offset) < 0:
         raise ValueError("a number is not valid")
     if item.kind == file_entry.SAME and not item.group:
-        raise ValueError("a name is the same as nothing")
+        raise ValueError("a name refers to a missing file")
     if not all(isinstance(text, str) for text in (item.target, item.group, *item.attributes.values())):
         raise ValueError("a text is not valid")
     at = 0
     for begin, length in item.holes:
         if not at <= begin < begin + length <= item.size:
-            raise ValueError("a hole is not in its file")
+            raise ValueError("a hole lies outside its file")
         at = begin + length
     return item
 

@@ -1,4 +1,4 @@
-"""Makes the files of a snapshot that its image cannot have, in a container in which nothing runs yet.
+"""Makes the files of a snapshot that its image cannot hold, in a container that does not run yet.
 
 The list may come from another machine, and the folders are those of a session: every step is taken from the
 descriptor of the folder above, no link is followed, no mount is entered, and nothing that exists is replaced,
@@ -26,7 +26,7 @@ _NOT_KEPT = "trusted."
 
 
 def run(request: ApartFiles, channel: HostChannel) -> None:
-    """Make them. Raises TargetMismatch, OSError: some may have been made."""
+    """Make the files. Raises TargetMismatch, OSError: some may have been made."""
     tree.check_container(request.init_pid, request.container)
     first_process.await_ours(request.init_pid)
     folder = folders.snapshot(request.folder).parent
@@ -38,7 +38,7 @@ def run(request: ApartFiles, channel: HostChannel) -> None:
         with (folder / apart.DATA).open("rb") as data:
             separate_process.carry_out(
                 lambda: _make_inside(namespace, root, items, data.fileno()),
-                "files that are kept beside the image cannot be made",
+                "files kept separately from the image cannot be made",
             )
     finally:
         os.close(namespace)
@@ -47,7 +47,7 @@ def run(request: ApartFiles, channel: HostChannel) -> None:
 
 
 def _make_inside(namespace: int, root: int, items: list[FileEntry], data: int) -> None:
-    """Make them in the session's mounts. Nothing may be imported once inside: paths are theirs."""
+    """Make the files in the session's mounts. Imports inside are forbidden: paths are the session's."""
     sys.meta_path.clear()
     sys.path_hooks.clear()
     separate_process.enter_namespace(namespace, separate_process.NEWNS)
@@ -101,7 +101,7 @@ def make(root: int, items: list[FileEntry], data: int) -> None:
 
 
 def _remove_same(parent: int, name: str, other: int, source: str) -> None:
-    """Remove a name that is to be another one of `source`."""
+    """Remove a name that is to become a further name of `source`."""
     found = os.stat(name, dir_fd=parent, follow_symlinks=False)
     first = os.stat(source, dir_fd=other, follow_symlinks=False)
     if (found.st_mode, found.st_size) != (first.st_mode, first.st_size):
@@ -111,7 +111,7 @@ def _remove_same(parent: int, name: str, other: int, source: str) -> None:
 
 @contextmanager
 def _parent(root: int, path: str) -> Iterator[tuple[int, str]]:
-    """Open the folder that contains `path`, in as many steps as that takes, and return its name there."""
+    """Open the folder that contains `path`, in as many steps as needed, and return its name there."""
     *above, name = path.split("/")
     here = os.dup(root)
     try:

@@ -44,7 +44,7 @@ def copy(
     check: Callable[[], None],
     most: int = MOST_HOLES,
 ) -> list[list[int]]:
-    """Copy `size` bytes to `offset` but for holes, and return these: offsets in the file, and lengths.
+    """Copy `size` bytes to `offset` except holes, and return these: offsets in the file, and lengths.
 
     What follows a hole follows what precedes it there. Smaller holes, and those beyond the first `most`, are
     zeros in the copy; so is the rest if the file has become shorter. `check` is called now and then, and ends

@@ -50,7 +50,7 @@ class LayerCopy:
     """
 
     def __init__(self, folder: Path, private: str) -> None:
-        """Begin in a folder. `private` is what the attributes begin with that are the overlay's own."""
+        """Begin in a folder. `private` is the prefix of the overlay's own attributes."""
         self._folder = folder
         self._private = private
         self._holes_left = contents.MOST_HOLES
@@ -71,7 +71,7 @@ class LayerCopy:
         return self._end
 
     def first(self, upper: Path, lowers: Sequence[Path] = (), below: Path | None = None) -> None:
-        """Copy everything that is there, and the layers it is to be put together with, topmost first.
+        """Copy all present files, and the layers to be merged, topmost first.
 
         `below` is the index of the image below the copy's: what it has is not copied. The
         index is moved into the folder.
@@ -94,7 +94,7 @@ class LayerCopy:
                 break
 
     def last(self, upper: Path, mapped: Iterable[str], deadline: Deadline | None = None) -> None:
-        """Copy again what is not as it was; then the copy is complete.
+        """Copy changed files again; then the copy is complete.
 
         Raises:
             Passed: it took longer than the deadline. None: there is none.
@@ -115,7 +115,7 @@ class LayerCopy:
         file_entry.write(self._folder / file_entry.FIRST, [item for _, item in self._known.values()], **facts)
 
     def resume(self) -> None:
-        """Go on with what `pause` wrote."""
+        """Continue from the record of `pause`."""
         entries, facts = file_entry.read(self._folder / file_entry.FIRST)
         self._end = facts["end"]
         self._below = EarlierLayer.read(self._folder / file_entry.BELOW)
@@ -138,7 +138,7 @@ class LayerCopy:
         return found
 
     def save(self) -> None:
-        """Write down the layer that was copied, and for the next copy, what an image made of it has."""
+        """Record the copied layer, and for the next copy, the contents of an image made of it."""
         earlier_layer.write_index(self._folder / file_entry.INDEX, self._known, self._mapped)
         top, left = self._below.difference(self._known, self._same)
         file_entry.write(
@@ -205,7 +205,7 @@ class LayerCopy:
         large: list[_Large],
         check: Callable[[], None],
     ) -> None:
-        """See that the contents of a file are there, or will be: large ones are copied when all are known.
+        """Ensure that the contents of a file are copied: large ones later, when all are known.
 
         `names` are its names that were seen before. The image below may have it under all of these.
         """
@@ -272,7 +272,7 @@ def _place(item: FileEntry) -> Place:
 
 
 def _opened(seen: ScannedEntry) -> int | None:
-    """Open a file that was seen; None if it is gone, or cannot be opened for what it is by now."""
+    """Open a file that was seen; None if it is gone, or has become unreadable."""
     try:
         return seen.open()
     except OSError as error:
@@ -282,7 +282,7 @@ def _opened(seen: ScannedEntry) -> int | None:
 
 
 def merged(layers: Iterable[Iterable[FileEntry]]) -> list[FileEntry]:
-    """Merge layers, given from the lowest to the topmost, into one; parents come before what is in them."""
+    """Merge layers, given from the lowest to the topmost, into one; parents come before their contents."""
     found: dict[str, FileEntry] = {}
     for layer in layers:
         for item in layer:
@@ -311,7 +311,7 @@ class CopyTooLarge(OSError):
 
 
 def check_room(copy: Path, engine: Path, large: Sequence[tuple[FileEntry, int]]) -> None:
-    """Check that there is room for files of which each is given with the bytes that it takes on the disk.
+    """Check that there is room for files, each given with its bytes on the disk.
 
     Args:
         copy: a folder on the disk on which the copy is made.
@@ -338,7 +338,7 @@ def check_room(copy: Path, engine: Path, large: Sequence[tuple[FileEntry, int]])
 
 
 def _unpacked(item: FileEntry, held: int) -> int:
-    """Return the bytes that a file takes in an image: all of its length, unless it is kept beside that."""
+    """Return a file's bytes in an image: all of its length, unless it is kept separately."""
     empty = max(item.size - held, 0)
     is_apart = empty >= apart.LEAST_HOLES and held <= max(empty, apart.MOST_CONTENT)
     return 0 if is_apart else item.size

@@ -40,7 +40,7 @@ class EarlierLayer:
 
     @classmethod
     def read(cls, path: Path) -> EarlierLayer:
-        """Read an index; without one nothing is known.
+        """Read an index; without one, no names are known.
 
         Raises:
             OSError: it cannot be read.
@@ -58,7 +58,7 @@ class EarlierLayer:
         self._hiding = set()
 
     def has(self, item: FileEntry, identity: Identity) -> bool:
-        """Check whether the image has a name as it is. The folders above it must have been asked for before.
+        """Check whether the image has a name unchanged. The folders above it must be checked first.
 
         A folder that now hides what the image has below it needs all of its names again.
         """

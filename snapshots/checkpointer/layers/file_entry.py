@@ -97,6 +97,6 @@ def write(path: Path, entries: list[FileEntry], **facts: Any) -> None:
 
 
 def read(path: Path) -> tuple[list[FileEntry], dict[str, Any]]:
-    """Read what `write` wrote. Names that are not UTF-8 come back unchanged."""
+    """Read the result of `write`. Names that are not UTF-8 come back unchanged."""
     found = json.loads(path.read_text())
     return [FileEntry(**item) for item in found.pop("entries")], found

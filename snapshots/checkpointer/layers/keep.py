@@ -35,7 +35,7 @@ _ELSEWHERE = (errno.ENOENT, errno.ENOTDIR, errno.EXDEV)
 
 
 def begin(init_pid: int, folder: str, flatten: int) -> bool:
-    """Copy what is there now. False if the files can only be kept by the engine; then nothing remains.
+    """Copy the present files. False if only the engine can keep them; then nothing remains.
 
     If the staging folder has an index of what an earlier image has (`file_entry.BELOW`), that is not copied.
 
@@ -61,7 +61,7 @@ def begin(init_pid: int, folder: str, flatten: int) -> bool:
 
 @dataclass(slots=True)
 class LayerSize:
-    """What a container wrote: how many files, how long they are, and how much they take on the disk.
+    """A container's written files: their number, their length, and their size on the disk.
 
     `fault` says why it cannot be copied; it may be empty.
     """
@@ -73,7 +73,7 @@ class LayerSize:
 
 
 def measure(init_pid: int) -> LayerSize:
-    """Measure what a copy would have to copy; nothing where layers cannot be read."""
+    """Measure the work of a copy; nothing where layers cannot be read."""
     size = LayerSize()
     found = scan.layers_of(init_pid)
     if found is None:
@@ -96,19 +96,19 @@ def measure(init_pid: int) -> LayerSize:
 
 
 def begun(init_pid: int, folder: str) -> LayerCopy | None:
-    """Return what `begin` copied, to continue with; None if it did not."""
+    """Return the copy that `begin` made, to continue with; None if it did not."""
     if not (_folder(folder) / file_entry.FIRST).exists():
         return None
     found = scan.layers_of(init_pid)
     if found is None:
-        raise OSError("the container's files are no longer where they were")
+        raise OSError("the container's files have moved")
     copy = LayerCopy(_folder(folder), found.private)
     copy.resume()
     return copy
 
 
 def complete(copy: LayerCopy, init_pid: int, deadline: Deadline) -> None:
-    """Copy what has changed since, while nothing in the container runs.
+    """Copy later changes, while no task of the container runs.
 
     Raises:
         Passed: the deadline has.
@@ -116,7 +116,7 @@ def complete(copy: LayerCopy, init_pid: int, deadline: Deadline) -> None:
     """
     found = scan.layers_of(init_pid)
     if found is None:
-        raise OSError("the container's files are no longer where they were")
+        raise OSError("the container's files have moved")
     try:
         copy.last(found.upper, mapped_files(tree.tree(init_pid)), deadline)
     except UnsupportedEntry as error:
@@ -144,7 +144,7 @@ def mapped_files(pids: Iterable[int], proc: Path = Path("/proc")) -> set[str]:
                 new = parse_mapped(lines) - found
                 room -= sum(map(len, new))
                 if room < 0:
-                    raise bounded.TooLong("what the session has mapped for writing", MAX_MAPPED_TEXT)
+                    raise bounded.TooLong("memory that the session has mapped for writing", MAX_MAPPED_TEXT)
                 found |= new
         except bounded.TooLong:
             raise
@@ -167,7 +167,7 @@ class NotCopied(OSError):
     """A file of a process is not in the copy."""
 
     def __init__(self, path: str) -> None:
-        super().__init__(f"a process has {apart.shown(path)} open or stands in it, and the copy lacks it")
+        super().__init__(f"a process uses {apart.shown(path)}, but the copy lacks it")
 
 
 def check_copied(

@@ -50,18 +50,20 @@ LAYERS = Path("/layers")
 
 
 class UnsupportedEntry(Exception):
-    """The layer has something in it that cannot be copied from outside of the overlay."""
+    """The layer has a file that cannot be copied from outside the overlay."""
 
 
 class TooManyEntries(OSError):
-    """There is more in the layer than is kept of one."""
+    """The layer has more files than are kept."""
 
     def __init__(self, what: str, where: str) -> None:
-        super().__init__(f"the session has more than {what} that its image has not, most of them in {where}")
+        super().__init__(
+            f"the session has more than {what} that are not in its image, most of them in {where}"
+        )
 
 
 class FoldersTooDeep(OSError):
-    """Folders are nested deeper than any copy can have them."""
+    """Folders are nested deeper than a copy can be."""
 
     def __init__(self, where: str) -> None:
         first = "/".join(where.split("/")[:3])
@@ -69,7 +71,7 @@ class FoldersTooDeep(OSError):
 
 
 class ScanBudget:
-    """How much of a layer is kept in memory, over all of its folders. `spent` names are kept already."""
+    """The part of a layer kept in memory, over all of its folders. `spent` names are kept already."""
 
     def __init__(self, spent: int = 0) -> None:
         self._names, self._text = spent, 0
@@ -90,7 +92,7 @@ class ScanBudget:
         return found
 
     def kept(self, item: FileEntry, prefix: str) -> None:
-        """Count what an entry says. Raises TooMany."""
+        """Count an entry. Raises TooMany."""
         size = len(item.path) + len(item.target) + sum(map(len, item.attributes.values()))
         self._text += size
         self._text_in[_place(prefix)] += size
@@ -109,7 +111,7 @@ def _most(counted: Counter[str]) -> str:
 
 @dataclass(slots=True)
 class ScannedEntry:
-    """An entry and what tells whether it has changed: equal identities, once settled, are equal files.
+    """An entry and the evidence of changes: equal settled identities are equal files.
 
     `open()` gives a descriptor of a regular file's contents. Whether a file is settled is only known then.
     `held` are the bytes that it takes on the disk.
@@ -123,7 +125,7 @@ class ScannedEntry:
 
 
 def identify(found: os.stat_result) -> Identity:
-    """Inode, time of the last change, number of names, and whatever else such a change may have been to."""
+    """Inode, time of the last change, number of names, and any other evidence of such a change."""
     return (
         found.st_ino,
         found.st_ctime_ns,
@@ -137,7 +139,7 @@ def identify(found: os.stat_result) -> Identity:
 
 
 def settled(identity: Identity, least: int = UNSETTLED) -> bool:
-    """Check that the last change is long enough ago (nanoseconds) for another one to have another time."""
+    """Check that the last change is long enough ago (nanoseconds) for a new one to have a new time."""
     return identity[1] < time.time_ns() - least
 
 
@@ -151,7 +153,7 @@ class _Rules:
 
 
 def scan(folder: int, private: str, known: Known, budget: ScanBudget) -> Iterator[ScannedEntry]:
-    """Yield everything below a folder given by its descriptor; parents come before what is in them.
+    """Yield everything below a folder given by its descriptor; parents come before their contents.
 
     Attributes that begin with `private` are the overlay's; others of its kind are a program's. `known`
     returns the entry a path had when its identity was the same, so that its attributes need not be read
@@ -246,7 +248,9 @@ def _describe(made: FileEntry, folder: int, name: str, found: os.stat_result, pr
             if own == OPAQUE:
                 made.opaque = os.getxattr(here, attribute, follow_symlinks=False) == b"y"
             elif own in _STRANGE:
-                raise UnsupportedEntry("the overlay keeps renamed directories in a way only it can read")
+                raise UnsupportedEntry(
+                    "the overlay keeps renamed directories in a way only the overlay can read"
+                )
         elif attribute.startswith(_KEPT):
             value = os.getxattr(here, attribute, follow_symlinks=False)
             made.attributes[attribute] = value.decode("latin-1")
@@ -287,7 +291,7 @@ class LayerFolders:
 
 
 def layers_of(init_pid: int) -> LayerFolders | None:
-    """Return the layers of a container; None if its files are stored differently, or out of sight."""
+    """Return the layers of a container; None if its files are stored differently, or not visible."""
     there = os.environ.get("HOLDFAST_LAYERS", "")
     if not there:
         return None

@@ -78,7 +78,7 @@ def load(init_pid: int, folder: Path, points: list[str]) -> None:
     present = mounts(bounded.read(Path(f"/proc/{init_pid}/mountinfo"), walk.MAX_TEXT))
     for number, point in enumerate(points):
         if point not in present:
-            raise OSError(f"the new container has no tmpfs at {point[:200]!r}")
+            raise OSError(f"the new container lacks a tmpfs at {point[:200]!r}")
         target = _opened(init_pid, point)
         namespace = os.open(f"/proc/{init_pid}/ns/mnt", os.O_RDONLY | os.O_CLOEXEC)
         try:
@@ -157,7 +157,7 @@ def _complaints(tar: subprocess.Popen[bytes], deadline: Deadline) -> bytes:
 
 
 def _unpack_inside(namespace: int, archive: BinaryIO, target: int) -> None:
-    """Unpack in the session's mounts. Nothing may be imported once inside: paths are theirs."""
+    """Unpack in the session's mounts. Imports inside are forbidden: paths are the session's."""
     sys.meta_path.clear()
     sys.path_hooks.clear()
     separate_process.enter_namespace(namespace, separate_process.NEWNS)
@@ -172,7 +172,7 @@ def _unpack_inside(namespace: int, archive: BinaryIO, target: int) -> None:
 
 
 def unpack(archive: BinaryIO, root: int) -> None:
-    """Make everything that is in `archive` (tar, uncompressed) below the folder `root`.
+    """Make all entries of `archive` (tar, uncompressed) below the folder `root`.
 
     Attributes of folders are set last: they may forbid to write, and writing changes their times.
 
@@ -183,7 +183,7 @@ def unpack(archive: BinaryIO, root: int) -> None:
     try:
         _unpack(archive, root)
     except (ValueError, OverflowError, RecursionError, IndexError) as error:  # of tarfile, or of a number
-        raise tarfile.ReadError(f"it has a value that no file has ({type(error).__name__})") from error
+        raise tarfile.ReadError(f"it has an impossible value ({type(error).__name__})") from error
 
 
 def _unpack(archive: BinaryIO, root: int) -> None:
@@ -242,11 +242,11 @@ def _make(archive: int, member: tarfile.TarInfo, root: int, parent: int, name: s
         os.chmod(name, member.mode & _MODE, dir_fd=parent)
         _set_time(member, name, parent)
     else:
-        raise OSError(f"{member.name[:200]!r} is of a kind that no session can make")
+        raise OSError(f"{member.name[:200]!r} has a kind that no session can create")
 
 
 def _fill(archive: int, member: tarfile.TarInfo, file: int) -> None:
-    """Copy the contents; what is not in the archive are holes."""
+    """Copy the contents; ranges missing from the archive are holes."""
     os.ftruncate(file, member.size)
     at = member.offset_data
     for offset, size in _pieces(member):

@@ -12,7 +12,7 @@ REMOVED_FOLDER = ".holdfast-removed-"
 
 
 class ImagesUnreadable(Exception):
-    """The images are not what CRIU writes."""
+    """The images are not in CRIU's format."""
 
 
 class ImageMessages(Protocol):
@@ -23,5 +23,5 @@ class ImageMessages(Protocol):
 
 
 def text(value: str | bytes) -> str:
-    """Return a string of a message; protobuf gives bytes for what is not UTF-8, such as file names."""
+    """Return a string of a message; protobuf gives bytes for invalid UTF-8, such as file names."""
     return value if isinstance(value, str) else os.fsdecode(value)

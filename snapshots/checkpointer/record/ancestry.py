@@ -40,7 +40,7 @@ class Birth(NamedTuple):
 
 
 class TreePlan(NamedTuple):
-    """The tree for CRIU, parents first; the guard's part; pids that cannot be placed like this."""
+    """The tree for CRIU, parents first; the guard's part; pids that cannot be placed in this way."""
 
     tasks: list[Relatives]
     births: list[Birth]
@@ -81,7 +81,7 @@ def spelled(births: Iterable[Birth]) -> str:
 
 
 def _under_leader(tasks: dict[int, Relatives], orphans: list[Relatives], leader: Relatives) -> list[Birth]:
-    """Have the leader fork them, whose parent adopted them.
+    """Make the leader fork the processes that its parent adopted.
 
     One that ended does not fork; and CRIU has one that ended waited for by the one that forked it.
     """
@@ -94,7 +94,7 @@ def _under_leader(tasks: dict[int, Relatives], orphans: list[Relatives], leader:
 def _without_leader(
     tasks: dict[int, Relatives], every: list[Relatives], orphans: list[Relatives]
 ) -> list[Birth]:
-    """Have the first one forked by a process that starts the session again, and the others by the first."""
+    """Make a process that restarts the session fork the first one, and the first one the others."""
     first = next((one for one in orphans if not one.ended), orphans[0])
     session, parent = first.session, first.parent
     others = [one for one in orphans if one is not first and not one.ended]
@@ -113,7 +113,7 @@ def _without_leader(
 
 
 def _bury(tasks: dict[int, Relatives], pids: Iterable[int]) -> None:
-    """Have those that ended be of the session of their parent, who still has to collect them."""
+    """Put ended processes into the session of their parent, which still has to collect them."""
     for one in [tasks[pid] for pid in pids if tasks[pid].ended]:
         if one.parent in tasks:
             above = tasks[one.parent]

@@ -100,7 +100,7 @@ def _chain(filters: list[Any], oldest: int) -> list[Any]:
         previous = int(filters[at].prev) if filters[at].HasField("prev") else None
         # CRIU writes a filter after those that were added to it: a chain that turns back never ends.
         if previous is not None and previous >= at:
-            raise ImagesUnreadable("a seccomp filter comes before itself")
+            raise ImagesUnreadable("a seccomp filter precedes itself")
         at = previous
     return found
 

@@ -1,4 +1,4 @@
-"""Describes a tree by CRIU's images: these are what is restored, whatever the session reports. Pure.
+"""Describes a tree by CRIU's images, which decide the restore, whatever the session reports. Pure.
 
 All numbers are the session's: pids of its own namespace. Bounded: beyond the limits things are only counted.
 """
@@ -78,7 +78,7 @@ def decode(images: ReadableImages, *, commands: bool = True) -> dict[str, Any]:
 
 
 def _check_numbers(pstree: list[Any]) -> None:
-    """See that a list of the same process, or of threads, is not read without end."""
+    """Check that a list of the same process, or of threads, is not read endlessly."""
     if len({int(item.pid) for item in pstree}) != len(pstree):
         raise ImagesUnreadable("two processes have the same pid")
     count = sum(len(item.threads) for item in pstree)
@@ -104,7 +104,7 @@ class _Decoding:
 
     @property
     def files_left_out(self) -> int:
-        """How many mapped files are more than can be judged."""
+        """The number of mapped files beyond the limit."""
         return max(0, len(self._mapped) - MAX_MAPPED)
 
     def process(self, item: Any) -> dict[str, Any]:
@@ -135,15 +135,15 @@ class _Decoding:
     def _thread(self, pid: int, tid: int, leader: Any) -> dict[str, Any]:
         # Not of what has ended: CRIU leaves whatever was in its memory there.
         if tid in self._tids:
-            raise ImagesUnreadable(f"thread {tid} is there twice")
+            raise ImagesUnreadable(f"thread {tid} appears twice")
         self._tids.add(tid)
         core = leader if tid == pid else (self._images.messages(f"core-{tid}") or [None])[0]
         # Without credentials in its image CRIU would leave a task those it has itself.
         if core is None or not core.HasField("thread_core") or not core.thread_core.HasField("creds"):
-            raise ImagesUnreadable(f"process {pid} does not say with which rights its thread {tid} is to run")
+            raise ImagesUnreadable(f"process {pid} does not declare the rights of its thread {tid}")
         self._memberships -= len(core.thread_core.creds.groups)
         if self._memberships < 0:
-            raise ImagesUnreadable("its threads are in more groups than can be judged")
+            raise ImagesUnreadable("its threads are in more groups than can be checked")
         return {"tid": tid} | credentials.of_core(core, self._filters, leader)
 
     def _memory(self, found: dict[str, Any], pid: int) -> None:

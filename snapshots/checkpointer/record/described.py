@@ -90,7 +90,7 @@ class DescribedFiles:
         return found
 
     def _with_flags(self, kind: str, file: Any) -> Any:
-        """Return where the flags of an open file are: a FIFO's are with the entry of its path."""
+        """Return the place of the flags of an open file: a FIFO's are with the entry of its path."""
         if kind != "fifo" or not file.HasField("regf_id"):
             return file
         entry = self._files.get(int(file.regf_id))

@@ -12,7 +12,8 @@ _NAME = re.compile(PATTERN)
 
 
 def parted(name: str) -> tuple[int, str]:
-    """Return how many captures back an image is from, and its name then; 0: it is of the snapshot itself."""
+    """Return how many captures back an image is from, and its name then; 0: it belongs to the snapshot
+    itself."""
     found = _NAME.fullmatch(name)
     return (int(found[1]), found[2]) if found is not None else (0, name)
 

@@ -52,7 +52,7 @@ def removed(images: ImageMessages) -> dict[int, int]:
 
 
 def _of_socket(socket: Any) -> Iterator[str]:
-    """CRIU goes to the folder a relative name was bound in, whatever the name."""
+    """Resolve a relative name: CRIU goes to the folder it was bound in, whatever the name."""
     name = os.fsdecode(bytes(socket.name).split(b"\0")[0])
     folder = text(socket.name_dir) if socket.HasField("name_dir") else ""
     if folder:
@@ -143,7 +143,7 @@ def first_lost(root: Path, paths: Iterable[str]) -> str | None:
 
 
 def _can_be_made(root: int, parent: str) -> bool:
-    """Check that each folder on the way is one, or that there is nothing from some point on."""
+    """Check that each component on the way is a folder, or that the rest is missing."""
     here = ""
     for part in parent.strip("/").split("/"):
         here = f"{here}/{part}"

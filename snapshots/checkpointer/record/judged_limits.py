@@ -1,4 +1,4 @@
-"""How much of a session is judged: what has more is neither captured nor restored. Numbers only.
+"""The limits of a judged session: a larger one is neither captured nor restored. Numbers only.
 
 A judge that stopped half-way would let the rest pass. So that no snapshot is taken that can never come back,
 the look before a capture, the capture and the restore all count against these.

@@ -61,7 +61,7 @@ class Mappings:
         self._kernel = devices_of_memory()
 
     def foreign(self, pid: int) -> list[str]:
-        """Return what a process has mapped that is not the session's, in words."""
+        """Return a description of the foreign mappings of a process."""
         found: list[str] = []
         try:
             for one in (each for lines in walk.maps(pid) for each in memory_maps.parse(lines)):
@@ -70,7 +70,7 @@ class Mappings:
                     if len(found) >= MOST_TOLD:
                         break
         except bounded.TooLong:
-            found.append("memory (of more files than can be judged)")
+            found.append("memory (of more files than can be checked)")
         return found
 
     def _known(self, pid: int, one: memory_maps.Mapping) -> bool:
@@ -108,7 +108,7 @@ def devices_of_memory() -> frozenset[tuple[int, int]]:
 
 
 def _device_of_rings() -> Iterator[tuple[int, int]]:
-    """Return where the kernel keeps what io_setup(2) makes; None if it makes none."""
+    """Return the kernel's place for the results of io_setup(2); None if it makes none."""
     number = _SYS_IO_SETUP.get(platform.machine())
     ring = ctypes.c_ulong(0)
     if number is None or ctypes.CDLL(None).syscall(number, 1, ctypes.byref(ring)) != 0:

@@ -1,4 +1,4 @@
-"""The security labels of processes: what AppArmor, SELinux or Smack hold them to.
+"""The security labels of processes, as set by AppArmor, SELinux or Smack.
 
 A restored process must have the label of its container's first process, which the engine gave it: CRIU makes
 processes with the label of CRIU. Owns how the kernel tells a label and which profile CRIU is to set; judges

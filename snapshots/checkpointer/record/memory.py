@@ -21,7 +21,7 @@ _MOST_HEADS = 128
 
 
 class ImageMemory:
-    """That of one process. `maps` are the entries of its pagemap, `pages` is the file they are about.
+    """The memory of one process. `maps` are the entries of its pagemap, `pages` is their file.
 
     `earlier`: the same of earlier captures, the last one first, for pages that are in its parent.
     """
@@ -94,7 +94,7 @@ class _PagesFile:
 
 
 def _parts(entries: Iterable[Any], wanted: Sequence[Range]) -> list[tuple[int, int, int]]:
-    """Return where pages of these addresses are in the file."""
+    """Return the places of pages of these addresses in the file."""
     found: list[tuple[int, int, int]] = []
     position = 0
     for one in entries:

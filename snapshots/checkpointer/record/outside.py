@@ -1,4 +1,4 @@
-"""Requests of images that no session can make. Pure.
+"""Requests of images that sessions never make. Pure.
 
 CRIU opens files that images name with privileges, inside the session's mounts but with its own entries below
 /proc, through which other mounts can be reached. Names that kernels give to open files never lead there.
@@ -80,20 +80,20 @@ _OF_PROCESS = re.compile(r"/proc/(?:\d+|self|thread-self)(?:/task/\d+)?(?:/([^/]
 
 
 def _of_inventory(images: ImageMessages) -> Iterator[str]:
-    """Return what cannot be of a session's capture, in sentences without their subject.
+    """Return the parts that cannot come from a session's capture, in sentences without their subject.
 
     Raises:
         Unreadable: they are not images of CRIU.
     """
     found = images.messages("inventory")
     if len(found) != 1:
-        yield "has no inventory of its images"
+        yield "lacks an inventory of its images"
         return
     head = found[0]
     if int(head.img_version) != _VERSION or not head.fdinfo_per_id or not head.ns_per_id:
-        yield "has images of another version"
+        yield "has images of a different version"
     if head.compress or head.tcp_close or head.allow_uprobes:
-        yield "was captured in a way no session is"
+        yield "was captured in a way that sessions never are"
     if head.HasField("plugins_entry") and list(head.plugins_entry.plugins):
         yield "needs a plugin of CRIU"
     for item in images.messages("pstree"):
@@ -103,7 +103,7 @@ def _of_inventory(images: ImageMessages) -> Iterator[str]:
 def _namespaces_of(images: ImageMessages, root: Any, pid: int) -> Iterator[str]:
     found = images.messages(f"ids-{pid}")[:1]
     if not found and not has_ended(images, pid):
-        yield f"does not say in which namespaces process {pid} is"
+        yield f"does not declare the namespaces of process {pid}"
     for ids in found:
         other = [name for name in _SHARED if getattr(ids, f"{name}_ns_id") != getattr(root, f"{name}_ns_id")]
         if other:
@@ -125,7 +125,7 @@ def _of_entry(entry: Any, leads: Leads, *, foreign: bool) -> Iterator[str]:
         if entry.HasField(field) and getattr(entry, field).HasField("opts"):
             yield from _of_options(getattr(entry, field).opts)
     if entry.HasField("nlsk") and int(entry.nlsk.protocol) == _AUDIT:
-        yield "has a socket of the kernel's audit"
+        yield "has a kernel audit socket"
     if entry.HasField("tfd") and int(entry.tfd.clockid) not in _CLOCKS:
         yield f"has a timer of clock {int(entry.tfd.clockid)}"
     if entry.HasField("ify"):
@@ -134,7 +134,7 @@ def _of_entry(entry: Any, leads: Leads, *, foreign: bool) -> Iterator[str]:
 
 
 def _of_ghost(ghost: Any, leads: Leads) -> Iterator[str]:
-    """Return what is wrong with a file without a name, which CRIU makes again."""
+    """Return the fault of a file without a name, which CRIU makes again."""
     kind = stat.S_IFMT(int(ghost.mode))
     if kind not in _GHOSTS:
         yield "has a file without a name that is a device"
@@ -147,7 +147,10 @@ def _of_ghost(ghost: Any, leads: Leads) -> Iterator[str]:
 
 def _of_internet(socket: Any) -> Iterator[str]:
     if int(socket.type) not in _WITHOUT_RAW or int(socket.family) not in _INTERNET:
-        yield f"has a socket of family {int(socket.family)} and type {int(socket.type)}, which no session has"
+        yield (
+            f"has a socket of family {int(socket.family)} and type {int(socket.type)}, which "
+            "no session can have"
+        )
     if socket.HasField("ip_opts") and socket.ip_opts.HasField("raw"):
         yield "has a raw socket"
 
@@ -156,14 +159,14 @@ def _of_options(options: Any) -> Iterator[str]:
     if options.HasField("so_mark") and int(options.so_mark):
         yield "has a socket whose packets are marked"
     if options.HasField("so_priority") and int(options.so_priority) > _MOST_PRIORITY:
-        yield "has a socket whose packets go before others"
+        yield "has a socket with prioritized packets"
 
 
 def _of_watch(handle: Any, leads: Leads, *, foreign: bool) -> Iterator[str]:
-    """CRIU opens what has no path by its handle: any file on that disk (open_by_handle_at(2))."""
+    """CRIU opens files without a path by handle: any file on that disk (open_by_handle_at(2))."""
     if not handle.HasField("path"):
         if foreign:
-            yield "watches a file that has no path"
+            yield "watches a file without a path"
         return
     # It is relative to the root, after one character.
     path = text(handle.path)
@@ -180,7 +183,7 @@ class NumberedImages(ImageMessages, Protocol):
 
 
 def strange(images: NumberedImages, *, foreign: bool = False) -> list[str]:
-    """Return what cannot be of a session, in sentences without their subject; at most MOST.
+    """Return the parts that cannot come from a session, in sentences without their subject; at most MOST.
 
     `foreign` images were captured on another machine, whose disks differ from this one's.
 
@@ -206,7 +209,7 @@ def _all(images: NumberedImages, *, foreign: bool) -> Iterator[str]:
             yield from _of_ghost(ghost, _elsewhere)
     for chains in images.messages("seccomp"):
         if any(int(one.flags) & ~_FILTER_FLAGS for one in chains.seccomp_filters):
-            yield "has a seccomp filter that is added in a way no session does"
+            yield "has a seccomp filter added in a way that no session uses"
     for one in images.messages("tty-info"):
         if int(one.type) not in _TERMINALS:
             yield f"has a terminal of kind {int(one.type)}, which is the host's"
@@ -216,13 +219,13 @@ def _all(images: NumberedImages, *, foreign: bool) -> Iterator[str]:
 
 def _of_file(entry: Any) -> Iterator[str]:
     if int(entry.type) not in _KINDS:
-        yield f"has an open file of kind {int(entry.type)}, which no session has"
+        yield f"has an open file of kind {int(entry.type)}, which no session can have"
     if entry.HasField("reg"):
         if entry.reg.HasField("ext") and entry.reg.ext:
             yield f"has a file from outside: {text(entry.reg.name)}"
         why = leads_out(text(entry.reg.name), int(entry.reg.flags))
         if not why and int(entry.reg.flags) & _ONCE:
-            why = "with flags that no open file has"
+            why = "with impossible flags for an open file"
         if why:
             yield f"has open {text(entry.reg.name)}, {why}"
     if entry.HasField("usk"):
@@ -243,7 +246,7 @@ def _of_socket(socket: Any) -> Iterator[str]:
 
 
 def _elsewhere(name: str) -> str:
-    """Return why nothing may be bound at, watched at or linked to a name; empty if it may."""
+    """Return why a name cannot be bound at, watched at or linked to; empty if it can."""
     below = f"{os.path.normpath(name)}/".startswith("/proc/")
     return leads_out(name, os.O_RDWR if below else os.O_RDONLY)
 
@@ -263,12 +266,12 @@ def _of_task(core: Any, number: int) -> Iterator[str]:
     if core.HasField("tc") and core.tc.HasField("oom_score_adj") and core.tc.oom_score_adj < 0:
         yield f"wants process {number} to be spared when memory is short"
     if core.HasField("ids"):
-        yield f"says of thread {number} twice in which namespaces it is"
+        yield f"declares the namespaces of thread {number} twice"
     if not core.HasField("thread_core"):
         return
     thread = core.thread_core
     if int(thread.sched_policy) not in _SCHEDULERS or int(thread.sched_nice) < 0:
-        yield f"wants thread {number} to run before others"
+        yield f"wants thread {number} to have priority over others"
     if thread.HasField("creds"):
         creds = thread.creds
         if text(creds.lsm_profile) not in _PROFILES or text(creds.lsm_sockcreate):
@@ -280,7 +283,7 @@ def _of_task(core: Any, number: int) -> Iterator[str]:
 def _of_limits(task: Any, pid: int) -> Iterator[str]:
     limits = list(task.rlimits.rlimits) if task.HasField("rlimits") else []
     if len(limits) <= max(_LIMITS):
-        yield f"does not say which limits process {pid} has"
+        yield f"does not declare the limits of process {pid}"
     for number, most in _LIMITS.items():
         if number < len(limits) and max(int(limits[number].cur), int(limits[number].max)) > most:
             yield f"wants limit {number} of process {pid} to be more than {most}"

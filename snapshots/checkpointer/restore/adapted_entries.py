@@ -55,7 +55,7 @@ _MEMORY_FILE = 1 << 14  # VMA_AREA_MEMFD of CRIU
 
 @dataclass(slots=True)
 class SocketCounts:
-    """How many sockets were kept, moved to the new address, or closed."""
+    """The numbers of sockets that were kept, moved to the new address, or closed."""
 
     kept: int = 0
     moved: int = 0
@@ -107,7 +107,7 @@ def adapt_accepted(entries: Iterable[Any]) -> None:
 
 
 def _left_by_a_peer_inside(entry: Any, target: str, moves: dict[str, str | None]) -> bool:
-    """Check that the other end has sent everything, and no packet to it would leave the session."""
+    """Check that the other end has sent everything, and that its packets would stay in the session."""
     return entry.state in _ENDED and (target in moves or _is_loopback(target))
 
 
@@ -164,7 +164,7 @@ def _words(address: str) -> list[int]:
 
 
 def plan_terminals(files: list[Any], terminals: list[Any], processes: list[Any]) -> str:
-    """Rename each master in `files` to the name by which the guard knows it; return the guard's input.
+    """Rename each master in `files` to the guard's name for it; return the guard's input.
 
     A session whose leader is gone has no terminal any more.
     """
@@ -191,7 +191,7 @@ def order_terminals(terminals: list[Any]) -> None:
 
 
 def lengthen_queues(queues: list[Any], beyond: dict[int, bytes]) -> None:
-    """Append to what CRIU kept of each terminal what was beyond its limit, by CRIU's number of the end.
+    """Append each terminal's data beyond CRIU's limit to CRIU's part, by CRIU's number of the end.
 
     Once for each end, however often images name it.
     """
@@ -228,7 +228,7 @@ def sealed_files(inodes: Iterable[Any], files: Iterable[Any]) -> set[int]:
 
 
 def map_read_only(memory: Any, sealed: Collection[int]) -> bool:
-    """Have shared mappings of sealed files made by a descriptor that only reads; whether there are any."""
+    """Map sealed files by a read-only descriptor; return whether there are any."""
     changed = False
     for area in memory.vmas:
         if area.status & _MEMORY_FILE and area.shmid in sealed and area.flags & mmap.MAP_SHARED:

@@ -1,4 +1,4 @@
-"""Puts a restore before its judge: before CRIU runs, and when everything is restored and nothing runs yet.
+"""Puts a restore before its judge: before CRIU runs, and when everything is restored but does not run yet.
 
 The host judges (`snapshots/snapshot_policy.py`); this module reports what there is. A tree that the host
 rejects is killed while every task of it is in a ptrace stop. CRIU itself would release it: it ignores the
@@ -46,11 +46,11 @@ MAX_TOTAL = 8 << 20
 
 
 class NotWanted(Exception):
-    """The host refused to let the tree run; nothing of it is left."""
+    """The host refused to let the tree run; it was removed."""
 
 
 class Audit:
-    """Of one restore. Closing it lets go of the container's first process."""
+    """The judge of one restore. Closing it releases the container's first process."""
 
     def __init__(self, target: CaptureTarget, channel: HostChannel) -> None:
         self._target = target
@@ -68,7 +68,7 @@ class Audit:
 
     @contextmanager
     def frozen(self) -> Iterator[None]:
-        """While the block runs, so does nothing in the container, whose first process is alone there."""
+        """Keep the container, where the first process is alone, still during the block."""
         self._freezer.freeze()
         try:
             self._check_alone()
@@ -86,7 +86,7 @@ class Audit:
             raise NotWanted(str(error)) from error
 
     def images(self, folder: Path, names: Iterable[str]) -> ImageFolder:
-        """Ask whether these images may be restored; returns what was judged. Raises NotWanted, Unreadable.
+        """Ask whether these images may be restored; return the judged images. Raises NotWanted, Unreadable.
 
         `names` are those that are made besides what is in the images.
         """
@@ -102,7 +102,7 @@ class Audit:
         return source
 
     def stopped(self, criu: int) -> tuple[int, ...]:
-        """Ask whether the tree CRIU (a pid) has restored may run, and kill it if not; its pids.
+        """Ask whether the tree CRIU (a pid) has restored may run, and kill it if not; return its pids.
 
         Raises NotWanted.
         """
@@ -112,7 +112,7 @@ class Audit:
             self._check_alone(root, os.getpid())
             restored = walk.tree(root)
             if not restored.whole:
-                raise NotWanted("it has more processes than can be judged")
+                raise NotWanted("it has more processes than can be checked")
             found = look(restored.pids, self._target.init_pid)
             self._channel.send("stopped", tree=found, files=self._files)
             self._answer()
@@ -122,7 +122,7 @@ class Audit:
             raise
 
     def end(self) -> None:
-        """End the container with all that is in it: a restore that failed leaves nothing that could run.
+        """End the container with its contents: a failed restore leaves nothing that could run.
 
         CRIU must have ended, which takes along what it held.
         """
@@ -143,7 +143,8 @@ class Audit:
         self.end()
 
     def close(self) -> None:
-        """Let go. What was killed has ended then; CRIU, one of its namespace, must have been waited for."""
+        """Release the restore. Killed tasks have ended then; CRIU, of its namespace, must have been waited
+        for."""
         if self._killed:
             select.select([self._init], [], [], END_LIMIT)
         os.close(self._init)
@@ -164,11 +165,11 @@ class Audit:
         except ValueError:
             answer = {}
         if not isinstance(answer, dict) or answer.get("go") is not True:
-            raise NotWanted("the host does not want it")
+            raise NotWanted("the host rejected it")
         return answer
 
     def _digests(self, paths: Any) -> dict[str, list[Any]]:
-        """Size and digest of files of the session, before anything of it runs or watches them."""
+        """Size and digest of files of the session, before its programs run or watch them."""
         found: dict[str, list[Any]] = {}
         room = MAX_TOTAL
         root = Path(f"/proc/{self._target.init_pid}/root")
@@ -184,7 +185,7 @@ class Audit:
 
 
 def hindrances(request: Describe, source: ImageFolder) -> list[str]:
-    """Return sentences without their subject, as `strange` does; none if nothing prevents a restore.
+    """Return sentences without their subject, as `strange` does; none if a restore is possible.
 
     `source` are the images the request names; what was read of them for their description is not read again.
 
@@ -209,7 +210,7 @@ def _strange(source: ImageFolder, target: CaptureTarget | None) -> Iterator[str]
     yield from strange(source)
     lost = ancestry.lost(prepared_images.relatives(source))
     if lost:
-        yield f"has processes whose session cannot be begun again: {', '.join(map(str, sorted(lost)[:5]))}"
+        yield f"has processes whose session cannot be recreated: {', '.join(map(str, sorted(lost)[:5]))}"
     if target is not None:
         root = Path(f"/proc/{target.init_pid}/root")
         astray = image_paths.astray(root, image_paths.names(source))
@@ -217,4 +218,4 @@ def _strange(source: ImageFolder, target: CaptureTarget | None) -> Iterator[str]
             yield f"has open {astray[:300]!r}, which a link takes out of it"
         lost_file = image_paths.first_lost(root, image_paths.open_files(source))
         if lost_file is not None:
-            yield f"has open {lost_file[:300]!r}, whose folder was replaced by something else"
+            yield f"has open {lost_file[:300]!r}, whose folder was replaced"

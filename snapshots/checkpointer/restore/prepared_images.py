@@ -75,7 +75,7 @@ class Prepared:
 
 
 def prepare(kept: Path, images: Path, *, old: tuple[str, ...], new: tuple[str, ...], lazy: bool) -> Prepared:
-    """Fill the scratch folder with what CRIU is to read. Raises Unreadable, OSError."""
+    """Fill the scratch folder with CRIU's input. Raises Unreadable, OSError."""
     magic, found = criu_images.read(kept / "files.img")
     lazy = _adapt_memory(kept, images, found) and lazy
     for source in kept.iterdir():
@@ -106,7 +106,7 @@ def prepare(kept: Path, images: Path, *, old: tuple[str, ...], new: tuple[str, .
 
 
 def read_facts(kept: Path) -> dict[str, Any]:
-    """Read the notes of the capture beside CRIU's images.
+    """Read the capture's notes next to CRIU's images.
 
     Raises:
         Unreadable: it is not what a capture writes.
@@ -117,7 +117,7 @@ def read_facts(kept: Path) -> dict[str, Any]:
     except (bounded.TooLong, ValueError, RecursionError) as error:
         raise ImagesUnreadable(f"facts.json cannot be read ({error})") from error
     if not isinstance(facts, dict) or not isinstance(facts.get("tmpfs"), list):
-        raise ImagesUnreadable("facts.json cannot be read (it is of another version)")
+        raise ImagesUnreadable("facts.json cannot be read (its version is different)")
     return {
         **facts,
         "personalities": personalities.noted(facts.get("personalities")),
@@ -127,7 +127,7 @@ def read_facts(kept: Path) -> dict[str, Any]:
 
 
 def name_sockets(images: Path, noted: Mapping[int, list[str]]) -> dict[str, str]:
-    """Name sockets of a copy such that the guard can tell them apart; return what it has to know."""
+    """Name sockets of a copy such that the guard can distinguish them; return the guard's input."""
     magic, entries = criu_images.read(images / "files.img")
     known = unix_sockets.give_names(entries, noted)
     criu_images.write(images / "files.img", magic, entries)
@@ -135,7 +135,7 @@ def name_sockets(images: Path, noted: Mapping[int, list[str]]) -> dict[str, str]
 
 
 def _beyond_queues(kept: Path) -> dict[int, bytes]:
-    """Return what the guard has kept of terminals beside CRIU's images, by CRIU's number of the end.
+    """Return the guard's terminal data next to CRIU's images, by CRIU's number of the end.
 
     Raises:
         Unreadable: it is more than the guard writes.
@@ -150,7 +150,7 @@ def _beyond_queues(kept: Path) -> dict[int, bytes]:
 
 
 def _adapt_memory(kept: Path, images: Path, files: list[Any]) -> bool:
-    """Write the images of memory that must be changed; whether memory can come on demand."""
+    """Write the images of memory that must be changed; return whether memory can come on demand."""
     inodes = criu_images.read(kept / "memfd.img")[1]
     sealed = adapted_entries.sealed_files(inodes, files)
     on_demand = True
@@ -163,7 +163,7 @@ def _adapt_memory(kept: Path, images: Path, files: list[Any]) -> bool:
 
 
 def leave_heaps(kept: Path, images: Path) -> list[int]:
-    """Have only large heaps wait until they are touched; return the inner pids of their processes.
+    """Make only large heaps wait until they are used; return the inner pids of their processes.
 
     Nothing is changed if there is too little of them.
     """
@@ -190,7 +190,7 @@ def leave_heaps(kept: Path, images: Path) -> list[int]:
 
 
 def relatives(source: ImageFolder) -> list[Relatives]:
-    """Return the processes in images, as they were.
+    """Return the processes in images, as captured.
 
     Raises:
         Unreadable: they are not images of CRIU.
@@ -247,7 +247,7 @@ def forget_login_ids(images: Path, source: ImageFolder) -> None:
 
 
 def _own_login_id() -> int:
-    """Return that of this process; a kernel without audit has none."""
+    """Return the login uid of this process; a kernel without audit has none."""
     try:
         return int(bounded.read(Path("/proc/self/loginuid"), _DIGITS))
     except (OSError, ValueError):
@@ -255,7 +255,7 @@ def _own_login_id() -> int:
 
 
 def rename_removed_folders(root: Path, images: Path) -> None:
-    """Edit the open files in a scratch folder for a container that runs nothing yet, and has all its files.
+    """Edit the open files in a scratch folder for a container that does not run yet, and has all its files.
 
     Raises:
         Unreadable: the images cannot be read.
@@ -293,12 +293,12 @@ def _is_folder(source: ImageFolder, number: int) -> bool:
 
 
 def _free_name(root: int, name: str, number: int, given: dict[str, int]) -> str:
-    """Return `name` if it is free, or a free name beside it; entries of one folder share it."""
+    """Return `name` if it is free, or a free name next to it; entries of one folder share it."""
     parent = name.rpartition("/")[0]
     for tried in (name, *(f"{parent}/{REMOVED_FOLDER}{number + more}" for more in range(_MOST_NAMES))):
         if given.get(tried, number) == number and not _exists(root, tried):
             return tried
-    raise FileExistsError(f"no name is free beside {name[:300]!r}, a removed folder")
+    raise FileExistsError(f"no name is free next to {name[:300]!r}, a removed folder")
 
 
 def _exists(root: int, path: str) -> bool:

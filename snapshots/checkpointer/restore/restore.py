@@ -54,7 +54,7 @@ class CriuRestoreFailed(Exception):
 
 
 def run(request: Restore, channel: HostChannel) -> None:
-    """Carry out one restore. Raises RestoreFailed, TargetMismatch, OSError; the snapshot is untouched."""
+    """Carry out one restore. Raises RestoreFailed, TargetMismatch, OSError; the snapshot is unchanged."""
     target = request.target
     audit = Audit(target, channel)
     kept = folders.snapshot(request.folder)
@@ -138,7 +138,7 @@ class Beginning:
     timers: Sequence[wall_timers.WallTimer]
 
     def give(self, pids: Sequence[int], places: Sequence[remembered.NumberPlaces]) -> None:
-        """Give the tree all of it.
+        """Apply the whole state to the tree.
 
         Raises:
             OSError: the kernel refuses.

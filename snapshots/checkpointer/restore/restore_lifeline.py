@@ -67,7 +67,7 @@ class Lifeline:
             self._pass_on(status)
 
     def _pass_on(self, status: int) -> None:
-        """Let the process have the signal it was stopped for."""
+        """Deliver the signal that the process was stopped for."""
         if not os.WIFSTOPPED(status):
             self._ended = True
             return

@@ -1,4 +1,4 @@
-"""The texts of the survivability report: each kind of resource, its verdict, why, and what to do. Pure data.
+"""The texts of the survivability report: each kind of resource, its verdict, reason and remedy. Pure data.
 
 One table serves the report before a capture, the interpretation of CRIU's log after a failed one, and the
 documentation. `survives`: a copy has it as it was. `reset`: the captured session keeps it, a copy finds it
@@ -67,13 +67,14 @@ CATALOGUE: dict[str, ResourceKind] = {
     "stuck": ResourceKind(
         BLOCKS,
         "process that cannot be interrupted",
-        "is in a system call that nothing can interrupt, so that it cannot be stopped",
+        "is in a system call that nothing can interrupt, and so cannot be stopped",
         "wait until the call returns (a child of vfork must start its program or end), or end the process",
     ),
     "label": ResourceKind(
         BLOCKS,
         "process with a security label of its own",
-        "has another AppArmor or SELinux label than the session's first process, which a copy does not get",
+        "has a different AppArmor or SELinux label than the session's first process, "
+        "which a copy does not get",
         "end it, or start it without changing its profile",
     ),
     "adopted": ResourceKind(
@@ -86,20 +87,20 @@ CATALOGUE: dict[str, ResourceKind] = {
     ),
     "crowd": ResourceKind(
         BLOCKS,
-        "more than a restore can check",
-        "belongs to a session that has more than a restore can check",
+        "more resources than a restore can check",
+        "belongs to a session that has more resources than a restore can check",
         "close some, or end processes",
     ),
     "deep": ResourceKind(
         BLOCKS,
         "process in a folder whose path is too long",
-        "stands in a folder whose path is longer than the kernel can tell, so that a copy cannot go there",
+        "is in a folder whose path is longer than the kernel can report, so that a copy cannot go there",
         "change to another folder, or end the process",
     ),
     "no_descriptor": ResourceKind(
         BLOCKS,
         "process without a free descriptor",
-        "has as many descriptors open as it may, and a capture opens two in it for a moment",
+        "has as many descriptors open as its limit allows, and a capture opens two in it for a moment",
         "let it close some, raise its limit (`prlimit --nofile`), or end it",
     ),
     "trap": ResourceKind(
@@ -146,13 +147,13 @@ CATALOGUE: dict[str, ResourceKind] = {
     ),
     "fuse_file": ResourceKind(
         BLOCKS,
-        "file on a file system in user space",
+        "file on a user-space file system",
         "has a file open on a FUSE file system, whose server cannot be captured",
         f"{_STOP} and unmount it",
     ),
     "nowhere": ResourceKind(
         BLOCKS,
-        "file of a file system that is not mounted here",
+        "file of an unmounted file system",
         "has a file open on a file system that is not mounted here (message queue, memory of huge pages)",
         _STOP,
     ),
@@ -183,8 +184,8 @@ CATALOGUE: dict[str, ResourceKind] = {
     ),
     "namespace": ResourceKind(SURVIVES, "namespace held open", "has the copy's own"),
     # Objects that are held by a descriptor and have no name.
-    "pipe": ResourceKind(SURVIVES, "pipe", "has what was written to it"),
-    "fifo": ResourceKind(SURVIVES, "named pipe", "has what was written to it"),
+    "pipe": ResourceKind(SURVIVES, "pipe", "has the data written to it"),
+    "fifo": ResourceKind(SURVIVES, "named pipe", "has the data written to it"),
     "memory_file": ResourceKind(SURVIVES, "memory file (memfd)"),
     "terminal": ResourceKind(SURVIVES, "terminal"),
     "waiting": ResourceKind(SURVIVES, "event, timer, signal or poll descriptor"),
@@ -193,7 +194,7 @@ CATALOGUE: dict[str, ResourceKind] = {
         RESET,
         "file watcher with unread events",
         "keeps them here; a copy reads instead that events were lost (IN_Q_OVERFLOW)",
-        "nothing, if the program then examines everything again; otherwise try again when it has read them",
+        "nothing, if the program then rescans everything; otherwise try again when it has read them",
     ),
     "watch_deleted": ResourceKind(
         RESET,
@@ -204,7 +205,7 @@ CATALOGUE: dict[str, ResourceKind] = {
     "poll_lost": ResourceKind(
         BLOCKS,
         "epoll instance with a lost descriptor",
-        "polls a descriptor that it has closed, and that another process keeps open",
+        "polls a descriptor that it has closed, but that another process keeps open",
         "end the process; in its code, remove a descriptor from the set before closing it",
     ),
     "watch_gone": ResourceKind(
@@ -259,7 +260,7 @@ CATALOGUE: dict[str, ResourceKind] = {
         "nothing, if the program reconnects automatically",
     ),
     "connectionless": ResourceKind(
-        SURVIVES, "UDP, raw or unconnected socket", "has it in a copy, without unread data"
+        SURVIVES, "UDP, raw or unconnected socket", "also has it in a copy, without unread data"
     ),
     "unix": ResourceKind(SURVIVES, "unix socket", "continues with it, and with its data in flight"),
     "unix_unread": ResourceKind(
@@ -292,13 +293,13 @@ CATALOGUE: dict[str, ResourceKind] = {
     "netlink_unread": ResourceKind(
         BLOCKS,
         "netlink socket with unread messages",
-        "has unread messages of the kernel",
+        "has unread kernel messages",
         "try again, or end the process",
         passing=True,
     ),
     "socket_foreign": ResourceKind(
         BLOCKS,
-        "socket of another family or protocol",
+        "socket of an unsupported family or protocol",
         "uses a network protocol that cannot be captured",
         "stop it, or let it use TCP, UDP or unix sockets (Go: `GODEBUG=multipathtcp=0`)",
     ),

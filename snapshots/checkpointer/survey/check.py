@@ -1,4 +1,4 @@
-"""The operation `check`: reports what of a session would survive a capture, without disturbing it.
+"""The operation `check`: reports the effect of a capture on a session, without disturbing it.
 
 Nothing is frozen and nothing is traced: it is a sample from outside, valid only for the instant it was taken.
 """
@@ -62,7 +62,7 @@ def run(request: CheckRequest, channel: HostChannel) -> None:
 
 
 def _seen(request: CheckRequest, root: int) -> tuple[World, list[Finding]]:
-    """Return what is seen; blockers are those of several samples, because nothing is frozen meanwhile.
+    """Return the findings; blockers must occur in several samples, because the session keeps running.
 
     A process may accept a connection between the scan of the processes and that of the sockets, and a busy
     server always has some that wait, each for an instant.

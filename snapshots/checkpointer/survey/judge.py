@@ -1,4 +1,4 @@
-"""The judge of all that was seen of a session: of its processes, their memory and limits. Pure.
+"""The judge of a survey of a session: of its processes, their memory and limits. Pure.
 
 `judge_descriptors` judges what they have open.
 """
@@ -47,7 +47,7 @@ class Finding:
 
     @property
     def identity(self) -> tuple[str, int, int, str]:
-        """What it has in common with itself an instant later, and with no other finding."""
+        """The identity that it keeps an instant later, and shares with no other finding."""
         return self.kind, self.pid, self.fd, self.mark
 
     @property
@@ -113,7 +113,7 @@ def _of(world: World, one: SeenProcess, polled: set[tuple[int, ...]], adopted: s
 
 
 def _mark(world: World, descriptor: SeenDescriptor) -> str:
-    """Tell what a descriptor leads to from what it leads to later: servers and clients reuse numbers."""
+    """Distinguish a descriptor's targets over time: servers and clients reuse numbers."""
     found = world.network.sockets.get(descriptor.link.inode) if descriptor.link.kind == "socket" else None
     next_up = found.waiting[:1] if found is not None else ()
     return f"{descriptor.link.inode} {descriptor.info.pid if descriptor.info is not None else ''} {next_up}"
@@ -135,7 +135,7 @@ def size(world: World) -> CaptureSize:
 
 
 def _beyond_limits(world: World) -> Iterator[Finding]:
-    """Yield a finding for each limit that is exceeded, on the process that has the most of it."""
+    """Yield a finding for each exceeded limit, on the process with the largest share."""
     for counted, most, what in (
         ({one.pid: 1 for one in world.processes}, judged_limits.MAX_PROCESSES, "processes"),
         (world.open, judged_limits.MAX_DESCRIPTORS, "descriptors"),
@@ -147,11 +147,11 @@ def _beyond_limits(world: World) -> Iterator[Finding]:
         if total > most:
             # The supervisor cannot be closed or ended: name another process if there is one.
             largest = max(world.processes[1:] or world.processes, key=lambda one: counted.get(one.pid, 0))
-            yield _finding(largest, "crowd", f"more than {most} {what} in all")
+            yield _finding(largest, "crowd", f"more than {most} {what} in total")
 
 
 def _groups(one: SeenProcess) -> int:
-    """Return the number of groups in all threads, taking each to have as many as the first thread."""
+    """Return the number of groups in all threads, assuming that each has as many as the first thread."""
     return len(one.status.groups) * max(1, one.status.threads)
 
 

@@ -54,7 +54,7 @@ def descriptor(world: World, process: SeenProcess, one: SeenDescriptor) -> tuple
 
 
 def lost(process: SeenProcess) -> Iterator[tuple[SeenDescriptor, str]]:
-    """Yield epoll instances that poll what the process has closed and another process keeps open.
+    """Yield epoll instances that poll a descriptor closed in the process but open in another.
 
     Descriptors without an inode of their own (events, timers) cannot be told apart; those are not reported.
     """
@@ -134,7 +134,7 @@ def _path(world: World, process: SeenProcess, one: SeenDescriptor) -> tuple[str,
 
 
 def _unreachable(world: World, process: SeenProcess, one: SeenDescriptor) -> tuple[str, str] | None:
-    """Judge a file that is not below what a copy has mounted; None if it is below that."""
+    """Judge a file outside a copy's mounts; None if it is inside."""
     if one.info is None or not one.info.mount_id:
         return None
     mount = world.places.mounts.get(one.info.mount_id)

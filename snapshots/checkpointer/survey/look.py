@@ -299,7 +299,7 @@ class _Looker:
 
 
 def _most_open(pid: int) -> int:
-    """Return how many descriptors a process may have; 0 if that is not known."""
+    """Return a process's limit of descriptors; 0 if that is not known."""
     try:
         return max(0, resource.prlimit(pid, resource.RLIMIT_NOFILE)[0])
     except OSError:
@@ -307,7 +307,7 @@ def _most_open(pid: int) -> int:
 
 
 def _is_deep(pid: int) -> bool:
-    """Check whether a process stands in a folder whose path is longer than the kernel tells."""
+    """Check whether a process is in a folder whose path is longer than the kernel reports."""
     try:
         os.readlink(f"{walk.PROC}/{pid}/cwd")  # noqa: PTH115 - a magic link
     except OSError as error:

@@ -1,4 +1,4 @@
-"""Unix sockets of a capture: the names of their files, and connections of which only one end is there.
+"""Unix sockets of a capture: the names of their files, and connections with one end missing.
 
 Programs bind a temporary name and rename it, link it, or move its folder; the kernel keeps the first name,
 and CRIU binds that. A capture notes the others, by the numbers of inodes in the layer that is copied anyway;
@@ -37,7 +37,7 @@ _OF_SUPERVISOR = "/run/holdfast/guest.sock"
 
 
 class TooManyNames(OSError):
-    """There are more than a copy can be given."""
+    """There are more than a copy can hold."""
 
 
 def note_names(init_pid: int, entries: Iterable[Any], layer: Mapping[int, list[str]]) -> dict[str, list[str]]:
@@ -68,7 +68,7 @@ def note_names(init_pid: int, entries: Iterable[Any], layer: Mapping[int, list[s
 
 
 def checked_names(noted: Any) -> dict[int, list[str]]:
-    """Check what a capture has noted, which may come from elsewhere.
+    """Check the notes of a capture, which may come from elsewhere.
 
     Raises:
         ImagesUnreadable: no capture notes that.
@@ -88,7 +88,7 @@ def checked_names(noted: Any) -> dict[int, list[str]]:
 
 
 def give_names(entries: Iterable[Any], noted: Mapping[int, list[str]]) -> dict[str, str]:
-    """Edit file entries so that the guard can tell the sockets apart; return what it has to know."""
+    """Edit file entries so that the guard can distinguish the sockets; return the guard's input."""
     parts: list[str] = []
     for entry in entries:
         if entry.HasField("usk") and entry.usk.ino in noted and (name := _bound(entry.usk)):

@@ -8,7 +8,7 @@ import socket
 
 
 class HostChannel:
-    """Sends events; receives the host's decisions. A host that went away counts as having said no."""
+    """Sends events; receives the host's decisions. A host that went away counts as having refused."""
 
     def __init__(self, connection: socket.socket) -> None:
         self._connection = connection
@@ -20,7 +20,7 @@ class HostChannel:
         return self._connection.fileno()
 
     def send(self, event: str, **fields: object) -> None:
-        """Tell the host; a host that is gone is not an error here."""
+        """Send the host an event; a vanished host is not an error here."""
         # File names may not be UTF-8; JSON readers need not accept lone surrogates.
         line = json.dumps({"event": event, **fields}, ensure_ascii=False) + "\n"
         try:

@@ -6,7 +6,7 @@ import time
 
 
 class Passed(OSError):
-    """It took too long; `str()` says what and how long."""
+    """The operation took too long; `str()` names it and its time."""
 
 
 class Deadline:
@@ -24,4 +24,4 @@ class Deadline:
     def check(self, what: str) -> None:
         """Raise Passed, which names `what`, if it has passed."""
         if time.monotonic() >= self._end:
-            raise Passed(f"{what} took longer than {self._seconds:g} s, for which a session may be frozen")
+            raise Passed(f"{what} took longer than {self._seconds:g} s, the limit for a frozen session")

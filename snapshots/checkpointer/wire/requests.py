@@ -111,7 +111,7 @@ class Mend:
 
 @dataclass(frozen=True, slots=True)
 class HostName:
-    """Give the container, which runs, another host name."""
+    """Give a running container a new host name."""
 
     container: str
     init_pid: int
@@ -120,7 +120,7 @@ class HostName:
 
 @dataclass(frozen=True, slots=True)
 class ReadOnlyRoot:
-    """What a container whose root is read-only can write to nevertheless.
+    """The writable places of a container whose root is read-only.
 
     That is `own`, what is needed, and `folders`, what was asked for; and those of the `usual` places that are
     folders. `files` are mounts of the engine in it, to be read-only as well.
@@ -144,7 +144,7 @@ class MountedPlaces:
 
 @dataclass(frozen=True, slots=True)
 class Confine:
-    """See that rules hold for the network of the container, after setting them if `load`.
+    """Check the rules for the network of the container, after setting them if `load`.
 
     With `release`, the container's first process, which waits for that, continues, if everything is mounted
     in its place; with `root`, in a container whose root is read-only. With `links`, packets that programs
@@ -163,7 +163,7 @@ class Confine:
 
 @dataclass(frozen=True, slots=True)
 class Attempts:
-    """Report what the rules of a container's network refused lately."""
+    """Report recent refusals by the rules of a container's network."""
 
     container: str
     init_pid: int
@@ -191,7 +191,7 @@ class Restore:
 
 @dataclass(frozen=True, slots=True)
 class Hello:
-    """Ask for the checkpointer's versions, once nothing is being loaded into `container` any more."""
+    """Ask for the checkpointer's versions, once no restore into `container` is in progress."""
 
     container: str | None
 
@@ -227,7 +227,8 @@ class CopyFiles:
 
 @dataclass(frozen=True, slots=True)
 class ApartFiles:
-    """Make the files of snapshot `folder` that its image cannot have, where nothing runs yet."""
+    """Make the files of snapshot `folder` that its image cannot hold, in a container that does not run
+    yet."""
 
     container: str
     init_pid: int
@@ -277,14 +278,14 @@ def parse(line: bytes) -> Request:
     except (ValueError, RecursionError) as error:
         raise BadRequest(f"the request is not JSON: {error}") from error
     if not isinstance(raw, dict) or raw.get("v") != PROTOCOL:
-        raise BadRequest(f"the request is not of protocol version {PROTOCOL}")
+        raise BadRequest(f"the request does not have protocol version {PROTOCOL}")
     return _parsed(raw)
 
 
 def _parsed(raw: dict[str, object]) -> Request:
     form = _FORMS.get(str(raw.get("op")))
     if form is None:
-        raise BadRequest(f"there is no operation {raw.get('op')!r}")
+        raise BadRequest(f"unknown operation {raw.get('op')!r}")
     return form(raw)
 
 

@@ -38,14 +38,15 @@ def checked(actor: str | None) -> str:
 
 
 def in_run(actor: str, run: str) -> str:
-    """Return the name of an agent in one of its runs; of others, and with a run already, as it is."""
+    """Return an agent's actor with its run; other actors, and agents that name a run already, are
+    unchanged."""
     if actor.partition(":")[0] != "agent" or "/" in actor:
         return actor
     return f"{actor}{'' if ':' in actor else ':'}/{run}"
 
 
 def of_command_line(interactive: bool) -> str | None:
-    """Return the person at the terminal; None if there is none and the environment decides."""
+    """Return the person at the terminal; None if the environment names the actor, or there is no terminal."""
     if not interactive or os.environ.get(VARIABLE):
         return None
     import getpass

@@ -32,7 +32,7 @@ class Background:
             thread.start()
 
     def settle(self) -> None:
-        """Wait for the jobs that were started; return at once when called from a job."""
+        """Wait for the jobs that were started; return immediately when called from a job."""
         with self._lock:
             waiting, self._threads = self._threads, []
         if not waiting:

@@ -33,10 +33,10 @@ _PIECE = 1 << 16
 
 
 class GrowsTooMuch(tarfile.ReadError):
-    """An input becomes far more than was sent."""
+    """An input expands to far more than was sent."""
 
     def __init__(self) -> None:
-        super().__init__(f"it becomes more than {MOST_GROWTH >> 30} GiB larger when it is unpacked")
+        super().__init__(f"it grows by more than {MOST_GROWTH >> 30} GiB when unpacked")
 
 
 class BoundedTar:
@@ -67,7 +67,7 @@ class BoundedTar:
             yield member
 
     def content(self, member: tarfile.TarInfo) -> IO[bytes] | None:
-        """Return the content of a member before the next is asked for; None of one that has no content."""
+        """Return the content of a member before the next is requested; None if it has no content."""
         assert self._tar is not None
         return None if member.islnk() or member.issym() else self._tar.extractfile(member)
 
@@ -82,7 +82,7 @@ class BoundedTar:
             raise tarfile.ReadError("it has too many members")
 
     def named(self, name: str) -> IO[bytes] | None:
-        """Return the content of a member that is remembered, or of what it is a link to.
+        """Return the content of a remembered member, or of the target of a link.
 
         Raises:
             KeyError: there is none of that name.
@@ -109,7 +109,7 @@ class BoundedTar:
             self._file.left = None
         shared = self._tar.pax_headers
         if len(shared) > MOST_SHARED or sum(len(str(each)) for each in shared.values()) > self._most:
-            raise tarfile.ReadError("too many values are for all members")
+            raise tarfile.ReadError("too many values apply to all members")
         if not self._remembers:
             self._tar.members = []  # type: ignore[attr-defined]  # it would keep all of them
         return member
@@ -125,15 +125,15 @@ class _Bounded:
         """Bytes that the header which is read may still have; None while contents are read."""
 
     def seekable(self) -> bool:
-        """Return whether earlier places can be reached."""
+        """Return whether earlier positions can be reached."""
         return self._seeks
 
     def tell(self) -> int:
-        """Return the place."""
+        """Return the position."""
         return self._at
 
     def seek(self, place: int) -> None:
-        """Go to a place, in a stream a later one."""
+        """Go to a position; a stream only goes forward."""
         if self._seeks:
             self._file.seek(place)
             self._at = place
@@ -168,7 +168,7 @@ class _Bounded:
 
 
 class PlainStream:
-    """A stream as it is without compression; one that has none is passed through."""
+    """A stream without its compression; an uncompressed stream passes through."""
 
     def __init__(self, stream: IO[bytes]) -> None:
         self._sent = _Sent(stream)
@@ -203,7 +203,7 @@ class PlainStream:
         return data
 
     def check(self, made: int) -> None:
-        """Check how much was made of what was sent.
+        """Check how far the input has expanded.
 
         Raises:
             GrowsTooMuch: it is far more.
@@ -213,7 +213,7 @@ class PlainStream:
 
 
 class _Sent(io.RawIOBase):
-    """A stream, and how many bytes were read of it."""
+    """A stream that counts the bytes read."""
 
     def __init__(self, stream: IO[bytes]) -> None:
         super().__init__()
@@ -299,6 +299,6 @@ def is_packed(start: bytes) -> bool:
 
 
 def opened(file: IO[bytes], start: bytes) -> IO[bytes]:
-    """Return what reads a file without its compression, by how it begins; the file itself if it has none."""
+    """Return a reader of the file's uncompressed content; the file itself if it is not compressed."""
     opener = next((each for magic, each in _OPENERS if start.startswith(magic)), None)
     return opener(file) if opener else file

@@ -82,7 +82,7 @@ class Home:
 
     @cached_property
     def root(self) -> Path:
-        """The directory."""
+        """Return the directory."""
         from pathlib import Path
 
         return Path(self.place)
@@ -95,7 +95,7 @@ class Home:
         return where if isinstance(where, Home) else cls(_place(os.fspath(where)))
 
     def below(self, *names: str) -> str:
-        """Return the path of something in it."""
+        """Return the path of an entry of the home."""
         return "/".join((self.place, *names))
 
     @classmethod
@@ -164,7 +164,7 @@ class Home:
 
     @property
     def has_unpacked(self) -> bool:
-        """True if there is something for the packer of snapshots to do."""
+        """True if the packer of snapshots has work to do."""
         return os.access(self.below("chunks", "todo"), os.F_OK)
 
     @property
@@ -227,7 +227,7 @@ class Home:
                 f"cannot use state directory {self.place}: {error.strerror or error}",
                 hint="make room there, or set HOLDFAST_HOME to a folder on another disk"
                 if error.errno in (errno.ENOSPC, errno.EDQUOT)
-                else "make it writable, or set HOLDFAST_HOME to a folder that is",
+                else "make it writable, or set HOLDFAST_HOME to a writable folder",
             ) from error
         ballast.keep(self.place)
         return self
@@ -247,13 +247,13 @@ class Home:
             self._try_filesystem()  # without permissions, chmod would not help
             raise StoreError(
                 f"cannot use state directory {self.root}: other users can write to it (mode {mode:04o})",
-                hint=f"see what is in it, then `chmod 700 {shlex.quote(str(self.root))}`",
+                hint=f"check its contents, then `chmod 700 {shlex.quote(str(self.root))}`",
             )
         if mode & 0o077:
             # Only a home, or an empty folder that becomes one, is closed: others may be meant to be read.
             if not self.database.exists() and any(self.root.iterdir()):
                 raise StoreError(
-                    f"cannot use state directory {self.root}: it holds other files, which other "
+                    f"cannot use state directory {self.root}: it holds unrelated files that other "
                     "users can read",
                     hint="set HOLDFAST_HOME to a new folder",
                 )
@@ -284,7 +284,7 @@ def _folder_of_user() -> str:
 
 
 def _place(given: str) -> str:
-    """Return an absolute path that database, engine and messages can name.
+    """Return an absolute path that the database, the engine and messages can name.
 
     Raises:
         StoreError: the path cannot be resolved, or is not plain text.
@@ -296,7 +296,7 @@ def _place(given: str) -> str:
 
 
 def _is_absolute(path: str) -> bool:
-    """Check whether pathlib would leave a path as it is: most are given like that."""
+    """Check whether pathlib would leave a path unchanged, as it does for most paths."""
     parts = path.split("/")
     return len(parts) > 1 and not parts[0] and all(part not in ("", ".") for part in parts[1:])
 

@@ -1,4 +1,4 @@
-"""What a home needs of its file system: tried once, when a home is made there.
+"""The features that a home needs of its file system, tried once when the home is created.
 
 Network and foreign file systems lack some of it (NFS without its lock daemon, vfat), and would fail much
 later, in the middle of something else. Knows nothing of what a home holds.
@@ -37,7 +37,7 @@ def require(root: Path) -> None:
         shutil.rmtree(folder, ignore_errors=True)
     if missing:
         raise StoreError(
-            f"cannot use state directory {root}: its file system{_kind(root)} has no {_listed(missing)}",
+            f"cannot use state directory {root}: its file system{_kind(root)} lacks {_listed(missing)}",
             hint=HINT,
         )
 

@@ -36,7 +36,7 @@ _DECIDES = re.compile(
 
 
 def of_caller(environ: Mapping[str, str] | None = None) -> dict[str, str]:
-    """Return those of the caller's variables that a program of this machine may need.
+    """Return the caller's variables that a program of this machine can need.
 
     Args:
         environ: the caller's; by default those of this process.
@@ -50,7 +50,7 @@ def with_settings(
     named: Mapping[str, str] | None = None,
     environ: Mapping[str, str] | None = None,
 ) -> dict[str, str]:
-    """Return the caller's variables, and more.
+    """Return the caller's variables, and additional ones.
 
     Args:
         settings: names and values that our own code chose, or a person for a process of their own.
@@ -72,5 +72,5 @@ def is_known(name: str) -> bool:
 
 
 def decides(name: str) -> bool:
-    """Check whether a variable can decide what a program does, or which one runs."""
+    """Check whether a variable can influence a program, or the choice of the program."""
     return is_known(name) or _DECIDES.fullmatch(name) is not None

@@ -27,14 +27,14 @@ def new_id() -> str:
 
 
 def new_name() -> str:
-    """Return a pronounceable name such as `calm-otter`; it may be taken."""
+    """Return a pronounceable name such as `calm-otter`, possibly taken already."""
     import secrets
 
     return f"{secrets.choice(_ADJECTIVES.split())}-{secrets.choice(_NOUNS.split())}"
 
 
 def check_name(name: str, what: str = "session") -> str:
-    """Return `name` if a session or the label of a snapshot may have it.
+    """Return `name` if it is valid for a session or the label of a snapshot.
 
     It becomes a host name, and arguments take names and ids alike, so it must not look like an id.
 

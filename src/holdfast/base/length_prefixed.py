@@ -8,7 +8,7 @@ from typing import Any
 
 
 class LengthPrefixed:
-    """The pieces, however the stream is cut.
+    """The pieces of a stream, however the stream is cut.
 
     Args:
         head: unpacks to the kind of a piece and the length of its body.

@@ -81,12 +81,13 @@ def _wait(file: int, seconds: float | None) -> None:
 
 
 def discard(folder: Path, name: str) -> None:
-    """Remove the file of the lock `name`, which the caller holds, because its subject no longer exists."""
+    """Remove the file of the lock `name`, which the caller holds and whose subject no longer exists."""
     (folder / f"{name}.lock").unlink(missing_ok=True)
 
 
 def _lock(path: Path, what: str, kind: int) -> int:
-    """Lock the file and return its descriptor; open it again if the last holder removed it meanwhile."""
+    """Lock the file and return its descriptor; open it again if the last holder removed it in the
+    meantime."""
     while True:
         try:
             file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)

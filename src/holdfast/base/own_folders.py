@@ -24,7 +24,7 @@ _OF_A_HOME = "holdfast.db"
 
 
 def make(folder: Path) -> None:
-    """Make a folder, with its parents, and mark it; one that has something in it is not marked.
+    """Make a folder with its parents, and mark it; a folder that is not empty is not marked.
 
     Raises:
         OSError: it cannot be made.

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def until(look: Callable[[], T], seconds: float, pause: float = 0.01) -> T:
-    """Call `look` until it returns something true, at most for `seconds`; return what it returned last."""
+    """Call `look` until it returns a true value, for at most `seconds`; return its last result."""
     deadline = time.monotonic() + seconds
     while not (found := look()) and time.monotonic() < deadline:
         time.sleep(pause)

@@ -1,4 +1,4 @@
-"""The id of the server's request in whose course a call is made, for journals; none outside of a server.
+"""The id of the server request that a call belongs to, for journals; None outside of a server.
 
 A call's thread has the context of the request that started it.
 """
@@ -16,5 +16,5 @@ def request_id() -> str | None:
 
 
 def begin_request(id_: str) -> None:
-    """Note the id for what is done in this context from here on."""
+    """Set the id for all further work in this context."""
     _current.set(id_)

@@ -1,4 +1,4 @@
-"""The servers of a home that run now: each says where its previews begin, for as long as it lives.
+"""The servers of a home that are running now, each with the base of its previews while it lives.
 
 A server holds the lock on its file; a file without a holder was left by one that was killed, and is removed.
 Nothing here is secret: the stamp shows which token a server has, and not the token.

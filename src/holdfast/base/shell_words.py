@@ -1,4 +1,4 @@
-"""Quotes the words of a program so that bash, zsh and fish all read them as they were. Pure.
+"""Quotes the words of a program so that bash, zsh and fish all read them unchanged. Pure.
 
 In single quotes fish gives a backslash a meaning, and others do not; outside of quotes two of them are one
 everywhere.
@@ -11,7 +11,7 @@ from collections.abc import Iterable
 
 
 def join(words: Iterable[str]) -> str:
-    """Return a text that a shell takes for these words."""
+    """Return a text that a shell splits into these words."""
     return " ".join(_quoted(word) for word in words)
 
 

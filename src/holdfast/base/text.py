@@ -40,7 +40,7 @@ def seconds(count: float) -> str:
 
 
 def fit(char: str) -> bool:
-    """Check whether a terminal shows the character and does nothing else with it."""
+    """Check whether a terminal shows the character without any side effect."""
     if char.isascii():
         return char.isprintable()  # the others of ASCII are controls
     import unicodedata  # which most text does not need

@@ -1,4 +1,4 @@
-"""Which files of certificate authorities the environment names. Pure; reads none of them."""
+"""The files of certificate authorities that the environment names. Pure; does not read them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ ADDING = ("REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE")
 
 
 def added(environ: Mapping[str, str]) -> dict[Path, str]:
-    """Return the files or folders that are trusted beside the system's, each with its variable."""
+    """Return the files or folders trusted in addition to the system's, each with its variable."""
     if environ.get(REPLACING):
         return {}
     return {Path(environ[name]): name for name in reversed(ADDING) if environ.get(name)}

@@ -1,4 +1,4 @@
-"""Classes of values as `dataclasses.dataclass` makes them, for what frequent commands and every session load.
+"""Classes of values like those of `dataclasses.dataclass`, quick to load for frequent commands.
 
 Loading `dataclasses` takes longer than starting Python, and each class that it makes as long as loading three
 modules, because it compiles the methods; here they are closures. Everything else is the same: type checkers
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def as_table(value: Any, *without: str) -> dict[str, Any]:
-    """Return the fields of a value, also one of `dataclasses`, in the forms of JSON, but for some.
+    """Return the fields of a value in the forms of JSON, except for some; also for `dataclasses`.
 
     Values in it tell themselves by `as_dict`, if they have that.
     """
@@ -67,16 +67,16 @@ if not TYPE_CHECKING:
         return _Field(default, default_factory, shown=repr, compared=compare)
 
     def replace(value: Any, /, **changes: Any) -> Any:
-        """Return a value like this one, but for some fields."""
+        """Return a copy of this value with some fields changed."""
         before = {name: getattr(value, name) for name in value.__match_args__ if name not in changes}
         return type(value)(**before, **changes)
 
     def asdict(value: Any) -> dict[str, Any]:
-        """Return the fields of a value that holds no other values."""
+        """Return the fields of a value that does not hold other values."""
         return {name: getattr(value, name) for name in value.__match_args__}
 
     def dataclass(*, frozen: bool = False, slots: bool = False, eq: bool = True) -> Callable[[type], type]:
-        """Return a decorator that makes a class one of values, which are compared unless `eq` is false."""
+        """Return a decorator that makes a value class, with comparison unless `eq` is false."""
         return lambda kind: _completed(kind, frozen=frozen, slots=slots, eq=eq)
 
     def _completed(kind: type, *, frozen: bool, slots: bool, eq: bool) -> type:
@@ -168,7 +168,7 @@ if not TYPE_CHECKING:
             object.__setattr__(value, name, one)
 
     class _OnDemand:
-        """An attribute of a class that is made when it is first read."""
+        """An attribute of a class that is made on its first use."""
 
         def __init__(self, make: Callable[[], Any]) -> None:
             self._make = make

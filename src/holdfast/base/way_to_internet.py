@@ -1,4 +1,4 @@
-"""Whether this machine has a way out over IPv4, the only one that sessions have. The parser is pure."""
+"""Whether this machine reaches the internet over IPv4, the only protocol of sessions. The parser is pure."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def is_missing() -> bool:
 
 
 def leads_out(routes: str) -> bool:
-    """Check a /proc/net/route for a route by a gateway, or a default route without one, as of a tunnel."""
+    """Check /proc/net/route for a route through a gateway, or a default route without one (a tunnel)."""
     for line in routes.splitlines()[1:]:
         words = line.split()
         flags = int(words[3], 16)

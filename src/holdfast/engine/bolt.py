@@ -1,4 +1,4 @@
-"""A reader of bbolt databases, which containerd keeps its records in. Knows no containerd.
+"""A reader of bbolt databases, in which containerd keeps its records. Does not know containerd's schema.
 
 A page that a transaction has in use is overwritten by the second one after it at the earliest: what was read
 is of one instant if the database has moved on by less than that meanwhile, and is read again otherwise. No
@@ -28,7 +28,7 @@ _TRIES = 5
 
 
 class BoltUnreadable(Exception):
-    """It is no database of this form, or changes too fast."""
+    """The file is not a database of this form, or changes too fast."""
 
 
 def read(path: Path, *bucket: bytes) -> dict[bytes, dict[bytes, bytes]]:
@@ -69,7 +69,7 @@ class _Database:
         for name in names:
             page = next((below for key, below in self._inside(page) if key == name), b"")
             if not page:
-                raise BoltUnreadable(f"it has no bucket {name.decode(errors='replace')}")
+                raise BoltUnreadable(f"it lacks the bucket {name.decode(errors='replace')}")
         return {key: dict(self._values(below)) for key, below in self._inside(page)}
 
     def _metas(self) -> Iterator[tuple[int, int, int]]:
@@ -91,11 +91,11 @@ class _Database:
         identity, _, _, overflow = _PAGE.unpack(head)
         length = (overflow + 1) * self._size
         if identity != number or length > _LARGEST:
-            raise BoltUnreadable("a page is not where it belongs")
+            raise BoltUnreadable("a page is out of place")
         return os.pread(self._descriptor, length, number * self._size)
 
     def _items(self, page: bytes, depth: int = 0) -> Iterator[tuple[int, bytes, bytes]]:
-        """Yield flags, key and value of everything in a bucket, whose first page this is."""
+        """Yield flags, key and value of each item in the bucket that begins at this page."""
         _, flags, count, _ = _PAGE.unpack_from(page)
         if depth > _DEEPEST or not flags & (_BRANCH | _LEAF):
             raise BoltUnreadable("its pages are out of order")
@@ -110,7 +110,7 @@ class _Database:
             yield kind, page[begin:middle], page[middle : middle + value]
 
     def _inside(self, page: bytes) -> Iterator[tuple[bytes, bytes]]:
-        """Yield the names of the buckets in one, each with its first page."""
+        """Yield the names of the buckets in a bucket, each with its first page."""
         for kind, key, value in self._items(page):
             if kind & _IS_BUCKET:
                 root, _ = _BUCKET.unpack_from(value)

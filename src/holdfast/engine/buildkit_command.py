@@ -1,4 +1,4 @@
-"""BuildKit, through Docker's own command: the engine has no other door to it for builds.
+"""BuildKit through Docker's own command: the engine does not offer it for builds in any other way.
 
 Finds a command that has it, and runs one build. What the lines of a build mean is not known here. The command
 runs on this machine: nothing that a project says is in its environment (`host_environment`).
@@ -40,13 +40,13 @@ def find(environ: Mapping[str, str] = os.environ) -> str | None:
 
 
 def has_own(version: str) -> bool:
-    """Check whether a command of Docker has BuildKit without a plugin, by what it says of its version."""
+    """Check whether a `docker` command includes BuildKit without a plugin, by its version output."""
     number = re.search(r"version (\d+)\.", version)
     return number is not None and int(number[1]) < _OWN
 
 
 def _said(words: list[str], environ: Mapping[str, str]) -> str:
-    """Return what a command writes if it succeeds."""
+    """Return the output of a command if it succeeds."""
     with suppress(OSError, subprocess.SubprocessError):
         done = subprocess.run(
             words,
@@ -116,7 +116,7 @@ def build(
 def _running(
     words: list[str], there: Mapping[str, str], private: Mapping[str, str]
 ) -> Iterator[subprocess.Popen[bytes]]:
-    """Run a command that ends, with the build, when this is left early."""
+    """Run a command that ends, along with its build, when the block is left early."""
     # Other builders than the engine's own would keep the image to themselves.
     chosen = {**there, "DOCKER_BUILDKIT": "1", "BUILDX_BUILDER": "default"}
     try:

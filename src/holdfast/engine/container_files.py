@@ -1,4 +1,5 @@
-"""The files of an engine's containers: a part of `Engine`. Follows no link of a container on this host."""
+"""The files of an engine's containers: a part of `Engine`. Does not follow links of a container on this
+host."""
 
 from __future__ import annotations
 
@@ -55,7 +56,7 @@ class ContainerFiles:
         return [(str(each["Path"]), int(each["Kind"])) for each in found or []]
 
     def written(self, container_id: str) -> int:
-        """Return the bytes that a container wrote over its image."""
+        """Return the number of bytes that a container wrote over its image."""
         with translated("measure the files of a container"):
             found = self._api.containers(all=True, size=True, filters={"id": container_id})
         return sum(int(each.get("SizeRw") or 0) for each in found)
@@ -86,7 +87,7 @@ class ContainerFiles:
             return b""
 
     def write(self, container_id: str, path: str, data: bytes) -> None:
-        """Write a small file into a container, running or not, that all its users may read."""
+        """Write a small file, readable by all users, into a container, running or not."""
         import io
         import tarfile
 

@@ -43,7 +43,7 @@ def seen_by_engine(folder: Path) -> Iterator[None]:
         place = str(folder.resolve())
         if place not in text or not any(sign in text for sign in _UNSEEN):
             raise
-        why = "may not read it" if "permission denied" in text else "does not see it"
+        why = "cannot read it" if "permission denied" in text else "does not see it"
         raise StoreError(
             f"cannot use state directory {folder}: the engine, which runs as root, {why}", hint=_UNSEEN_HINT
         ) from error

@@ -1,4 +1,4 @@
-"""What the engine tells of a container, as a value.
+"""The engine's description of a container, as a value.
 
 Pure: takes the engine's answer to an inspection, and asks nothing.
 """
@@ -61,7 +61,7 @@ def state_of(found: Mapping[str, Any]) -> ContainerState:
 
 
 def _in_networks(found: Mapping[str, Any], *keys: str) -> tuple[str, ...]:
-    """Return what a running container has under these keys in its networks: IPv4, then IPv6."""
+    """Return a running container's values for these keys in its networks: IPv4, then IPv6."""
     return tuple(str(network[key]) for network in _networks(found) for key in keys if network.get(key))
 
 

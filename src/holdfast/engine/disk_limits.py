@@ -20,7 +20,7 @@ _OWN_QUOTAS = ("btrfs", "zfs")
 
 
 def fault(info: Mapping[str, Any], mountinfo: bytes) -> str:
-    """Return why an engine cannot limit them; empty if it can.
+    """Return the reason why an engine cannot limit the files; empty if it can.
 
     Args:
         info: the output of `docker info`.

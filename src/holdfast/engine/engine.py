@@ -74,12 +74,12 @@ class Engine:
         self.client.close()
 
     def version(self) -> dict[str, Any]:
-        """Return what `docker version` reports of the server."""
+        """Return the server's report of `docker version`."""
         with translated("ask Docker for its version"):
             return dict(self.client.version())
 
     def info(self) -> dict[str, Any]:
-        """Return what `docker info` reports."""
+        """Return the engine's report of `docker info`."""
         with translated("ask Docker about itself"):
             return dict(self.client.info())
 
@@ -95,12 +95,12 @@ class Engine:
 
     @cached_property
     def _description(self) -> dict[str, Any]:
-        """What it reports of itself, of which only that is used which does not change while it runs."""
+        """The engine's own description, of which only the constant parts are used."""
         return self.info()
 
     @cached_property
     def title(self) -> str:
-        """Its name and version; empty if it does not report them."""
+        """The engine's name and version; empty if it does not report them."""
         version = self._version
         names = [str(part.get("Name", "")) for part in version.get("Components") or []][:1]
         return f"{'docker' if names in ([], ['Engine']) else names[0]} {version.get('Version', '')}".strip()
@@ -112,7 +112,7 @@ class Engine:
 
     @cached_property
     def _version(self) -> dict[str, Any]:
-        """What it reports of its version. It runs other programs for that, which takes it 10 ms."""
+        """The engine's own version report. The engine runs other programs for it, which takes 10 ms."""
         return self.version()
 
     # Containers.
@@ -162,8 +162,10 @@ class Engine:
                 if place := unmounted(str(error.explanation)):
                     raise ImageError(
                         f"cannot start container: nothing can be mounted at {place} in its image",
-                        hint="a file or a link of the image is there, or above it; or only one of that and "
-                        "what is mounted is a folder",
+                        hint=(
+                            "the image has a file or a link there or above it, or one of the two is a folder "
+                            "and the other is not"
+                        ),
                     ) from error
                 if not is_lost_start(str(error.explanation)):
                     raise
@@ -175,7 +177,7 @@ class Engine:
             self.client.api.kill(container_id, number)
 
     def limit_processes(self, container_id: str, most: int) -> None:
-        """Change how many processes and threads a container may have. The SDK has no parameter for it."""
+        """Change the limit of processes and threads in a container. The SDK has no parameter for it."""
         with translated("limit the processes of a container"):
             api: Any = self.client.api
             answer = api._post_json(api._url("/containers/{0}/update", container_id), {"PidsLimit": most})
@@ -244,7 +246,7 @@ class Engine:
                 self._continue(container_id)
 
     def _continue(self, container_id: str) -> None:
-        """Resume the processes of a container, unless it was killed meanwhile."""
+        """Resume the processes of a container, unless it was killed in the meantime."""
         try:
             self.unpause(container_id)
         except EngineError:
@@ -340,12 +342,12 @@ class Engine:
         return frozenset(str(each[key]) for each in found for key in ("Image", "ImageID"))
 
     def rename(self, container_id: str, name: str) -> None:
-        """Give a container another name."""
+        """Rename a container."""
         with translated("rename container"):
             self.client.api.rename(container_id, name)
 
     def commit(self, container_id: str, ref: str, labels: Mapping[str, str]) -> str:
-        """Make an image of the files of a container in which nothing runs, tagged ref, and return its id."""
+        """Make an image, tagged ref, of the files of an idle container, and return its id."""
         repository, _, tag = ref.rpartition(":")
         with translated("commit container"):
             made = self.client.api.commit(

@@ -1,4 +1,4 @@
-"""Connecting the SDK to an engine: what listens there, whom to trust, which version of the API to speak.
+"""Connecting the SDK to an engine: its listener, the trusted authorities, the version of the API.
 
 Knows where engines are (`engine_place`); what is asked of them afterwards is `engine.py`'s. Importing this
 module is cheap; the SDK is imported on connecting.
@@ -67,7 +67,7 @@ def require_here(place: EnginePlace) -> None:
 
 
 def asked(client: docker.DockerClient, path: str, *places: str, **wanted: str) -> Any:
-    """Return the engine's answer to a question: GET of a path, in whose places these words belong.
+    """Return the engine's answer to GET of a path, with these words quoted into it.
 
     The SDK's own methods wait for all answers as long as for the slowest. Raises its errors.
     """
@@ -92,7 +92,7 @@ def _knock(place: EnginePlace) -> None:
 
 
 def _offered(settings: dict[str, Any], *, direct: bool) -> str:
-    """Return the newest version of its API that the engine offers, which the SDK would ask for too soon."""
+    """Return the newest version of the engine's API, which the SDK would request too early."""
     import docker as sdk
     from docker.constants import DEFAULT_DOCKER_API_VERSION
 
@@ -114,7 +114,7 @@ def _trusting(client: docker.DockerClient, *, direct: bool) -> docker.DockerClie
 
 
 def _audited(client: docker.DockerClient) -> docker.DockerClient:
-    """Have a client raise an audit event for each request, without its query, and for its answer."""
+    """Make a client raise an audit event for each request, without its query, and for its answer."""
     api: Any = client.api
     send = api.send
 
@@ -131,7 +131,7 @@ def _audited(client: docker.DockerClient) -> docker.DockerClient:
 
 
 def _certificates(place: EnginePlace) -> Any:
-    """Return the TLS settings of a context, as the SDK takes them; None if it has none."""
+    """Return the TLS settings of a context in the SDK's form; None if it has none."""
     from docker.tls import TLSConfig
 
     if place.certificates is None:

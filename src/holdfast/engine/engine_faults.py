@@ -16,7 +16,7 @@ from holdfast.base.text import plain
 from holdfast.errors import EngineError, EngineUnavailable, HoldfastError, ImageError
 
 START_HINT = "start it (`systemctl start docker`), or point DOCKER_HOST or a Docker context at one that runs"
-SILENT_HINT = "it hangs, or has too much to do; sessions that run continue without it"
+SILENT_HINT = "it hangs or is overloaded; running sessions continue without it"
 PERMISSION_HINT = "join the group of its socket, or run as root"
 CERTIFICATES_HINT = (
     "ca.pem, cert.pem and key.pem in DOCKER_CERT_PATH, or those of the context, must be for this engine"
@@ -26,7 +26,7 @@ ELSEWHERE_HINT = (
 )
 
 FULL_HINT = (
-    "make room there: `docker system df` shows what takes it; `holdfast rmi` and `gc` work without room"
+    "make room there: `docker system df` shows what uses the space; `holdfast rmi` and `gc` work without room"
 )
 
 _FULL_WORDS = ("no space left on device", "disk quota exceeded", "you don't have enough free space in")
@@ -67,7 +67,7 @@ def table() -> tuple[tuple[type[Exception], type[EngineError | ImageError]], ...
 
 
 def translate(error: Exception, what: str) -> EngineError | ImageError:
-    """Return the error of this package that says what the SDK's error says."""
+    """Return this package's error for an error of the SDK."""
     kind = next(ours for theirs, ours in table() if isinstance(error, theirs))
     if fault := _distrust(error):
         return EngineUnavailable(f"cannot {what}: {fault}", hint=CERTIFICATES_HINT)
@@ -87,14 +87,14 @@ Kind = TypeVar("Kind", bound=EngineError | ImageError)
 
 
 def said(kind: type[Kind], what: str, text: str, hint: str = "") -> Kind:
-    """Return the error for the engine's own words: "cannot <what>: …"."""
+    """Return the error for a message of the engine: "cannot <what>: …"."""
     if is_full(f"{text} {hint}"):
         return kind(f"cannot {what}: the engine's disk is full", hint=FULL_HINT)
     return kind(f"cannot {what}: {plain(_brief(text), 300)}", hint=hint)
 
 
 def is_full(text: str) -> bool:
-    """Check whether the words of the engine, or of a step of a build, are about a full disk or quota."""
+    """Check whether a message of the engine or of a build step reports a full disk or quota."""
     return any(words in text.lower() for words in _FULL_WORDS)
 
 
@@ -108,7 +108,7 @@ def is_lost_start(text: str) -> bool:
 
 
 def unmounted(text: str) -> str:
-    """Return the place in a container where its runtime could not mount something; empty if that is not it.
+    """Return the place in a container that its runtime could not mount; empty for any other error.
 
     The words are runc's (libcontainer/rootfs_linux.go).
     """
@@ -164,5 +164,5 @@ def _refused(error: Exception) -> bool:
 
 
 def _brief(text: str) -> str:
-    """Return the engine's own words, without the prefix of the software that passed them on."""
+    """Return the engine's own message, without the prefix of the software that passed it on."""
     return re.sub(r"^(Error response from daemon: )", "", text.strip())

@@ -1,4 +1,5 @@
-"""The images of an engine: a part of `Engine`. It decides nothing, and knows no sessions or snapshots."""
+"""The images of an engine: a part of `Engine`. Makes no decisions, and knows neither sessions nor
+snapshots."""
 
 from __future__ import annotations
 
@@ -117,14 +118,14 @@ class EngineImages:
                 return
 
     def discard(self, ids: Iterable[str]) -> None:
-        """Remove those of these images that have no name and that nothing else needs."""
+        """Remove those of these images that are unnamed and not needed by anything else."""
         for identity in ids:
             with suppress(EngineError, ImageError):
                 if (found := self.inspect(identity)) and not found.get("RepoTags"):
                     self.untag(identity)
 
     def remove(self, ref: str) -> bool:
-        """Remove an image, with parents that nothing else needs; False if there was none."""
+        """Remove an image, with parents that are not needed otherwise; False if it did not exist."""
         import docker.errors
 
         with translated("remove image"):
@@ -190,7 +191,7 @@ class EngineImages:
         *,
         network: str | None,
     ) -> Iterator[dict[str, Any]]:
-        """Build an image of a folder, and yield the build's events. It gets no name.
+        """Build an unnamed image of a folder, and yield the build's events.
 
         Args:
             folder: the context.

@@ -1,4 +1,4 @@
-"""The folders of layers of one engine: asked of it, or found where containerd keeps them.
+"""The folders of an engine's layers: reported by the engine, or found where containerd keeps them.
 
 File systems that hold them are written to their disks.
 """
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def sync(folder: Path) -> None:
-    """Wait until the file system that a folder is on is on its disk (syncfs(2)).
+    """Wait until the file system of a folder is on its disk (syncfs(2)).
 
     Who may not open it waits for all file systems (sync(2)). A folder that is not there is passed over.
 
@@ -61,23 +61,23 @@ class EngineLayers:
         self._root: Path | None = None
 
     def store(self) -> ImageStore:
-        """Return the kind of store it has."""
+        """Return the kind of its store."""
         return image_store.kind(self._info())
 
     def places(self) -> list[Path]:
-        """Return the folders that all its layers may be in, the likeliest first; none for other stores."""
+        """Return all possible folders of its layers, the likeliest first; empty for other stores."""
         info = self._info()
         if image_store.kind(info) is ImageStore.OVERLAY2:
             return [Path(str(info["DockerRootDir"])) / "overlay2"]
         return [image_store.snapshots(root) for root in self._roots()]
 
     def of_container(self, raw: Mapping[str, Any]) -> list[Path]:
-        """Return the folders of an inspected container, its own first; none where they cannot be known."""
+        """Return the folders of an inspected container, its own first; empty if they cannot be known."""
         pid = int((raw.get("State") or {}).get("Pid") or 0)
         return _told(raw) or image_store.folders_of(self._roots([pid] if pid else []), str(raw.get("Id")))
 
     def of_image(self, raw: Mapping[str, Any]) -> list[Path]:
-        """Return the folders of an inspected image, the topmost first; none where they cannot be known."""
+        """Return the folders of an inspected image, the topmost first; empty if they cannot be known."""
         if (told := _told(raw)) or not (layers := (raw.get("RootFS") or {}).get("Layers")):
             return told
         return image_store.folders_of(self._roots(), [*image_store.chain_ids(layers)][-1])
@@ -91,7 +91,7 @@ class EngineLayers:
         return image_store.has_blobs(self._roots(), digests)
 
     def make_durable(self) -> None:
-        """Wait until the engine's images are on the disk: it does not sync the files that it unpacks.
+        """Wait until the engine's images are on the disk: the engine does not sync unpacked files.
 
         An engine whose folders are not on this host is left to its own machine.
 
@@ -103,7 +103,7 @@ class EngineLayers:
                 sync(folder)
 
     def _roots(self, pids: Iterable[int] = ()) -> list[Path]:
-        """Return where containerd may keep its files, the likeliest first; none for other stores.
+        """Return the possible places of containerd's files, the likeliest first; empty for other stores.
 
         That is certain if this process can read the mounts of a container of the engine: one of those whose
         first processes are given, or another one.

@@ -1,4 +1,4 @@
-"""Where the engine is, by Docker's own rules: DOCKER_HOST, else a context, else this machine's socket.
+"""The engine's place, by Docker's own rules: DOCKER_HOST, else a context, else this machine's socket.
 
 A context is a folder below Docker's configuration that names an endpoint and holds its certificates
 (`docker context`). Only reads files; connects to nothing.
@@ -28,7 +28,7 @@ DEFAULT = "default"
 
 @dataclass(frozen=True, slots=True)
 class EnginePlace:
-    """An engine's address, and the context it is from.
+    """An engine's address, and the context that names it.
 
     Attributes:
         url: such as unix:///var/run/docker.sock.
@@ -63,7 +63,7 @@ class EnginePlace:
 
 
 def find() -> EnginePlace:
-    """Return where the engine is.
+    """Return the engine's place.
 
     Raises:
         EngineUnavailable: a context was chosen that does not exist or cannot be read.
@@ -76,7 +76,7 @@ def find() -> EnginePlace:
 
 
 def _chosen(config: Path) -> str:
-    """Return the context in use; none if there is no readable configuration, as for Docker's own client."""
+    """Return the context in use; None without a readable configuration, as in Docker's own client."""
     try:
         found = json.loads(config.read_bytes())
     except (OSError, ValueError, RecursionError):
@@ -99,7 +99,7 @@ def _context(folder: Path, name: str) -> EnginePlace:
     except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
         raise EngineUnavailable(f"cannot reach Docker: context {shown} cannot be read", hint=hint) from error
     if not isinstance(host, str):
-        raise EngineUnavailable(f"cannot reach Docker: context {shown} has no address", hint=hint)
+        raise EngineUnavailable(f"cannot reach Docker: context {shown} does not have an address", hint=hint)
     certificates = folder / "tls" / key / "docker"
     return EnginePlace(host, name, certificates if certificates.is_dir() else None, not skips)
 

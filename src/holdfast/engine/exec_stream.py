@@ -69,7 +69,7 @@ class ExecStream:
         return data
 
     def close(self) -> None:
-        """End the connection; with it ends the program's input."""
+        """End the connection, which also ends the program's input."""
         with suppress(OSError):
             self._socket.shutdown(socket.SHUT_RDWR)
         self._kept.close()

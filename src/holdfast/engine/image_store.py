@@ -1,4 +1,4 @@
-"""How an engine keeps the layers of images and containers, and where on this host.
+"""The storage of an engine's layers of images and containers, and its place on this host.
 
 Docker's own store with overlay2, or that of containerd with the snapshotter overlayfs: the default of Docker
 29, whose engine names no folders. They are found in containerd's own records, which only root can read here;
@@ -86,7 +86,7 @@ def folders_of(candidates: Iterable[Path], name: str) -> list[Path]:
 
 
 def blob(candidates: Iterable[Path], digest: str, limit: int) -> bytes | None:
-    """Return a small blob that containerd keeps; None if it does not, or not where it can be read."""
+    """Return a small blob that containerd keeps; None if it is missing or cannot be read from here."""
     for root in candidates:
         with suppress(OSError), (root / _CONTENT / digest.removeprefix("sha256:")).open("rb") as file:
             data = file.read(limit)

@@ -75,7 +75,7 @@ class HomeFacts:
 
 @dataclass(frozen=True, slots=True)
 class MachineFacts:
-    """All facts that are judged.
+    """All the facts to be judged.
 
     `sysctls` by name with dots, as text; `weaknesses` are names of processor vulnerabilities without a
     mitigation; `quota`: the data root is mounted with project quotas; `apparmor`: the kernel has it enabled.
@@ -102,14 +102,14 @@ def security_options(info: Mapping[str, Any]) -> frozenset[str]:
 
 
 INSTEAD = (
-    "use Docker that root runs without userns-remap, as a member of its socket's group: "
+    "use a Docker engine that runs as root without userns-remap, as a member of its socket's group: "
     "`docker context use default`, or DOCKER_HOST=unix:///var/run/docker.sock"
 )
 """What to do if an engine is unfit."""
 
 
 def unfit(info: Mapping[str, Any]) -> str:
-    """Return why sessions cannot run on an engine of this description; empty if they can."""
+    """Return the reason why sessions cannot run on an engine of this description; empty if they can."""
     options = security_options(info)
     if "BuildahVersion" in info:  # Podman, whose API has the same paths
         return "it is Podman, whose API does not accept a session's seccomp profile"

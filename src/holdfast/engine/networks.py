@@ -1,4 +1,4 @@
-"""The sessions' network, and a container's place in it: taken, given to another container, given back.
+"""The sessions' network, and a container's place in it: taken, given to a different container, given back.
 
 Owns the calls about networks and addresses. Knows no sessions.
 """
@@ -61,14 +61,14 @@ def endpoint(network: str, addresses: Iterable[str]) -> dict[str, Any]:
 
 
 def leave(engine: Engine, container_id: str) -> None:
-    """Take a container out of the network, and free its addresses; do nothing if it is not in it."""
+    """Disconnect a container from the network and free its addresses, if it is connected."""
     with translated("take a container out of the network"):
         if NETWORK in _networks(engine, container_id):
             engine.client.api.disconnect_container_from_network(container_id, NETWORK, force=True)
 
 
 def join(engine: Engine, container_id: str, addresses: Iterable[str]) -> None:
-    """Give a container its place in the network back, or another one; do nothing if it is in it."""
+    """Give a container its place in the network back, or a new one, unless it is connected."""
     import docker.errors
 
     with translated("put a container into the network"):
@@ -88,7 +88,7 @@ def why_another(error: Exception) -> str | None:
     if any(word in text for word in _TAKEN):
         return "is in use by now"
     if _NO_CHOICE in text:
-        return f"cannot be asked for in the network `{NETWORK}` as it is; remove it to have it created again"
+        return f"cannot be requested in the network `{NETWORK}` as it is; remove it to have it created again"
     return None
 
 
@@ -146,7 +146,7 @@ def _unused_pool(engine: Engine) -> IPAMPool:
 
 
 def _remove_duplicates(engine: Engine) -> None:
-    """Leave one network of the name: one that is in use."""
+    """Keep one network of the name: the one in use."""
     import docker.errors
 
     found = [each for each in engine.client.api.networks(names=[NETWORK]) if each["Name"] == NETWORK]

@@ -22,7 +22,7 @@ _REDIRECT = "trusted.overlay.redirect"
 
 
 def changes(upper: Path, lowers: Sequence[Path]) -> list[tuple[str, int]] | None:
-    """Return paths with how they differ, as the engine would; None if they cannot be read.
+    """Return the changed paths and their kinds of change, as the engine would; None if they cannot be read.
 
     Args:
         upper: the container's own layer.
@@ -63,7 +63,7 @@ def _walk(upper: Path, lowers: list[str]) -> Iterator[tuple[str, int]]:
 
 
 def _marked(fd: int) -> bool:
-    """Check whether a folder hides what is below it."""
+    """Check whether a folder hides the layers below it."""
     names = os.listxattr(fd)
     if _REDIRECT in names:
         raise _Unknown
@@ -79,7 +79,7 @@ def _there(lowers: list[str], path: str) -> bool:
 
 
 def _folders(lowers: list[str], path: str) -> list[str]:
-    """Return the layers in which the path is a folder that shows through those above."""
+    """Return the layers in which the path is a folder visible through the layers above."""
     shown = []
     for lower in lowers:
         found = _stat(lower + path)

@@ -1,4 +1,4 @@
-"""Whether the engine is where it usually is, answered in the least time: every command line asks this first.
+"""Whether the engine is in its usual place, answered quickly: every command line asks this first.
 
 Reads at most one file, and imports nothing that takes long. `engine_place.py` reads the rest.
 """
@@ -13,18 +13,18 @@ CHOICE = "HOLDFAST_REMOTE"
 
 
 def choice() -> bool | None:
-    """Return whether the engine is on another machine, if that was chosen."""
+    """Return whether the engine is on a different machine, if the choice was explicit."""
     return {"yes": True, "no": False}.get(os.environ.get(CHOICE, ""))
 
 
 def is_used() -> bool:
-    """Check whether a socket of this machine is the engine's; False if more has to be read to know it."""
+    """Check whether a socket of this machine is the engine's; False if that takes further reading."""
     elsewhere = choice()
     return socket_path() is not None if elsewhere is None else not elsewhere
 
 
 def socket_path() -> str | None:
-    """Return the path of the engine's socket on this machine; None if more has to be read to know it."""
+    """Return the path of the engine's socket on this machine; None if that takes further reading."""
     if host := os.environ.get("DOCKER_HOST"):
         return host.removeprefix("unix://") if host.startswith("unix://") else None
     if os.environ.get("DOCKER_CONTEXT"):

@@ -1,4 +1,4 @@
-"""Reads of files whose size is not the reader's to decide, never more of one than the reader expects.
+"""Bounded reads of files whose size is not the reader's choice.
 
 Owns nothing but the bound: the meaning of a file, and of more than the bound, is its reader's business.
 """
@@ -14,7 +14,7 @@ PIECE = 1 << 16
 
 
 class TooLong(OSError):
-    """A file is longer than is ever read of it."""
+    """A file is longer than the limit of a reader."""
 
     def __init__(self, name: str, limit: int) -> None:
         super().__init__(f"{name} is longer than {limit} bytes")
@@ -49,7 +49,7 @@ def text(path: Path, limit: int) -> str:
 
 
 def lines(path: Path, limit: int) -> Iterator[bytes]:
-    """Yield a file a few lines at a time, none of them cut. One piece at a time is in memory.
+    """Yield a file a few complete lines at a time. One piece at a time is in memory.
 
     Raises:
         TooLong: it has more than `limit` bytes, or a line is longer than a piece.

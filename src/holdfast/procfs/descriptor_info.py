@@ -87,7 +87,7 @@ class FdInfo:
 
 
 def parse(data: bytes) -> FdInfo:
-    """Return a descriptor's information; what is missing is 0."""
+    """Return a descriptor's information; missing values are 0."""
     numbers = {"pos": 0, "flags": 0, "mnt_id": 0, "ino": 0}
     locks: list[FileLock] = []
     watched: list[EpollEntry] = []

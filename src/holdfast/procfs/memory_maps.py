@@ -38,7 +38,7 @@ class Mapping:
 
     @property
     def size(self) -> int:
-        """Bytes."""
+        """The number of bytes."""
         return self.end - self.start
 
     @property

@@ -52,7 +52,7 @@ def parse(data: bytes) -> Iterator[MountedPart]:
 
 
 def in_place(mount: MountedPart, root: MountedPart) -> bool:
-    """Check whether a mount shows files of the root's file system, and shows them where they are.
+    """Check whether a mount shows files of the root's file system, in their original places.
 
     So are the folders mounted that stay writable below a read-only root.
     """

@@ -28,7 +28,7 @@ def folders(mountinfo: bytes) -> list[str] | None:
 
 
 def private(mountinfo: bytes) -> str:
-    """Return what the attributes begin with in which that overlay keeps its state.
+    """Return the prefix of the attributes in which that overlay keeps its state.
 
     Other attributes of this kind are those of programs, for which they mean nothing there.
     """

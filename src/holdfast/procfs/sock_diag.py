@@ -144,7 +144,7 @@ def unix_files(link: socket.socket) -> dict[int, tuple[int, int]]:
 
 
 def _bounded(link: socket.socket, request: bytes) -> Iterator[bytes]:
-    """Yield the first answers; the rest is read all the same, so that the next request has its own."""
+    """Yield the first answers; read the rest anyway, so that the next request gets its own."""
     with suppress(KernelRefused):
         for number, body in enumerate(dump(link, _BY_FAMILY, request)):
             if number < MAX_SOCKETS:

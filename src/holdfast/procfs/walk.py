@@ -113,7 +113,8 @@ def protocol_of(pid: int, fd: int) -> str:
 
 
 def by_name(pid: int, fd: int) -> bool:
-    """Check whether a descriptor only names a file (O_PATH): its link has no bit to read or write then."""
+    """Check whether a descriptor only names a file (O_PATH): its link then lacks the bits to read or
+    write."""
     try:
         return not os.lstat(f"{PROC}/{pid}/fd/{fd}").st_mode & 0o600
     except OSError:

@@ -151,7 +151,7 @@ def test_only_snapshots_of_its_lineage_unless_forced(hf: Holdfast) -> None:
     work, other = hf.new("work"), hf.new("other")
     other.exec("whose=others")
     foreign = other.snapshot("foreign")
-    with pytest.raises(InvalidArgument, match="not of its lineage"):
+    with pytest.raises(InvalidArgument, match="not in its lineage"):
         work.rewind(foreign)
 
     work.rewind("foreign", force=True, discard=True)

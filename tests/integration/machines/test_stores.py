@@ -289,7 +289,7 @@ def test_where_layers_cannot_be_read_the_engine_commits_them(
         quick = copy.snapshot("quick")
 
         assert slow.row.details["files_by"] == "engine"
-        assert [line for line in told if "because the engine committed its files" in line]
+        assert [line for line in told if "while the engine committed its files" in line]
         assert quick.row.details["files_by"] == "copy"
         assert quick.restore("back").exec(LOOK).text.splitlines() == SEEN
         quick.export(tmp_path / "quick.tar", compression="zstd")  # layers of either kind

@@ -136,7 +136,7 @@ def test_only_the_host_reports_refusals_and_ends(guest: Any) -> None:
         (5, "oom", None),
         (5, "refused", 82),
     ]
-    assert found[1].text == "tcp to 10.1.2.3 port 81 was refused: the session may not reach it"
+    assert found[1].text == "tcp to 10.1.2.3 port 81 was refused: the session's network rules forbid it"
     assert "refused" not in guest.requests[0].head["kinds"]
 
 

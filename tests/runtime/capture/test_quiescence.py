@@ -126,7 +126,7 @@ def test_samples_are_equal_only_if_nothing_ran(machine: Machine) -> None:
 
 
 def test_a_partial_view_gives_no_sample(machine: Machine) -> None:
-    """A task that ended meanwhile, a container without a supervisor, one that is gone."""
+    """A task that ended in the meantime, a container without a supervisor, one that is gone."""
     (machine.proc / "102" / "task" / "102" / "syscall").unlink()
     assert quiescence.look(100, 301, machine.proc, machine.cgroups) is None
     machine.task(102, 102, 310)

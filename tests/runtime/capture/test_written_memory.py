@@ -47,7 +47,7 @@ def grow(staging: Path, number: int, size: int) -> None:
 
 
 def looking() -> bool:
-    return any(each.name == "written-memory" for each in threading.enumerate())
+    return any(each.name == "written-amounts" for each in threading.enumerate())
 
 
 @pytest.mark.parametrize("of_call", [False, True], ids=["of the controller", "of the call"])
@@ -66,6 +66,19 @@ def test_the_amount_grows_with_the_files(tmp_path: Path, *, of_call: bool) -> No
 
     assert len(amounts) == len(set(amounts))
     assert str(watcher.steps[-1]) == "copying the memory of work, MiB (8 of 8)"
+    assert not looking()
+
+
+def test_the_copied_files_are_amounts_as_well(tmp_path: Path) -> None:
+    """The checkpointer's copy is measured, from before its file exists."""
+    watcher = Watcher()
+    context = Context(Home.at(tmp_path), watcher=watcher)
+    with written_memory.files_shown(context, "work", tmp_path, 5 * MIB):
+        watcher.until(0)
+        (tmp_path / "layer").mkdir()
+        (tmp_path / "layer" / "data").write_bytes(bytes(3 * MIB))
+        watcher.until(3)
+    assert str(watcher.steps[-1]) == "copying the files of work, MiB (3 of 5)"
     assert not looking()
 
 

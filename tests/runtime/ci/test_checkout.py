@@ -106,7 +106,9 @@ def test_git_works_in_the_copy(repo: Path, git: Git, tmp_path: Path) -> None:
 def test_the_owner_is_the_sessions_user(repo: Path, tmp_path: Path) -> None:
     """Also of folders that git does not know."""
     file = io.BytesIO()
-    checkout.pack(checkout.look(repo), file, (1000, 1001))
+    found, amounts = checkout.look(repo), []
+    checkout.pack(found, file, (1000, 1001), lambda packed, total: amounts.append((packed, total)))
+    assert amounts == [(0, len(found.entries))]
     file.seek(0)
     with tarfile.open(fileobj=file) as archive:
         owners = {(member.uid, member.gid, member.uname) for member in archive.getmembers()}
@@ -203,7 +205,7 @@ def test_users_are_found_in_the_sessions_own_table(user: str | None, owner: tupl
 
 def test_an_unknown_user_is_an_error() -> None:
     """Instead of giving the files to root."""
-    with pytest.raises(InvalidArgument, match="none of that name"):
+    with pytest.raises(InvalidArgument, match="has no such user"):
         checkout.identity(b"root:x:0:0::/:/bin/sh\n", "bob")
 
 
@@ -302,7 +304,7 @@ def test_a_repository_is_not_one_from_elsewhere(repo: Path, git: Git, tmp_path: 
             assert names(found) == set()
             assert found.notes == ("inner is left out: its .git leads elsewhere",)
             continue
-        with pytest.raises(InvalidArgument, match=r"its \.git leads to no repository of its own"):
+        with pytest.raises(InvalidArgument, match=r"its \.git does not lead to a repository of its own"):
             checkout.look(hostile)
 
 
@@ -314,7 +316,7 @@ def test_nothing_is_waited_for(repo: Path, git: Git) -> None:
     assert "untracked" in names(checkout.look(repo))
     (repo / ".git" / "index").unlink()
     os.mkfifo(repo / ".git" / "index")
-    assert "its index is not understood: files that are ignored are left out" in checkout.look(repo).notes
+    assert "its index cannot be read: ignored files are left out" in checkout.look(repo).notes
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")

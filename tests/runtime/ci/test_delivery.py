@@ -157,7 +157,7 @@ def test_a_capture_that_is_too_large_or_refused_is_remarked() -> None:
     assert large.done == ["removed"]
     assert not asked.of_failures
     assert asked.deliver() == ()
-    assert remarks == ["2 requested captures were not kept: one has 10 MiB, more than is allowed"]
+    assert remarks == ["2 requested captures were not kept: one takes 10 MiB, more than allowed"]
 
 
 def test_a_capture_without_a_failure_is_not_a_failure() -> None:

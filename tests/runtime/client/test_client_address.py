@@ -136,12 +136,12 @@ def test_a_stranger_who_has_the_port_does_not_get_the_token(stranger: Stranger, 
         async with AsyncHoldfast(url) as hf:
             await hf.sessions()
 
-    with pytest.raises(ServerUnavailable, match=rf"a program of user {STRANGER}\b") as refused:
+    with pytest.raises(ServerUnavailable, match=rf"runs as user {STRANGER}\b") as refused:
         RemoteHoldfast(url).sessions()
     assert "HOLDFAST_TOKEN" in refused.value.hint
-    with pytest.raises(ServerUnavailable, match=rf"a program of user {STRANGER}\b"):
+    with pytest.raises(ServerUnavailable, match=rf"runs as user {STRANGER}\b"):
         anyio.run(ask)
-    with pytest.raises(ServerUnavailable, match=rf"a program of user {STRANGER}\b"):
+    with pytest.raises(ServerUnavailable, match=rf"runs as user {STRANGER}\b"):
         RemoteHoldfast(url).session("work").exec("true")
     assert TOKEN.encode() not in stranger.heard()
 
@@ -179,7 +179,7 @@ def test_the_owner_of_a_listener_is_found(listens: str, asked: str, monkeypatch:
         client_address.check_port(asked, port)
         mine = os.geteuid()
         monkeypatch.setattr(os, "geteuid", lambda: mine + 1)
-        with pytest.raises(ServerUnavailable, match=rf"a program of user {mine}\b"):
+        with pytest.raises(ServerUnavailable, match=rf"runs as user {mine}\b"):
             client_address.check_port(asked, port)
 
 
@@ -195,7 +195,7 @@ def test_the_owner_is_found_where_the_kernel_is_not_asked(monkeypatch: pytest.Mo
         client_address.check_port("127.0.0.1", port)
         mine = os.geteuid()
         monkeypatch.setattr(os, "geteuid", lambda: mine + 1)
-        with pytest.raises(ServerUnavailable, match=rf"a program of user {mine}\b"):
+        with pytest.raises(ServerUnavailable, match=rf"runs as user {mine}\b"):
             client_address.check_port("localhost", port)
 
 
@@ -213,7 +213,7 @@ def test_a_unix_socket_of_another_user_is_refused(tmp_path: Path, monkeypatch: p
         client_address.check_socket(path)
         mine = os.geteuid()
         monkeypatch.setattr(os, "geteuid", lambda: mine + 1)
-        with pytest.raises(ServerUnavailable, match="is a program of user"):
+        with pytest.raises(ServerUnavailable, match="runs as user"):
             client_address.check_socket(path)
 
 

@@ -215,7 +215,7 @@ def test_nobody_knows_what_became_of_a_request_whose_connection_was_lost(
             got.append(accepted.recv(1 << 16))
         accepted.sendall(answer)
 
-    with answering(cut) as url, pytest.raises(OutcomeUnknown, match="cannot say whether it was done"):
+    with answering(cut) as url, pytest.raises(OutcomeUnknown, match="cannot tell whether it was done"):
         ask(url, HttpCall("POST", "/v1/sessions", body=BODY), watcher)
     assert b"POST /v1/sessions" in b"".join(got)
 

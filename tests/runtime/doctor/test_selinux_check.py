@@ -13,7 +13,7 @@ def test_an_engine_that_labels_containers_is_reported_as_not_tried() -> None:
     )
 
     assert not found.ok
-    assert "never tried" in found.detail
+    assert "untested" in found.detail
     assert "selinux-enabled" in found.hint
 
 

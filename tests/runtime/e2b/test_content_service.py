@@ -166,7 +166,7 @@ def test_the_type_says_where_parts_end() -> None:
     assert boundary_of('multipart/form-data; boundary="a b"') == b"a b"
     assert boundary_of("application/octet-stream") is None
     assert boundary_of("") is None
-    with pytest.raises(InvalidArgument, match="no boundary"):
+    with pytest.raises(InvalidArgument, match="lacks a boundary"):
         boundary_of("multipart/form-data")
     with pytest.raises(InvalidArgument, match="cannot read the files"):
         next(files_in([b"x"], b"b" * 10_000))

@@ -207,7 +207,7 @@ def test_answers_of_each_form(answer: bytes, content: bytes) -> None:
         (b"HTTP/1.1 200 OK\r\n" + b"X: y\r\n" * 50_000, "cannot read the answer"),
         (b"HTTP/1.1 200 OK\r\nX: " + b"y" * MIB, "cannot read the answer"),
         (b"HTTP/1.1 999 Odd\r\n\r\n", "its status is 999"),
-        (b"HTTP/1.1 102 Processing\r\n\r\n" * 10_000, "it does not begin"),
+        (b"HTTP/1.1 102 Processing\r\n\r\n" * 10_000, "it is missing"),
         (b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\n\r\n", "cannot read the answer"),
         (b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\nContent-Length: 4\r\n\r\nabcd", "cannot read the answer"),
     ],

@@ -43,7 +43,8 @@ def test_a_copy_without_a_timeout_lives_as_long_as_its_parent() -> None:
 
 
 def test_a_life_begins_when_the_sandbox_is_handed_over() -> None:
-    """However long it is made, it is not ended meanwhile; what its server leaves unfinished is, later."""
+    """However long it is made, it is not ended in the meantime; what its server leaves unfinished is,
+    later."""
     made = being_made(Lifetime(life=15, then="remove"), 1000)
     assert not made.due("running", 1000 + 15 + MAKING_SECONDS - 1)
     assert made.due("running", 1000 + 15 + MAKING_SECONDS)

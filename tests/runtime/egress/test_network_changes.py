@@ -47,12 +47,12 @@ def test_without_a_network_there_are_no_exceptions() -> None:
     ("change", "why"),
     [
         ({"disallow": ["10.0.0.2:80"]}, "it is not an exception of this session"),
-        ({"disallow": ["10.0.0.1:80"], "allow": ["10.0.0.1:80"]}, "at once"),
+        ({"disallow": ["10.0.0.1:80"], "allow": ["10.0.0.1:80"]}, "both allow and disallow"),
         ({"allow": ["nowhere"]}, "it is not HOST:PORT"),
         ({"network": "host"}, "network"),
         ({"deny": ["example.org"]}, "neither an address nor a network"),
-        ({"no_deny": ["1.1.1.1"]}, "it is not one of this session"),
-        ({"deny": ["1.1.1.1"], "no_deny": ["1.1.1.1"]}, "it is not one of this session"),
+        ({"no_deny": ["1.1.1.1"]}, "this session does not have it"),
+        ({"deny": ["1.1.1.1"], "no_deny": ["1.1.1.1"]}, "this session does not have it"),
         ({"deny": [f"1.1.1.{last}" for last in range(101)]}, "deny"),
         ({"allow": [f"10.0.0.1:{port}" for port in range(1, 102)]}, "allow"),
     ],
@@ -84,7 +84,7 @@ def test_the_display_has_a_line_for_each_entry() -> None:
     )
 
     assert network_lines(reached, now) == [
-        "reaches   the internet, and nothing of the host or around it",
+        "reaches   the internet, but not the host or its private networks",
         "denied    1.1.1.1, ::/0",
         "allowed   10.0.0.1:80",
         "names by  10.0.0.53",
@@ -93,4 +93,4 @@ def test_the_display_has_a_line_for_each_entry() -> None:
     ]
     many = Reach("open", (), (), (), tuple(refused * 20), refused_more=True)
     assert len(network_lines(many, now)) == 1 + 20 + 2
-    assert network_lines(many, now)[-2].strip() == "and 20 more destinations: --json"
+    assert network_lines(many, now)[-2].strip() == "and 20 more destinations; --json lists them"

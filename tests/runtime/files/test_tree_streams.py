@@ -128,7 +128,7 @@ def test_one_file(tmp_path: Path) -> None:
     for other in (sent(), sent(member("a", tarfile.DIRTYPE)), sent((member("a"), b"1"), (member("b"), b"2"))):
         with pytest.raises(ProtocolError):
             UnpackTree(other).file(tmp_path / "c")
-    with pytest.raises(OSError, match="no regular file"):
+    with pytest.raises(OSError, match="not a regular file"):
         list(PackTree().file(Path("/dev/null"), "null"))
 
 
@@ -230,7 +230,7 @@ def test_holes_of_a_server_are_refused(tmp_path: Path) -> None:
     (found,) = tarfile.open(fileobj=io.BytesIO(bytes(head) + bytes(1024)))  # noqa: SIM115
     assert found.issparse()
     assert found.size == 0o77777777777
-    with pytest.raises(ProtocolError, match="other things than files"):
+    with pytest.raises(ProtocolError, match="other than files"):
         UnpackTree(io.BytesIO(bytes(head) + sent().getvalue())).tree(tmp_path / "copy")
 
 
@@ -260,7 +260,7 @@ def test_what_becomes_far_more_than_was_sent_is_refused(form: str, monkeypatch: 
         data = hole.tobuf(tarfile.PAX_FORMAT) + bytes(1024)
     assert len(data) < 1 << 20
     session = Session()
-    with pytest.raises(InvalidArgument, match="larger when it is unpacked"):
+    with pytest.raises(InvalidArgument, match="when unpacked"):
         tar_streams.read(session, io.BytesIO(data), "/srv")
     assert session.bytes < 32 << 20
 

@@ -200,7 +200,7 @@ def test_a_session_has_some_turns_and_others_have_theirs() -> None:
 
 
 def test_no_address_is_an_answer_and_silence_is_none() -> None:
-    """An absent name has no address; a resolver that fails, is silent or too busy says nothing."""
+    """An absent name does not have an address; a resolver that fails, is silent or too busy says nothing."""
 
     async def test() -> None:
         resolver = Resolver(

@@ -212,7 +212,7 @@ def test_a_unix_socket_is_private_and_replaces_only_one_that_nobody_serves(tmp_p
         os.umask(before)
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert url(opened) == f"unix:{path}"
-    with pytest.raises(InvalidArgument, match="another server"):
+    with pytest.raises(InvalidArgument, match="a different server"):
         unix_listener(path)
     opened.close()
     unix_listener(path).close()

@@ -52,7 +52,7 @@ def choose(context: Context, **options: Any) -> chosen_image.ChosenImage:
 def test_an_image_with_a_guest_is_used_as_it_is(
     context: Context, engine: FakeEngine, fitted: list[str]
 ) -> None:
-    """Its user and its folder are not heeded, as ever; volumes would be in no snapshot."""
+    """Its user and its folder are ignored, as ever; volumes would be in no snapshot."""
     engine.images.configs["sha256:ours"] = {"User": "nobody", "WorkingDir": "/proc"}
     found = choose(context, image="ours:1")
     assert (found.name, found.options.user, found.options.workdir) == ("ours:1", None, None)
@@ -128,7 +128,7 @@ def test_an_image_that_cannot_be_fetched_is_named_with_the_cause(
             yield {"error": "manifest unknown: no such host"}
 
     monkeypatch.setattr(engine.images, "pull", pull, raising=False)
-    cause = "its registry gave none" if how == "nothing" else "no such host"
+    cause = "its registry did not return one" if how == "nothing" else "no such host"
     with pytest.raises(ImageError) as refused:
         choose(context, image="gone:2")
     assert str(refused.value) == (
@@ -158,8 +158,8 @@ def test_names_have_parts(name: str, parts: tuple[str, str]) -> None:
             r"it is for linux/s390x, and this engine's machine is linux",
         ),
         ({"Architecture": "amd64", "Os": "windows"}, r"it is for windows/amd64"),
-        ({"RootFS": {"Layers": []}}, "it has no files"),
-        ({"RootFS": {}}, "it has no files"),
+        ({"RootFS": {"Layers": []}}, "it does not contain files"),
+        ({"RootFS": {}}, "it does not contain files"),
     ],
 )
 def test_images_that_cannot_have_a_guest_are_named(

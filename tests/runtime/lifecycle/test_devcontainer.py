@@ -87,9 +87,9 @@ def test_the_file_may_be_in_the_folder_itself(project: Path) -> None:
 
 def test_what_is_not_heeded_is_named(project: Path) -> None:
     found = read(project, image="a", runArgs=["--privileged"], mounts=[], build=None, forwardPorts=[1])
-    assert found.left_out == ("runArgs is not heeded", "mounts is not heeded", "forwardPorts is not heeded")
+    assert found.left_out == ("runArgs is ignored", "mounts is ignored", "forwardPorts is ignored")
     found = read(project, build={"cacheFrom": "x"})
-    assert found.left_out == ("build.cacheFrom is not heeded",)
+    assert found.left_out == ("build.cacheFrom is ignored",)
 
 
 @pytest.mark.parametrize("text", ["${localEnv:TOKEN}", "${env:TOKEN}", "${localEnv:TOKEN:}"])
@@ -123,15 +123,15 @@ def test_a_project_does_not_build_of_other_folders(project: Path, tmp_path: Path
 @pytest.mark.parametrize(
     ("given", "why"),
     [
-        ({"image": "a", "features": {"x": {}}}, "features cannot be had: "),
-        ({"dockerComposeFile": "x"}, "dockerComposeFile cannot be had: "),
+        ({"image": "a", "features": {"x": {}}}, "features is not available: "),
+        ({"dockerComposeFile": "x"}, "dockerComposeFile is not available: "),
         ({}, "it needs either an image or a build"),
         ({"image": "a", "build": {}}, "it needs either an image or a build"),
-        ({"image": 1}, "image is no text"),
-        ({"image": "a\0"}, "image is no text"),
+        ({"image": 1}, "image is not a text"),
+        ({"image": "a\0"}, "image is not a text"),
         ({"build": []}, "build is not an object"),
-        ({"build": {"args": []}}, "args is no object"),
-        ({"build": {"args": {"A": 1}}}, "A is no text"),
+        ({"build": {"args": []}}, "args is not an object"),
+        ({"build": {"args": {"A": 1}}}, "A is not a text"),
         ({"image": "a", "workspaceFolder": "here"}, "workspaceFolder here is not a folder for a"),
         ({"image": "a", "workspaceFolder": "/../x"}, r"workspaceFolder /\.\./x is not a folder for a"),
         ({"image": "a", "workspaceFolder": "/"}, "workspaceFolder / is not a folder for a"),
@@ -141,10 +141,10 @@ def test_a_project_does_not_build_of_other_folders(project: Path, tmp_path: Path
             {"image": "a", "postCreateCommand": {"a": {}}},
             r"postCreateCommand\.a is neither a text nor a list",
         ),
-        ({"image": "a", "postCreateCommand": "a\0b"}, "postCreateCommand is no text"),
-        ({"image": "a", "postCreateCommand": ["a", "\udfff"]}, "postCreateCommand is no text"),
-        ({"build": {"dockerfile": "a\udfff"}}, "dockerfile is no text"),
-        ({"image": "a", "containerEnv": {"A": "${containerEnv:B}"}}, "containerEnv:B} cannot be had"),
+        ({"image": "a", "postCreateCommand": "a\0b"}, "postCreateCommand is not a text"),
+        ({"image": "a", "postCreateCommand": ["a", "\udfff"]}, "postCreateCommand is not a text"),
+        ({"build": {"dockerfile": "a\udfff"}}, "dockerfile is not a text"),
+        ({"image": "a", "containerEnv": {"A": "${containerEnv:B}"}}, "containerEnv:B} is not available"),
     ],
 )
 def test_what_cannot_be_had_is_refused(project: Path, given: dict[str, Any], why: str) -> None:

@@ -134,7 +134,7 @@ def test_what_is_heeded_reads_nothing_of_the_host(
 
 @pytest.mark.parametrize(("name", "value"), cases(REFUSED))
 def test_what_would_make_another_project_is_refused(project: Path, name: str, value: object) -> None:
-    with pytest.raises(InvalidArgument, match=f"{name} cannot be had: ") as refused:
+    with pytest.raises(InvalidArgument, match=f"{name} is not available: ") as refused:
         read(project, image="a", **{name: value})
     assert "its-value" not in str(refused.value)
 
@@ -144,7 +144,7 @@ def test_what_is_not_heeded_changes_nothing_and_is_named(
     project: Path, witness: Path, name: str, value: object
 ) -> None:
     found = read(project, image="a", **{name: value})
-    assert found == replace(read(project, image="a"), left_out=(f"{name} is not heeded",))
+    assert found == replace(read(project, image="a"), left_out=(f"{name} is ignored",))
     assert not witness.exists()
 
 
@@ -156,14 +156,14 @@ def test_what_is_for_editors_changes_nothing(project: Path, name: str, value: ob
 @pytest.mark.parametrize(("name", "value"), cases(OF_BUILDS))
 def test_a_build_has_no_other_properties(project: Path, name: str, value: object) -> None:
     found = read(project, build={name: value})
-    assert found == replace(read(project, build={}), left_out=(f"build.{name} is not heeded",))
+    assert found == replace(read(project, build={}), left_out=(f"build.{name} is ignored",))
 
 
 def test_a_flood_of_settings_is_counted(project: Path) -> None:
     """A person sees what follows."""
     found = read(project, image="a", **{f"k{number}": 1 for number in range(5000)})
     assert len(found.left_out) == devcontainer.MOST_NAMED + 1
-    assert found.left_out[-1] == f"{5000 - devcontainer.MOST_NAMED} more settings are not heeded"
+    assert found.left_out[-1] == f"{5000 - devcontainer.MOST_NAMED} more settings are ignored"
 
 
 HOSTILE = {

@@ -148,16 +148,16 @@ def test_an_image_for_others_is_named(layout: Layout) -> None:
 def test_one_of_several_cannot_be_guessed(layout: Layout) -> None:
     layout.add(config())
     layout.add(config(config={"Env": ["A=b"]}))
-    with pytest.raises(ImageError, match="2 images for linux/amd64, and one is needed"):
+    with pytest.raises(ImageError, match="2 images for linux/amd64, and exactly one is needed"):
         load_image.find_image(layout.write(), HERE)
-    with pytest.raises(ImageError, match="2 images, and one is needed"):
+    with pytest.raises(ImageError, match="2 images, and exactly one is needed"):
         load_image.find_image(saved({"manifest.json": b"[{}, {}]"}), HERE)
 
 
 def test_a_layer_that_was_changed_is_found(layout: Layout, tmp_path: Path) -> None:
     layout.add(config(), bytes)
     (layout.blobs / digest(LAYERS[0])[7:]).write_bytes(b"other")
-    with pytest.raises(ImageError, match="it is damaged: a layer has another digest"):
+    with pytest.raises(ImageError, match="it is damaged: a layer does not have the digest"):
         passed_on(layout.write(), tmp_path / "scratch")
     (layout.blobs / digest(LAYERS[0])[7:]).unlink()
     with pytest.raises(ImageError, match="a layer of it is missing"):
@@ -167,7 +167,7 @@ def test_a_layer_that_was_changed_is_found(layout: Layout, tmp_path: Path) -> No
 def test_a_document_that_was_changed_is_found(layout: Layout) -> None:
     layout.add(config())
     (layout.blobs / digest(config())[7:]).write_bytes(config("amd64", LAYERS[:1]))
-    with pytest.raises(ImageError, match="it is damaged: a part of it has another digest"):
+    with pytest.raises(ImageError, match="it is damaged: a part of it does not have the digest"):
         load_image.find_image(layout.write(), HERE)
 
 
@@ -278,7 +278,7 @@ def test_an_image_is_loaded_once(context: Any, said: list[str], tmp_path: Path) 
     ("about", "layers", "why"),
     [
         (config("s390x"), LAYERS, "it is for linux/s390x, and this engine's machine is linux/amd64"),
-        (config(layers=()), (), "it has no files"),
+        (config(layers=()), (), "it does not contain files"),
         (config(), LAYERS[::-1], "it is damaged"),
     ],
 )

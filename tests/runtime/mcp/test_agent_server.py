@@ -73,7 +73,7 @@ def test_every_tool_has_a_title_and_all_hints(server: AgentServer) -> None:
         (
             "run",
             {"command": "x", "timeout": 5},
-            "cannot call run: it has no argument timeout; it has",
+            "cannot call run: it does not have the argument timeout; it has",
         ),
         ("run", {"command": "x", "wait": -1}, "cannot wait that long"),
         ("nothing", {}, "Unknown tool: nothing"),

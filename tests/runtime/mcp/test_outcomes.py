@@ -174,7 +174,7 @@ def result(output: bytes = b"hi\n", **fields: Any) -> ExecResult:
         ({"exit_code": 137, "signal": 9}, "[exit 137, SIGKILL · 1.2 s · /work]"),
         ({"exit_code": 200, "signal": 99}, "[exit 200, signal 99 · 1.2 s · /work]"),
         ({"exit_code": None, "cwd": None}, "[still runs after 50 s · id c0ffee · wait(id=…) follows it]"),
-        ({"exit_code": 130, "timed_out": True}, "[interrupted after its time was over · 1.2 s · /work]"),
+        ({"exit_code": 130, "timed_out": True}, "[interrupted at its time limit · 1.2 s · /work]"),
     ],
 )
 def test_facts_of_a_command_are_the_last_line(fields: dict[str, Any], facts: str) -> None:
@@ -195,7 +195,7 @@ def test_long_output_says_how_to_read_the_rest() -> None:
 def test_news_and_remarks_are_told() -> None:
     text = outcomes.command(result(dropped=5, lost=2, message="it was not finished"), ["session x was made"])
     assert text.startswith(
-        "session x was made\n(7 bytes before this are not kept)\nhi\n(it was not finished)\n["
+        "session x was made\n(7 earlier bytes are no longer kept)\nhi\n(it was not finished)\n["
     )
 
 

@@ -86,5 +86,5 @@ def test_an_unwritable_folder_is_one_line(tmp_path: Path, monkeypatch: pytest.Mo
         raise OSError(5, "Input/output error")
 
     monkeypatch.setattr("tempfile.mkstemp", fail)
-    with pytest.raises(StoreError, match=r"cannot write in .*: Input/output error"):
+    with pytest.raises(StoreError, match=r"cannot write to .*: Input/output error"):
         Arrivals(tmp_path / "parts").take(DIGEST, len(DATA), io.BytesIO(DATA))

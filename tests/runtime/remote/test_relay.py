@@ -42,7 +42,7 @@ def test_a_silent_machine_is_a_lost_connection(
 ) -> None:
     """An engine may keep the connection to a program that it has killed."""
     monkeypatch.setattr(relay_frames, "SILENCE_SECONDS", 0.1)
-    with pytest.raises(EngineUnavailable, match="its machine is silent"):
+    with pytest.raises(EngineUnavailable, match="its machine does not answer"):
         ends[0].run(["ls"], {})
 
 

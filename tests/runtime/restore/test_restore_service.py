@@ -131,12 +131,12 @@ def test_a_rewind_is_refused_where_it_makes_no_sense(
     context: Context, engine: FakeEngine, session: SessionRow, taken: SnapshotRow
 ) -> None:
     """Keeping what is discarded; a snapshot of another line; a session that is being made."""
-    with pytest.raises(InvalidArgument, match="not discarding"):
+    with pytest.raises(InvalidArgument, match="not both"):
         rewind.rewind(
             context, session, taken, RewindOptions(keep="now", discard=True, force=False, reason=None)
         )
     other = running(context, engine, "other")
-    with pytest.raises(InvalidArgument, match="not of its lineage"):
+    with pytest.raises(InvalidArgument, match="not in its lineage"):
         rewind.rewind(context, other, taken, DISCARDED)
     context.store.update_session(session.id, state="creating")
     with pytest.raises(SessionBusy, match="being made"):

@@ -140,5 +140,5 @@ def test_the_action_is_one_of_three() -> None:
     """The caller's choice overrides the file."""
     assert rules_file.action(None, ScrubbingRules(action="refuse")) == "refuse"
     assert rules_file.action("ignore", ScrubbingRules(action="refuse")) == "ignore"
-    with pytest.raises(InvalidArgument, match="cannot do 'shout' about secrets"):
+    with pytest.raises(InvalidArgument, match="cannot treat secrets with 'shout'"):
         rules_file.action("shout", ScrubbingRules())

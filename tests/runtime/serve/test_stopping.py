@@ -56,5 +56,5 @@ def test_what_does_not_end_in_time_is_answered_with_503(
     answer = asyncio.run(run())
     error = answer.json()["error"]
     assert (answer.status_code, error["code"]) == (503, "server_stopping")
-    assert "undoes what was begun" in error["hint"]
+    assert "undoes the operation" in error["hint"]
     assert [each.levelname for each in caplog.records] == ["INFO"]

@@ -20,7 +20,7 @@ def test_a_running_session_of_an_older_version_is_not_reached(home: Home) -> Non
 
     with pytest.raises(SessionUnhealthy, match="an older version of Holdfast made it") as told:
         health.check_usable(context, row)
-    assert "cannot be captured any more" in told.value.hint
+    assert "can no longer be captured" in told.value.hint
     assert f"`holdfast rm {row.name}`" in told.value.hint
     taken = context.store.add_snapshot(row.id, "live", label="before")
     context.store.update_snapshot(taken.id, state="ready")

@@ -84,8 +84,8 @@ def test_ports_that_were_granted_are_few_and_forgotten_when_over(store: Store) -
 @pytest.mark.parametrize(
     ("port", "seconds", "said"),
     [
-        (0, 10.0, "ports are from 1 to 65535"),
-        (65536, 10.0, "ports are from 1 to 65535"),
+        (0, 10.0, "ports range from 1 to 65535"),
+        (65536, 10.0, "ports range from 1 to 65535"),
         (49983, 10.0, "`holdfast serve` itself answers there"),
         (3000, 0.0, "a link lasts from 1 s to 30 days"),
         (3000, 31 * 86400.0, "a link lasts from 1 s to 30 days"),

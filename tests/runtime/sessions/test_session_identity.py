@@ -81,7 +81,7 @@ def test_an_unknown_id_is_free_and_a_known_one_is_its_own(store: Store) -> None:
     session_identity.check_claim(store, row.id, mine.plus(TENURE, "box"))
     for other in (Tenures(), Tenures.begun(0.0, "liar"), Tenures.begun(0.0, "liar").plus(TENURE, "box")):
         with pytest.raises(
-            SessionExists, match="has moved to ann@box since: the arriving state does not continue it"
+            SessionExists, match="has since moved to ann@box: the arriving state does not continue it"
         ):
             session_identity.check_claim(store, row.id, other)
     plain = store.add_session("plain", "image", {}, state="running")

@@ -39,7 +39,7 @@ def test_nothing_continues_an_unknown_chain() -> None:
 def test_a_twin_is_noticed_from_either_side() -> None:
     """A machine that was left sees the longer chain; the one that took over sees what is taken later."""
     left, took = chain(A), chain(A, B)
-    assert "host-b (since 1970-01-01 00:33 UTC) has taken it over since" in left.twin(took, 2500)
+    assert "host-b (since 1970-01-01 00:33 UTC) has since taken it over" in left.twin(took, 2500)
     assert took.twin(left, 1500) == ""
     assert took.twin(left, 2000 + SLACK) == ""
     assert "host-a" in took.twin(left, 2001 + SLACK)

@@ -31,7 +31,7 @@ def test_choices_are_read_and_a_life_begins_again_when_it_is_given_again() -> No
         ({"idle": "1s"}, "shortest"),
         ({"then": "explode", "life": "1h"}, "suspend or remove"),
         ({"then": "remove"}, "does not end"),
-        ({"sleep": 5}, "no 'sleep'"),
+        ({"sleep": 5}, "not have 'sleep'"),
     ],
 )
 def test_other_choices_are_refused(choices: dict[str, Any], why: str) -> None:

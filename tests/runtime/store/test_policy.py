@@ -102,9 +102,9 @@ def test_a_policy_is_described_in_words() -> None:
     )
 
     assert lines == [
-        "captured (live): after every 20 commands and cells; before risky commands and what fits deploy; "
-        "after 90 s without anything done",
+        "captured (live): after every 20 commands and cells; before risky commands and "
+        "commands that match deploy; after 90 s without activity",
         "kept of automatic ones: the last 20; those of the last 2 d; one for each of 7 days",
         "quota: 1024 bytes",
     ]
-    assert policy.format_policy(Policy())[0] == "captured (live): only when asked for"
+    assert policy.format_policy(Policy())[0] == "captured (live): only on request"

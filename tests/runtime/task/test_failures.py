@@ -215,7 +215,7 @@ def test_a_users_rule_comes_first() -> None:
         ([{"name": "a", "failure_type": "b", "pattern": "c"}], "'focus' is not a text"),
         ([{"name": "a", "failure_type": "b", "pattern": "c", "focus": "d", "codes": ["1"]}], "'codes'"),
         ([{"name": "a", "failure_type": "b", "pattern": "c", "focus": "d", "last": 1}], "'last'"),
-        ([{"name": "a", "failure_type": "b", "pattern": "c", "focus": "d", "x": 1}], "no field 'x'"),
+        ([{"name": "a", "failure_type": "b", "pattern": "c", "focus": "d", "x": 1}], "not have a field 'x'"),
     ],
 )
 def test_a_rule_that_cannot_be_used_is_named(rules: Any, why: str) -> None:

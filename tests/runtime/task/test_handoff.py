@@ -61,7 +61,7 @@ def test_the_session_and_what_runs_come_first() -> None:
     [
         (["a", "a", "a"], "the last 3 failed in the same way"),
         (["a", "b", "b"], "the last 2 failed in the same way"),
-        (["a", "b", "c"], "each of the 3 failed in another way"),
+        (["a", "b", "c"], "each of the 3 failed in a different way"),
         (["a", "b", "a"], None),
         (["a"], None),
     ],
@@ -100,7 +100,7 @@ def test_suggestions_that_did_not_help_are_named() -> None:
             suggested_focus=focus,
         )
         record = changes.attempt(record, BY, "1.1", made).record
-    said = "  suggested before, and it failed again: read the log; run it alone\n"
+    said = "  suggested before, but it failed again: read the log; run it alone\n"
     assert said in handoff("work", record)
     passed = StepAttempt(entry="#9", outcome="passed", at=AT, by="agent")
     assert "suggested before" not in handoff("work", changes.attempt(record, BY, "1.1", passed).record)

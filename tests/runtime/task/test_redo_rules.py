@@ -23,15 +23,18 @@ PLAIN = RedoOptions()
         (replace(MAKE, key="deploy-1"), ("skip", "it was sent with key deploy-1, to run once")),
         (replace(MAKE, result=None), ("skip", "it had not ended")),
         (replace(MAKE, kind="files_out"), ("skip", "it changed nothing in the session")),
-        (replace(MAKE, kind="files_in"), ("stop", "its files came from outside, and were not kept")),
+        (replace(MAKE, kind="files_in"), ("stop", "its files came from outside, and were not recorded")),
         (replace(MAKE, kind="missing"), ("stop", "entries of the journal are no longer kept here")),
         (
             replace(MAKE, text="curl -H [scrubbed: github token]"),
             ("stop", "a secret was removed from its text"),
         ),
-        (replace(MAKE, cut=True), ("stop", "its text was not kept whole")),
+        (replace(MAKE, cut=True), ("stop", "its text was recorded only in part")),
         (replace(MAKE, typed=1), ("stop", "it was given input, which is not repeated")),
-        (replace(MAKE, kind="run"), ("stop", "of a program run without a shell only a short text is kept")),
+        (
+            replace(MAKE, kind="run"),
+            ("stop", ("only a short text is recorded of a program run without a shell")),
+        ),
         (replace(MAKE, place="second"), ("stop", "there is no shell second in a new session")),
     ],
 )

@@ -260,7 +260,7 @@ def test_actions_begin_at_the_last_checkpoint_or_where_they_are_asked_to(context
     assert found.label == "cp"
     assert redo_snapshot.last_checkpoint(store, store.snapshot("cp")) is None
     assert redo_snapshot.earlier(context, last, "auto").id == between
-    with pytest.raises(InvalidArgument, match="not of the past of last"):
+    with pytest.raises(InvalidArgument, match="not an ancestor of last"):
         redo_snapshot.earlier(context, last, "apart")
     with pytest.raises(SnapshotNotFound):
         redo_snapshot.up_to(context, last, "nothing")

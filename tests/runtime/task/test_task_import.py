@@ -29,7 +29,7 @@ def test_an_old_export_does_not_take_back_what_was_recorded_since() -> None:
     with pytest.raises(InvalidArgument) as refused:
         imported(now, ADA, exported)
     assert str(refused.value) == (
-        "cannot import the task record: it is of revision 2; up to the present one, 4, came "
+        "cannot import the task record: it is revision 2; up to the present one, 4, these were added: "
         "decision 'SQLite', risk 'must not run twice'"
     )
     taken = imported(now, ADA, exported, replace=True)
@@ -53,7 +53,7 @@ def test_a_record_of_another_task_does_not_replace_work() -> None:
     worked = changes.attempt(
         begun(), AGENT, "1.2", StepAttempt(entry="#4", outcome="failed", at=AT, by="agent")
     ).record
-    with pytest.raises(InvalidArgument, match=r"of another task, .* attempts of step 'Migrate'"):
+    with pytest.raises(InvalidArgument, match=r"to a different task; .* attempts of step 'Migrate'"):
         imported(worked, ADA, other)
     assert imported(begun(), ADA, other).record.goal == "Something else", "nothing was done yet"
 

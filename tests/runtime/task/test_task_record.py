@@ -109,7 +109,7 @@ def test_a_step_is_done_only_with_evidence_if_something_verifies_it() -> None:
 
 def test_a_verification_that_was_changed_while_it_ran_proves_nothing() -> None:
     changed = changes.step(begun(), BY, "1.2", verify="make all").record
-    with pytest.raises(InvalidArgument, match="was changed meanwhile"):
+    with pytest.raises(InvalidArgument, match="was changed in the meantime"):
         changes.verified(changed, BY, "1.2", "make test", "#3")
     assert changes.verified(changed, BY, "1.2", "make all", "#3").record.finished == (1, 3)
 
@@ -165,8 +165,8 @@ def test_what_is_settled_can_be_dropped() -> None:
         (lambda r: task_items.decide(r, BY, "a\x1b[31mb", "why"), "control characters"),
         (lambda r: changes.set_(r, BY), "no value was given"),
         (lambda r: changes.set_(r, BY, retry_limit=-1), "retry_limit"),
-        (lambda r: changes.set_(None, BY, resume_at="x"), "the session has none"),
-        (lambda r: task_items.note(None, BY, "x"), "the session has none"),
+        (lambda r: changes.set_(None, BY, resume_at="x"), "the session does not have one"),
+        (lambda r: task_items.note(None, BY, "x"), "the session does not have one"),
         (
             lambda r: task_items.decide(task_items.decide(r, BY, "a", "b").record, BY, "a ", "c"),
             "locked already",
@@ -211,12 +211,15 @@ def test_json_has_no_empty_fields() -> None:
         ("{", "not valid JSON"),
         ("[" * 100_000, "not valid JSON|longer than"),
         ("[]", "not a JSON object"),
-        ("{}", "form has no number"),
+        ("{}", "format number is missing"),
         ('{"format": 2, "goal": {"new": "form"}}', "a newer version wrote it"),
         ('{"format": 1, "goal": "g"}', "Field required"),
         ('{"format": 1, "goal": "g", "updated": "2026-01-01T00:00:00", "by": "a"}', "timezone"),
         ('{"format": 1, "goal": "g", "updated": "2026-01-01T00:00:00Z", "by": "a", "x": 1}', "x: Extra"),
-        ('{"format": true, "goal": "g", "updated": "2026-01-01T00:00:00Z", "by": "a"}', "form has no number"),
+        (
+            '{"format": true, "goal": "g", "updated": "2026-01-01T00:00:00Z", "by": "a"}',
+            "format number is missing",
+        ),
         ("x" * 200_000, "longer than"),
     ],
 )
@@ -266,8 +269,8 @@ def test_markdown_without_a_section_is_refused(section: str) -> None:
         ("## Risks\n\n- ", "## Risks\n\n", "line [0-9]+: .*is not an item"),
         ("- revision: 18", "- revision: many", "revision"),
         ("- format: 1", "- format: 7", "a newer version wrote it"),
-        ("- format: 1\n", "", "form has no number"),
-        ("# Task: Port the store", "", "no line '# Task: GOAL'"),
+        ("- format: 1\n", "", "format number is missing"),
+        ("# Task: Port the store", "", "lacks the line '# Task: GOAL'"),
         ("    - outcome: failed", "    - outcome: failed\n    - outcome: passed", "occurs twice"),
     ],
 )

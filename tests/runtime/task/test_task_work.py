@@ -41,7 +41,7 @@ def test_a_claimed_step_is_left_to_the_one_who_claimed_it() -> None:
         "others can continue elsewhere"
     )
     taken = task_changes.claim(record, TWO, "1.1", take=True)
-    assert taken.line == "step 1.1: claimed, which agent:coder/a1 had"
+    assert taken.line == "step 1.1: claimed, taken over from agent:coder/a1"
     ended = task_changes.done(taken.record, TWO, "1.1", None).record
     assert step_rules.find_step(ended, "1.1").claim is None
     with pytest.raises(InvalidArgument, match="it is done"):
@@ -174,7 +174,7 @@ def test_a_policy_for_checkpoints_that_says_nothing_is_refused(policy: str) -> N
 
 def test_no_step_gets_the_title_of_another_one_of_its_phase() -> None:
     """A later plan finds steps by phase and title."""
-    with pytest.raises(InvalidArgument, match="another one of its phase is called so"):
+    with pytest.raises(InvalidArgument, match="a step of its phase already has that title"):
         task_changes.step(begun(), ONE, "1.1", title=" Test ")
     assert task_changes.step(begun(), ONE, "1.1", title="Move").record, "of another phase it may"
 

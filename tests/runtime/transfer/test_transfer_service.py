@@ -317,7 +317,7 @@ def test_a_thin_bundle_needs_its_layers_there(
     with ThinDestination(FileDestination(tmp_path / "thin"), layers) as end:
         thin = send(context, taken, end)
     assert thin.sent < whole.sent
-    with pytest.raises(BundleRefused, match="without layers that this engine lacks") as raised:
+    with pytest.raises(BundleRefused, match="without layers, and this engine lacks them") as raised:
         _receive(other, tmp_path / "thin", files_only=True)
     assert "--thin" in raised.value.hint
     assert _nothing(other, theirs)

@@ -202,16 +202,16 @@ def test_no_file_occurs_twice() -> None:
     once = _config({"image.json": 3, "manifest.json": 3})
     name = once.files[0].name
     twice = once.model_copy(update={"files": [*once.files, once.files[0]]})
-    with pytest.raises(BundleRefused, match="two files of one name"):
+    with pytest.raises(BundleRefused, match="two files with the same name"):
         unpack_parts.check_names(twice, besides=name)
     kept = once.snapshot.model_copy(update={"files": [*once.snapshot.files, once.snapshot.files[0]]})
-    with pytest.raises(BundleRefused, match="two files of one name"):
+    with pytest.raises(BundleRefused, match="two files with the same name"):
         unpack_parts.check_names(once.model_copy(update={"snapshot": kept}), besides=name)
 
 
 def test_there_are_as_many_segments_as_are_described(origin: Blobs) -> None:
     blob = origin.add(media.SEGMENT, bundle_segments.segment(b"hello"))
-    with pytest.raises(BundleRefused, match="not as many segments as it says"):
+    with pytest.raises(BundleRefused, match="not have the declared number of segments"):
         BundleSegments(BundleSource(origin), [blob, blob], [], lambda _count: None)
 
 

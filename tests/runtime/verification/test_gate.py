@@ -119,5 +119,5 @@ def test_what_is_not_understood_is_refused(kept: Path) -> None:
         {"event": "images", "tree": tree().model_dump(), "strange": 7},
     ):
         found, refused = answers(kept, question)
-        assert (found, "cannot be judged" in refused) == ([{}], True), question
+        assert (found, "cannot be checked" in refused) == ([{}], True), question
     assert answers(kept, stopped())[0] == []

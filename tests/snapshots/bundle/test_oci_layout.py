@@ -133,9 +133,9 @@ def test_an_index_that_is_not_what_index_json_names_is_refused(tmp_path: Path) -
     index = form.described(media.INDEX, b'{"manifests":[]}').as_dict()
     for number, (manifests, why) in enumerate(
         (
-            ([], "does not hold one snapshot"),
-            ([index, index], "does not hold one snapshot"),
-            ([index | {"mediaType": media.MANIFEST}], "does not hold one snapshot"),
+            ([], "does not hold exactly one snapshot"),
+            ([index, index], "does not hold exactly one snapshot"),
+            ([index | {"mediaType": media.MANIFEST}], "does not hold exactly one snapshot"),
             ([index | {"size": form.MAX_INDEX + 1}], "its index is too large"),
             ([index], "does not match its digest"),
             ([index | {"digest": "sha256:../../../etc/passwd"}], "is not valid"),
@@ -202,7 +202,7 @@ def test_a_key_that_occurs_twice_is_refused(tmp_path: Path) -> None:
         with pytest.raises(BundleRefused, match="twice"), origin:
             origin.index()
     for model in (form.BundleIndex, form.ImageManifest, form.ImageConfig, form.BundleConfig):
-        with pytest.raises(BundleRefused, match="it says twice what 'x' is"):
+        with pytest.raises(BundleRefused, match="it defines 'x' twice"):
             form.parse(model, b'{"a": [{"x": 1, "x": 1}]}', "it")
     with pytest.raises(BundleRefused, match="twice"):
         sealing.parse('{"cipher": "a", "cipher": "b"}')

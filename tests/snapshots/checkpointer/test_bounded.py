@@ -125,4 +125,4 @@ def test_mappings_that_cannot_all_be_judged_are_not_the_sessions(monkeypatch: py
     """A list that is longer than what is read of it is a reason to refuse, not to stop looking."""
     monkeypatch.setattr("holdfast.procfs.walk.MAX_MAPS", 200)
 
-    assert Mappings(lambda _: True).foreign(os.getpid()) == ["memory (of more files than can be judged)"]
+    assert Mappings(lambda _: True).foreign(os.getpid()) == ["memory (of more files than can be checked)"]

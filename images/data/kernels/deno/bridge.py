@@ -1,4 +1,4 @@
-"""Runs Deno's kernel, which knows TCP alone, behind the Unix sockets at which a session's kernels listen.
+"""Runs Deno's kernel, which speaks TCP only, behind the Unix sockets of a session's kernels.
 
 It passes messages on and reads none: they are signed with a key that both sides know. Deno ends with it, and
 it ends with Deno. It knows nothing of the session.

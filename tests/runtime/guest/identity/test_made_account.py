@@ -111,16 +111,16 @@ def test_tables_that_are_no_files_are_refused(root: Path) -> None:
     """A FIFO is not waited for, a folder is no table, and a huge file is not read."""
     place = root / "etc/passwd"
     os.mkfifo(place)
-    with pytest.raises(CannotMakeAccount, match="no file"):
+    with pytest.raises(CannotMakeAccount, match="not a file"):
         made_account.make("user", root)
     place.unlink()
     place.mkdir()
-    with pytest.raises(CannotMakeAccount, match="no file"):
+    with pytest.raises(CannotMakeAccount, match="not a file"):
         made_account.make("user", root)
     place.rmdir()
     with place.open("wb") as file:
         file.truncate(1 << 40)
-    with pytest.raises(CannotMakeAccount, match="no file"):
+    with pytest.raises(CannotMakeAccount, match="not a file"):
         made_account.make("user", root)
     place.unlink()
     place.symlink_to(place)

@@ -187,7 +187,7 @@ def test_jobs_that_cannot_be_started(guest: Guest, command: str, args: dict[str,
     with pytest.raises(Refused, match=message):
         start(guest, command, **args)
     assert guest.ask("job_list")[0].head["jobs"] == []
-    with pytest.raises(Refused, match="cannot find job t: there is none"):
+    with pytest.raises(Refused, match="cannot find job t: it does not exist"):
         wait(guest)
 
 

@@ -54,7 +54,7 @@ def test_keys_that_are_none_are_refused(guest: Guest, payload: bytes) -> None:
 def test_a_session_without_the_server_says_so(guest: Guest) -> None:
     """As one does that was captured before there was any."""
     assert not PLACE.exists()
-    with pytest.raises(Refused, match="lacks a server of ssh") as refused:
+    with pytest.raises(Refused, match="lacks an ssh server") as refused:
         guest.ask("ssh_connect", json.dumps({"host_key": "a", "client_keys": "b"}).encode())
     assert refused.value.code == "no_ssh"
     assert guest.ask("hello")[0].head["ssh"] == 0

@@ -22,7 +22,7 @@ def test_the_oldest_segments_go_first() -> None:
     index.append(35)
     assert index.trim() == [0, 10]
     assert (index.start, index.end) == (20, 35)
-    with pytest.raises(ValueError, match="from 20 on"):
+    with pytest.raises(ValueError, match="starts at 20"):
         index.locate(19, 1)
 
 

@@ -52,8 +52,11 @@ def test_the_bash_of_the_image_is_used_if_it_loads_the_marks(own: str, marks_lib
 @pytest.mark.parametrize(
     ("script", "why"),
     [
-        ("exit 1", "it does not load what marks its prompts"),
-        ("echo no such builtin; exit 1", "it does not load what marks its prompts (no such builtin)"),
+        ("exit 1", "it cannot load the builtin that marks its prompts"),
+        (
+            "echo no such builtin; exit 1",
+            ("it cannot load the builtin that marks its prompts (no such builtin)"),
+        ),
         ("printf '\\nloaded 4.2.46(2)-release'", "it is version 4.2.46(2)-release"),
         ("printf '\\nloaded 5.20.1'", "it is version 5.20.1"),
         ("printf '\\nloaded \\033[2J\\nx'", "it is version ?[2J"),
@@ -71,7 +74,7 @@ def test_one_that_cannot_be_driven_is_not_used(
     path = image_bash(tmp_path, monkeypatch, script)
     found = choose(None, ME, marks_library, own)
     assert found.path == own
-    assert found.remark.startswith(f"the shell is our own, not the image's {path}: {why}")
+    assert found.remark.startswith(f"the shell is Holdfast's own, not the image's {path}: {why}")
     with pytest.raises(LookupError, match="cannot use shell bash: "):
         choose("bash", ME, marks_library, own)
 
@@ -108,7 +111,7 @@ def test_a_link_is_what_it_names(
     (tmp_path / "sh").symlink_to("/bin/bash")
     assert choose(str(tmp_path / "sh"), ME, marks_library, own).path == os.path.realpath("/bin/bash")
     named = image_bash(tmp_path, monkeypatch, "exit 1", "bash-static")
-    with pytest.raises(LookupError, match="it does not load"):
+    with pytest.raises(LookupError, match="it cannot load"):
         choose(named, ME, marks_library, own)
 
 

@@ -78,7 +78,9 @@ def test_uncheckable_text_is_refused(guest: Guest) -> None:
 
 
 SAID = {
-    "cat << EOF": r"not finished \(line 1: the here-document has no end \(wanted `EOF'\)\): close its quotes",
+    "cat << EOF": (
+        r"not finished \(line 1: the here-document does not end \(expected `EOF'\)\): close its quotes"
+    ),
     "echo 'open": r"not finished \(line 1: unexpected EOF .*\): close its quotes",
     "echo first\n)\necho second": r"could not read all of the command: line 2: syntax error near .* `\)'",
     "if fi": r"line 1: syntax error near unexpected token `fi'",

@@ -37,7 +37,7 @@ def test_a_prompt_takes_a_line_of_any_length_but_its_command_does_not() -> None:
 
 
 def _refused(guest: Guest, op: str, data: bytes, **args: object) -> None:
-    with pytest.raises(Refused, match="takes 4095 of one and drops the rest") as refused:
+    with pytest.raises(Refused, match="takes 4095 and drops the rest") as refused:
         guest.ask(op, data, **args)
     assert refused.value.code == "line_too_long"
 

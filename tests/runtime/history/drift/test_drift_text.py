@@ -203,12 +203,12 @@ def test_the_path_from_a_snapshot_to_now() -> None:
 )
 def test_a_snapshot_of_another_timeline(wanted: str, session: str, base: str | None) -> None:
     """A snapshot outside of the session's past is refused: there is nothing to compare."""
-    with pytest.raises(InvalidArgument, match="not in the past"):
+    with pytest.raises(InvalidArgument, match="not an ancestor"):
         starting_point.to_snapshot(POINTS[wanted], session, base, POINTS)
 
 
 def test_a_gap_in_the_lineage() -> None:
-    """A removed snapshot in between, and one of an older version, are named."""
+    """A removed snapshot in between, and one from an older version, are named."""
     without = {key: point for key, point in POINTS.items() if key != "b1"}
     with pytest.raises(InvalidArgument, match="b1, which lies in between, was removed"):
         starting_point.to_snapshot(POINTS["a1"], "c", "b1", without)

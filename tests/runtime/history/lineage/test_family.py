@@ -43,7 +43,7 @@ def test_a_session_is_rewound_to_its_own_snapshots_and_their_past() -> None:
     family.check(_session("a", 1), CHAIN[2], CHAIN)
     family.check(fork, CHAIN[0], CHAIN)
     for row in (CHAIN[2], CHAIN[3]):
-        with pytest.raises(InvalidArgument, match="not of its lineage"):
+        with pytest.raises(InvalidArgument, match="not in its lineage"):
             family.check(fork, row, CHAIN)
 
 

@@ -97,7 +97,7 @@ def test_less_than_requested_is_refused(
     assert error.value.hint == (
         f"`holdfast {verb} x.holdfast --as {possible}` is possible; without what {possible} lacks"
         if possible
-        else "nothing of it can be had on this machine"
+        else "no part of it can be restored on this machine"
     )
 
 

@@ -134,7 +134,7 @@ def test_a_container_that_begins_in_a_folder_of_the_host_is_found(tmp_path: Path
     """A descriptor that an engine left open leads there: /proc/self/fd/N as the folder of an image."""
     with (
         in_own_mounts(os.fchdir, tmp_path) as process,
-        pytest.raises(first_process.Astray, match="begin in is not in the container"),
+        pytest.raises(first_process.Astray, match="does not exist in the container"),
     ):
         first_process.require_mounted(process, MountedPlaces((), ()))
 
@@ -173,7 +173,7 @@ def test_what_is_mounted_is_found_at_its_path(mounted: tuple[int, Path]) -> None
 def test_our_own_are_nowhere_else(mounted: tuple[int, Path], name: str) -> None:
     """A folder without a mount, and a link, even if it leads to the right one."""
     process, folder = mounted
-    with pytest.raises(first_process.Astray, match=f"{name} does not lead to what is mounted there"):
+    with pytest.raises(first_process.Astray, match=f"{name} does not lead to the folder mounted there"):
         first_process.require_mounted(process, MountedPlaces((f"{folder}/{name}",), ()))
 
 
@@ -181,5 +181,5 @@ def test_our_own_are_nowhere_else(mounted: tuple[int, Path], name: str) -> None:
 def test_chosen_ones_are_nowhere_else(mounted: tuple[int, Path], name: str) -> None:
     """A folder without a mount, and a link of /proc, which is another folder for each process."""
     process, folder = mounted
-    with pytest.raises(first_process.Astray, match=f"{name} does not lead to what is mounted there"):
+    with pytest.raises(first_process.Astray, match=f"{name} does not lead to the folder mounted there"):
         first_process.require_mounted(process, MountedPlaces((), (f"{folder}/{name}",)))

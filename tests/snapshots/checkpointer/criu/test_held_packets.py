@@ -32,7 +32,7 @@ def test_what_is_held_still_is_reported(refused: list[str]) -> None:
     refused.append("delete table")
     packets = Holding(os.getpid())
     packets.hold(PacketKind.CONNECTIONS)
-    with pytest.raises(OSError, match="cannot be let go"):
+    with pytest.raises(OSError, match="cannot be released"):
         packets.close()
     packets.close()
 
@@ -63,5 +63,5 @@ def test_kinds_are_held_one_by_one(refused: list[str]) -> None:
     packets.close()
     packets = Holding(os.getpid())
     packets.hold(PacketKind.EARLY)
-    with pytest.raises(OSError, match="cannot be let go"):
+    with pytest.raises(OSError, match="cannot be released"):
         packets.close()

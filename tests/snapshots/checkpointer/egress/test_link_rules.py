@@ -52,7 +52,7 @@ def test_what_is_denied_leaves_no_link() -> None:
     assert "set allowed4 { type ipv4_addr; flags interval; elements = { 1.1.1.1/32 }; }" in text
     judged = "ip daddr @denied4 ip daddr != @allowed4 drop"
     assert text.index("@refused4 drop") < text.index(judged) < text.index('accept comment "internet"')
-    assert link_rules.wrong(listed(), rules, [LINK]) == "the link eth0 has not the rules that were given"
+    assert link_rules.wrong(listed(), rules, [LINK]) == "the link eth0 does not have the given rules"
 
 
 def test_a_link_without_an_address_sends_nothing() -> None:
@@ -63,9 +63,9 @@ def test_rules_that_are_not_in_force_are_noticed() -> None:
     assert link_rules.wrong(listed(), RULES, [LINK]) is None
     assert link_rules.wrong(listed(dev=["eth0"]), RULES, [LINK]) is None
     for changes in ({"policy": "accept"}, {"hook": "ingress"}, {"dev": "eth1"}, {"name": "other"}):
-        assert link_rules.wrong(listed(**changes), RULES, [LINK]) == "nothing is judged at the link eth0"
+        assert link_rules.wrong(listed(**changes), RULES, [LINK]) == "the rules do not cover the link eth0"
     fewer = {"nftables": listed()["nftables"][:-2]}
-    assert link_rules.wrong(fewer, RULES, [LINK]) == "the link eth0 has not the rules that were given"
+    assert link_rules.wrong(fewer, RULES, [LINK]) == "the link eth0 does not have the given rules"
 
 
 @pytest.mark.parametrize("listing", [{}, {"nftables": None}, {"nftables": [1, {}]}])

@@ -142,10 +142,10 @@ def test_what_is_denied_comes_after_what_is_refused() -> None:
 def test_denials_that_are_not_in_force_are_noticed() -> None:
     """A rule or an element that is missing, and an exception that was not given."""
     assert netrules.wrong(listed(DENYING), DENYING) is None
-    assert netrules.wrong(listed(RULES), DENYING) == "set denied4 is not as it was given"
-    assert netrules.wrong(listed(DENYING), RULES) == "chain output has not the rules that were given"
+    assert netrules.wrong(listed(RULES), DENYING) == "set denied4 differs from the given one"
+    assert netrules.wrong(listed(DENYING), RULES) == "chain output does not have the given rules"
     wider = replace(DENYING, allowed=(*DENYING.allowed, ip_network("8.8.8.8")))
-    assert netrules.wrong(listed(wider), DENYING) == "set allowed4 is not as it was given"
+    assert netrules.wrong(listed(wider), DENYING) == "set allowed4 differs from the given one"
 
 
 def test_an_empty_set_has_no_elements() -> None:
@@ -213,7 +213,7 @@ def test_a_set_that_is_not_the_given_one_is_noticed(elements: list[Any]) -> None
     """Smaller, larger or empty."""
     said = listed(RULES)
     said["nftables"][1]["set"]["elem"] = elements
-    assert netrules.wrong(said, RULES) == "set refused4 is not as it was given"
+    assert netrules.wrong(said, RULES) == "set refused4 differs from the given one"
 
 
 @pytest.mark.parametrize(
@@ -240,7 +240,7 @@ def test_a_rule_too_many_is_noticed() -> None:
     """So is a table that is not there at all."""
     said = listed(RULES)
     said["nftables"].append({"rule": {"chain": "output", "comment": "x", "expr": [{"accept": None}]}})
-    assert netrules.wrong(said, RULES) == "chain output has not the rules that were given"
+    assert netrules.wrong(said, RULES) == "chain output does not have the given rules"
     assert netrules.wrong({}, RULES) is not None
 
 
@@ -310,7 +310,7 @@ def test_a_way_to_another_gateway_is_noticed() -> None:
     for change in ({"addr": "172.18.0.9"}, {"port": 22}):
         said = with_gateway()
         said["nftables"][-1]["rule"]["expr"][-1]["dnat"].update(change)
-        assert netrules.wrong(said, GATEWAY) == "the way to the gateway is not as it was given"
+        assert netrules.wrong(said, GATEWAY) == "the route to the gateway differs from the given one"
     for count in (1, 2):
         said = with_gateway()
         del said["nftables"][-count:]

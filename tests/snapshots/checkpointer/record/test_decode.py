@@ -107,7 +107,7 @@ def test_a_chain_of_filters_that_leads_nowhere_or_round_ends() -> None:
             )
         ]
         circle[0].seccomp_filters[0].prev = previous
-        with pytest.raises(ImagesUnreadable, match="before itself"):
+        with pytest.raises(ImagesUnreadable, match="precedes itself"):
             decode(tree(seccomp=circle))
     assert decode(tree(seccomp=[]))["processes"][0]["threads"][0]["filters"] == 0
 

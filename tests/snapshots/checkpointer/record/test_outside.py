@@ -167,7 +167,7 @@ def test_a_task_that_leaves_out_its_limits_would_get_those_of_criu() -> None:
     without = Images(pstree=[Message(pid=5, threads=[5])], core_5=[Message(tc=Message())])
     ended = Images(pstree=[Message(pid=5, threads=[5])], core_5=[Message(tc=Message(task_state=2))])
 
-    assert outside.strange(without) == ["does not say which limits process 5 has"]
+    assert outside.strange(without) == ["does not declare the limits of process 5"]
     assert outside.strange(ended) == []
 
 
@@ -221,7 +221,7 @@ def test_a_watch_by_number_is_of_this_machines_disks_only() -> None:
     images = Images(files=[Message(type=8, ify=Message(wd=[Message(f_handle=Message(handle=[1, 2]))]))])
 
     assert outside.strange(images) == []
-    assert outside.strange(images, foreign=True) == ["watches a file that has no path"]
+    assert outside.strange(images, foreign=True) == ["watches a file without a path"]
 
 
 def test_files_without_a_name_are_no_devices() -> None:
@@ -264,7 +264,7 @@ def test_images_of_another_version_are_not_judged(head: dict[str, Any]) -> None:
 def test_images_without_an_inventory_are_not_judged() -> None:
     """Nor with two."""
     for found in ([], [_inventory(), _inventory()]):
-        assert outside.strange(Images(inventory=found)) == ["has no inventory of its images"]
+        assert outside.strange(Images(inventory=found)) == ["lacks an inventory of its images"]
 
 
 @pytest.mark.parametrize("name", SPACES)

@@ -156,11 +156,11 @@ def test_a_process_adopted_out_of_its_session_is_reported() -> None:
 @pytest.mark.parametrize(
     ("limit", "what"),
     [
-        ("MAX_DESCRIPTORS", "more than 3 descriptors in all"),
-        ("MAX_THREADS", "more than 3 threads in all"),
-        ("MAX_GROUPS", "more than 3 groups of threads in all"),
-        ("MAX_NAMES", "more than 3 characters of names in all"),
-        ("MAX_PROCESSES", "more than 3 processes in all"),
+        ("MAX_DESCRIPTORS", "more than 3 descriptors in total"),
+        ("MAX_THREADS", "more than 3 threads in total"),
+        ("MAX_GROUPS", "more than 3 groups of threads in total"),
+        ("MAX_NAMES", "more than 3 characters of names in total"),
+        ("MAX_PROCESSES", "more than 3 processes in total"),
     ],
 )
 def test_more_than_a_restore_can_check_is_reported(
