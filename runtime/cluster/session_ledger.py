@@ -73,7 +73,8 @@ def adopt(cursor: Cursor, ticket: NodeTicket, order: SessionOrder) -> Held:
         if made is None:
             raise _taken(order)
     valid = cursor.execute(
-        "SELECT 1 FROM holdfast_nodes WHERE id = %s AND incarnation = %s AND state <> 'lost' FOR NO KEY UPDATE",
+        "SELECT 1 FROM holdfast_nodes WHERE id = %s AND incarnation = %s AND state <> 'lost' "
+        "FOR NO KEY UPDATE",
         (ticket.node, ticket.incarnation),
     ).fetchone()
     if valid is None:

@@ -265,7 +265,7 @@ class KernelCall:
         from holdfast.runtime.guest_rpc import event
 
         last = None
-        args = {"after_seq": 0, "follow": False, "kinds": ["kernel_died"]}
+        args: dict[str, Any] = {"after_seq": 0, "follow": False, "kinds": ["kernel_died"]}
         # Without an answer the error says less.
         with suppress(GuestError), self._client.open("journal", **args) as connection:
             connection.socket.settimeout(CAUSE_SECONDS)

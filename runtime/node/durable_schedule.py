@@ -3,7 +3,7 @@
 Times are seconds of one clock that only goes forward. A session counts as changed from the moment of its last
 copy, as soon as anything in it is seen to differ from that: the age of its oldest change is never estimated
 too low. Captures take turns, because each needs processor and network, and have a share of the processors:
-beyond it they wait, and promises are broken and told rather than sessions slowed down.
+beyond it they wait, and a promise is broken and reported rather than a session slowed down.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ LOOKS = 10
 """Looks at a session within the time that its loss can cost."""
 LOOK_LEAST, LOOK_MOST = 0.5, 10.0
 EARLY = 2.0
-"""A capture begins so many times its own length before its promise ends."""
+"""A capture begins this many times its own length before its promise ends."""
 SOONEST = 0.25
 """The part of that time that passes at least before a changed session is captured again."""
 AGAIN_LEAST, AGAIN_MOST = 1.0, 30.0

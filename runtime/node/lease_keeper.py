@@ -79,7 +79,7 @@ class ContainerList:
 
     @property
     def sessions(self) -> Mapping[str, str]:
-        """Sessions by container, as the engine told them last."""
+        """Sessions by container, as the engine last reported them."""
         return self._known
 
     def pid(self, container: str) -> int:

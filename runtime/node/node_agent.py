@@ -312,7 +312,7 @@ class NodeAgent:
 
     def reap(self) -> float:
         """Declare nodes lost that have been silent for long enough, and place their sessions; return the
-        seconds until the next look, since one that is late begins to watch anew.
+        seconds until the next look, since one that is late begins to watch again.
         """
         lease = self.lease
         if self._watch is None:
