@@ -78,8 +78,8 @@ class ReceiveOptions:
         progress: called with the bytes done, and the total.
         settle: pack its memory soon, in the background; without it, that is left to the caller.
         series: the imports from the same source, of which the first is kept for those after it.
-        vouched: the digest of a bundle that the caller vouches for, by whatever key it is signed; the options that
-            its session takes along are taken over then.
+        vouched: the digest of a bundle that the caller vouches for, by whatever key it is signed; the
+            options that its session takes along are taken over then.
     """
 
     label: str | None = None

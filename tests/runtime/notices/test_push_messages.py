@@ -64,6 +64,7 @@ def test_messages_have_room_for_a_push_service() -> None:
         (b"\x00", b"a" * 16),  # the point at infinity
         (b"", b""),
     ],
+    ids=["off the curve", "too short", "a short secret", "the point at infinity", "nothing"],
 )
 def test_keys_that_are_no_browsers_are_refused(point: bytes, auth: bytes) -> None:
     """A point off the curve would give away what the private key is."""
