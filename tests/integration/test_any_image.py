@@ -145,7 +145,7 @@ def test_ours_takes_the_place_of_a_bash_that_cannot_be_driven(
     name = image("old", f"FROM {{base}}\nRUN echo '#!/bin/false' >{place} && chmod 755 {place}\n")
     made = cli("new", "it", "--image", name)
     why = (
-        "the shell is our own, not the image's /usr/local/bin/bash: it cannot load the "
+        "the shell is Holdfast's own, not the image's /usr/local/bin/bash: it cannot load the "
         "builtin that marks its prompts"
     )
     assert (made.code, made.out) == (0, "it\n")

@@ -254,7 +254,7 @@ def test_a_job_that_hangs_is_captured(jobs: Any, shared_hf: Holdfast) -> None:
     limits = ["--size-limit", "1m", "--fallback", "files", "--hang-after", "1s"]
     done = jobs("ci", "run", "--no-checkout", "--json", *limits, *hangs)
     assert done.code == 124, done.err
-    assert "1 MiB are allowed" in done.json["not_captured"]
+    assert "the limit is 1 MiB" in done.json["not_captured"]
     assert "it made no progress" in done.json["failure"]["message"]
     kept = only(shared_hf)
     assert (kept.kind, kept.failure and kept.failure.reason) == ("filesystem", "hang")

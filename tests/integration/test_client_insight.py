@@ -94,7 +94,7 @@ def test_ports(session: RemoteSession, shared: Session, shared_cli: Cli) -> None
     assert done.out.startswith("port 8123: tcp at ")
     for words, said in (
         (["8124", "--patience", "0"], "cannot use port 8124"),
-        (["0"], "ports are from 1"),
+        (["0"], "ports range from 1"),
         (["8123", "c0ffee"], "cannot wait for both"),
     ):
         refused = shared_cli("wait", shared.name, "--port", *words)

@@ -21,9 +21,9 @@ from holdfast.runtime.doctor import doctor
 pytestmark = pytest.mark.thorough
 
 LACKING = {
-    "NFS without its lock daemon": (("locks",), "no locks"),
-    "exfat": (("permissions", "links", "sockets"), "no permissions, no hard links and no UNIX sockets"),
-    "a network drive": (("mapping", "sockets"), "no UNIX sockets and no shared mappings"),
+    "NFS without its lock daemon": (("locks",), "locks"),
+    "exfat": (("permissions", "links", "sockets"), "permissions, hard links and UNIX sockets"),
+    "a network drive": (("mapping", "sockets"), "UNIX sockets and shared mappings"),
 }
 
 
@@ -49,7 +49,7 @@ def test_what_a_file_system_lacks_is_named_at_once(kind: str, tmp_path: Path) ->
         with pytest.raises(StoreError) as refused:
             Home(point / "home").create()
         assert str(refused.value) == (
-            f"cannot use state directory {point}/home: its file system (fuse) has {named}"
+            f"cannot use state directory {point}/home: its file system (fuse) lacks {named}"
         )
         assert refused.value.hint.startswith("set HOLDFAST_HOME to a folder on a local disk")
         assert list((point / "home").iterdir()) == []
@@ -69,7 +69,7 @@ def test_a_home_that_lost_its_locks_is_refused(tmp_path: Path, make_cli: Callabl
         assert "HOLDFAST_HOME chooses another folder" in hint
         with Holdfast(Home(point / "home")) as controller:
             found = doctor.guarded("state directory", lambda: doctor._home(controller.context))
-        assert (found.ok, found.detail.endswith("its file system (fuse) has no locks")) == (False, True)
+        assert (found.ok, found.detail.endswith("its file system (fuse) lacks locks")) == (False, True)
 
 
 def test_a_home_that_root_may_not_read_is_refused(tmp_path: Path) -> None:

@@ -154,7 +154,7 @@ def test_the_kind_of_network_changes_at_once(hf: Holdfast, cli: Any, host: Place
     session.change_network("open")
     assert (session.network().network, reaches(session, host)) == ("open", True)
     closed = cli("network", "work", "--network", "internet").out
-    assert closed.startswith("reaches   the internet, and nothing of the host")
+    assert closed.startswith("reaches   the internet, but not the host")
     assert not reaches(session, host)
     # What is denied is closed in it, but for what is allowed without a port, which opens nothing else.
     denial = cli("network", "work", "--network", "open", "--deny", f"{host.gateway}/24", "--deny", ELSEWHERE)

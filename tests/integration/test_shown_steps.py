@@ -34,7 +34,7 @@ def test_a_program_is_given_each_step_and_the_end(
         assert told(steps) >= {"creating the container of steps", "waiting for the shell of steps"}
         snapshot = session.snapshot("one")
         assert told(steps) >= {
-            "checking what of steps would survive",
+            "checking what would survive of steps",
             "preparing steps",
             "freezing steps, copying its memory and files",
             "copying the memory of steps, MiB",

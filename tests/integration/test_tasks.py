@@ -215,7 +215,7 @@ def test_a_dead_session_whose_checkpoint_was_never_taken(work: Session, shared_h
 
 def test_a_dead_session_without_any_snapshot_keeps_its_record(work: Session, shared_hf: Holdfast) -> None:
     shared_hf.engine.kill_remove(work.row.container_id or "")
-    assert "no snapshot of it is left: `holdfast task show` has its record" in work.task.handoff()
+    assert "none of its snapshots is left: `holdfast task show` has its record" in work.task.handoff()
     with pytest.raises(SessionError, match="it is dead and was never captured"):
         work.task.resume()
     other = shared_hf.new("other")

@@ -107,4 +107,4 @@ def _kind(root: Path) -> str:
 
 
 def _listed(names: list[str]) -> str:
-    return " and no ".join([", no ".join(names[:-1]), names[-1]]) if names[1:] else names[0]
+    return " and ".join([", ".join(names[:-1]), names[-1]]) if names[1:] else names[0]

@@ -67,6 +67,7 @@ QUIET = {
     "GET /swerex/{session}/is_alive": b'"is_alive":false',
     "GET /v1/artifacts": b"[]",
     "GET /snapshots": b"[]",
+    "GET /v1/route": b'"session":null',
     "GET /sandboxes/metrics": b'{"sandboxes":{}}',
 }
 """Routes that answer with 200 that there is nothing, and with what."""
