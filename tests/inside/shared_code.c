@@ -20,14 +20,17 @@ static unsigned char *code;
 static void *count(void *path)
 {
 	int (*one)(void) = (int (*)(void))(code + ONE_AT);
+	char part[4096];
 	long sum = 0;
 
+	snprintf(part, sizeof(part), "%s.part", (char *)path);
 	for (;;) {
-		FILE *file = fopen(path, "w");
+		FILE *file = fopen(part, "w");
 
 		sum += one();
 		fprintf(file, "%ld\n", sum);
 		fclose(file);
+		rename(part, path);
 		usleep(20000);
 	}
 }

@@ -145,7 +145,7 @@ ATTACKS: dict[str, tuple[str, str, str]] = {
     ),
     "real-time priority": ("core-ROOT", "found[0].tc.rlimits.rlimits[14].max = 99", "limit 14"),
     "CRIU's limits": ("core-ROOT", "found[0].tc.ClearField('rlimits')", "the limits"),
-    "the first version": ("inventory", "found[0].img_version = 1", "another version"),
+    "the first version": ("inventory", "found[0].img_version = 1", "a different version"),
     "a network of its own": ("ids-ROOT", "found[0].net_ns_id += 50", "namespaces of its own"),
     "another magic": ("core-ROOT", "magic = magic[:4] + b'xxxx'", "its kind or version is different"),
     "an unknown mode of seccomp": (

@@ -252,7 +252,7 @@ def test_processes_that_no_copy_can_place_are_refused_by_name(session: Session, 
 def test_more_descriptors_than_a_restore_judges_are_refused_by_name(session: Session) -> None:
     """A few processes that share thousands: the capture counts as the restore does."""
     with running(session, "crowding", CROWDING):
-        with pytest.raises(LiveUnsupported, match=r"crowding\.py.*more than 100000 descriptors in all"):
+        with pytest.raises(LiveUnsupported, match=r"crowding\.py.*more than 100000 descriptors in total"):
             session.snapshot()
         assert session.exec("jobs", timeout=60).text.startswith("[1]+  Running")
 

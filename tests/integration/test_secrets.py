@@ -215,6 +215,7 @@ def test_the_value_is_nowhere_but_at_the_gateway(
     bundle = exported(hf, taken.row, tmp_path)
     assert searching.in_folder(bundle, VALUE.encode()) == []
     assert len(searching.in_folder(bundle, placeholder)) > 1
+    taken.pack()
     logs = hf.engine.client.containers.get(hf_gateway(hf).id).logs()
     assert VALUE.encode() not in logs
     assert images + searching.in_folder(hf.home.root, VALUE.encode(), but=[gateway]) == []

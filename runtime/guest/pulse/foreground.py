@@ -166,7 +166,7 @@ class ForegroundGroup:
         began = time.perf_counter()
         self._visitors.clear()
         for pid in access.numbers("/proc"):
-            stat = None if pid in self._table or pid == os.getpid() else access.stat(pid)
+            stat = None if pid in self._members or pid == os.getpid() else access.stat(pid)
             if stat is not None and stat.state == "S" and (found := _visitor(stat, f"/dev/pts/{index}")):
                 self._visitors[pid] = (stat, *found)
         self._visits_after = now + max(VISITS, THRIFT * (time.perf_counter() - began))
