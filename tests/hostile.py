@@ -164,7 +164,7 @@ HOSTILE: dict[str, tuple[Callable[[Forgery], None], str]] = {
     "no such segment": (_no_segment, "segment that does not exist"),
     "a bomb": (_bomb, "its declared size"),
     "a petabyte": (_petabyte, "MiB are free"),
-    "another image": (_another_image, "another image"),
+    "another image": (_another_image, "a different image"),
     "another kind": (_kind, "contradict its kind"),
     "another root": (_root, "root"),
     "a token that is a path": (_token, "token"),

@@ -71,7 +71,7 @@ def test_allowed_domains_are_reached_only_through_the_gateway(session: Session, 
     assert "192.0.2.9:80 is not allowed" in web(session, "http://192.0.2.9/")
     for name in ("cloud.test", "rebound.test"):
         assert "at an address that this session cannot reach" in web(session, f"http://{name}/")
-    assert "no address" in web(session, "http://a.example.invalid/")
+    assert "not have an address" in web(session, "http://a.example.invalid/")
     direct = said(session, "for at in 1.1.1.1 9.9.9.9; do curl --noproxy '*' -sS -m 5 http://$at/ 2>&1; done")
     assert direct.count("Failed to connect") == 2
     assert "Could not resolve" in said(session, "curl --noproxy '*' -sS -m 5 http://example.org/ 2>&1")
@@ -111,7 +111,7 @@ def test_the_domains_of_a_running_session_change(shared_hf: Holdfast, session: S
     assert session_policy.domains(shared_hf.home, session.id) == ("*.example.invalid", "rebound.test")
 
     session.allow_domains("later.test")
-    assert "no address" in web(session, "http://later.test/")
+    assert "not have an address" in web(session, "http://later.test/")
     told = ("*.example.invalid", "rebound.test", "later.test")
     assert shared_hf.session("narrow").network().domains == told
     assert session_policy.domains(shared_hf.home, session.id) == told
@@ -226,7 +226,7 @@ def test_a_failed_rewind_keeps_the_domains(
         session.rewind(taken)
 
     assert session_policy.domains(shared_hf.home, session.id) == ("new.example.invalid",)
-    assert "no address" in web(session, "http://new.example.invalid/")
+    assert "not have an address" in web(session, "http://new.example.invalid/")
     assert web(session, "http://old.example.invalid/").endswith("403 000")
     session.remove()
 

@@ -217,7 +217,7 @@ def test_restored_sessions_and_forks(shared_hf: Holdfast) -> None:
     assert [(one.name, one.old, one.new) for one in drift.shell] == [("V", "1", "3")]
 
     other = first.restore("other")
-    with pytest.raises(InvalidArgument, match="snapshot second is not in the past"):
+    with pytest.raises(InvalidArgument, match="snapshot second is not an ancestor of this session"):
         other.drift("second")
     other.suspend()
     with pytest.raises(SessionError, match="it is suspended"):

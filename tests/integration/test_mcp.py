@@ -158,7 +158,7 @@ def test_cells_that_last_end_and_die(hf: Holdfast) -> None:
         assert "[interrupted" in await agent("answer", key="C-c")
         assert "a new one has started" in await agent.refused("cell", code="os._exit(1)")
         assert "NameError" in await agent("cell", code="time.time()")
-        assert "cannot wait for cell-77: no such" in await agent.refused("read", id="cell-77")
+        assert "cannot wait for cell-77: there" in await agent.refused("read", id="cell-77")
 
     talk(hf, script)
 
@@ -180,7 +180,7 @@ def test_a_cell_of_another_conversation_is_followed_answered_and_stopped(hf: Hol
         assert "waits for a line ('Name? ')" in asked
         assert "still runs" in await agent("answer", text="bo", wait=0.5)
         assert "mine\nbo" in await agent("read", id=cell)
-        assert "asks nothing" in await agent.refused("answer", text="x", id=cell)
+        assert "does not ask for input" in await agent.refused("answer", text="x", id=cell)
         assert "[interrupted" in await agent("answer", key="C-c", id=cell)
         assert (await agent("cell", code="name")).startswith("'bo'\n")
 
@@ -263,7 +263,7 @@ def test_a_failing_build_costs_little_and_shows_what_failed(hf: Holdfast) -> Non
 
 def test_the_next_conversation_finds_the_task(hf: Holdfast) -> None:
     async def first(agent: Agent) -> None:
-        assert "has none" in await agent.refused("task")
+        assert "does not have one" in await agent.refused("task")
         await agent("task", action="goal", text="Port the store")
         plan = "Change\n- Look\n- Write :: grep ready answer"
         assert "[planned · 0 of 2 steps done]" in await agent("task", action="plan", text=plan)
@@ -382,7 +382,7 @@ def test_files_are_read_written_and_edited(hf: Holdfast) -> None:
         await agent("file", path="/tmp/a.py", content="one = 1\ntwo = 2\n")
         assert "at line 2" in await agent("file", path="/tmp/a.py", old="two = 2", new="two = 22")
         assert await agent("file", path="/tmp/a.py") == "one = 1\ntwo = 22\n[17 bytes · this is the end]"
-        assert "in it 2 times" in await agent.refused("file", path="/tmp/a.py", old=" = ", new="")
+        assert "occurs 2 times" in await agent.refused("file", path="/tmp/a.py", old=" = ", new="")
         assert "in it 0 times" in await agent.refused("file", path="/tmp/a.py", old="three", new="")
         await agent("run", command=r"printf 'caf\351 x\n' > /tmp/latin; head -c 20000 /dev/zero > /tmp/zeros")
         await agent("file", path="/tmp/latin", old="x", new="y")

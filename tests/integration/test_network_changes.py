@@ -179,7 +179,7 @@ def test_impossible_changes_are_refused_in_one_line(hf: Holdfast, cli: Any) -> N
         ("work", "it keeps its interface"): {"network": "none"},
         ("work", "network"): {"network": "host"},
         ("work", "it is not an exception of this session"): {"disallow": ["10.0.0.2:80"]},
-        ("work", "at once"): {"allow": ["10.0.0.1:80"], "disallow": ["10.0.0.1:80"]},
+        ("work", "both allow and disallow"): {"allow": ["10.0.0.1:80"], "disallow": ["10.0.0.1:80"]},
         ("work", "no address is known"): {"allow": ["no-such.invalid:80"]},
         ("work", "it is not on the internet, and lacks a port"): {"allow": ["10.0.0.0/8"]},
         ("work", "neither an address nor a network"): {"deny": ["1.1.1.1:80"]},

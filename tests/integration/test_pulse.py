@@ -135,7 +135,7 @@ def test_one_file_and_one_process(served: Session, shared_cli: Any) -> None:
     assert "/tmp/kept · rw at 100 of 100, write lock (posix)" in about.out
     assert shared_cli("pulse", "shared", "--file", "/etc/passwd").code == 1
     missing = shared_cli("pulse", "shared", "--pid", "4000000")
-    assert (missing.code, missing.out) == (1, "process 4000000: there is none\n")
+    assert (missing.code, missing.out) == (1, "process 4000000: there is no such process\n")
     assert shared_cli("pulse", "shared", "--pid", "1", "--port", "1").code == 1
 
 
