@@ -160,16 +160,16 @@ class ForegroundGroup:
 
         A pinentry is one: gpg in the foreground waits for its agent, and that has the terminal's name.
         """
-        now = self._clock()
-        if now < self._visits_after:
-            return
-        began = time.perf_counter()
+        now, began = self._clock(), time.perf_counter()
+        is_due = now >= self._visits_after
+        candidates = access.numbers("/proc") if is_due else list(self._visitors)
         self._visitors.clear()
-        for pid in access.numbers("/proc"):
+        for pid in candidates:
             stat = None if pid in self._members or pid == os.getpid() else access.stat(pid)
             if stat is not None and stat.state == "S" and (found := _visitor(stat, f"/dev/pts/{index}")):
                 self._visitors[pid] = (stat, *found)
-        self._visits_after = now + max(VISITS, THRIFT * (time.perf_counter() - began))
+        if is_due:
+            self._visits_after = now + max(VISITS, THRIFT * (time.perf_counter() - began))
 
     def _refresh(self, table: dict[int, Stat], group: int, now: float) -> None:
         old = self._members

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from holdfast.runtime.serve.models.base_models import AnswerBody, Name, RequestBody
 
@@ -34,13 +34,6 @@ class SubscribeRequest(RequestBody):
     kinds: Annotated[list[Kind], Field(min_length=1, max_length=4)] | None = None
     after: Annotated[float, Field(ge=0, le=86_400)] = 60.0
     quiet: Annotated[str, Field(max_length=80)] = ""
-
-    @model_validator(mode="after")
-    def _one_way(self) -> SubscribeRequest:
-        by_push = self.endpoint is not None
-        if by_push == (self.webhook is not None) or by_push != (self.keys is not None):
-            raise ValueError("give `webhook`, or `endpoint` and `keys`")
-        return self
 
 
 class SubscriptionAnswer(AnswerBody):

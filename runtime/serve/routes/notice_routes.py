@@ -45,7 +45,9 @@ async def push_key(who: From) -> PushKeyAnswer:
 @router.post("", status_code=201)
 async def subscribe(who: From, body: SubscribeRequest) -> SubscriptionAnswer:
     """Notify the caller's actor of sessions: of programs that wait, of ends, failures and deaths."""
-    task = _task(who)
+    task, by_push = _task(who), body.endpoint is not None
+    if by_push == (body.webhook is not None) or by_push != (body.keys is not None):
+        raise InvalidArgument("cannot subscribe: give `webhook`, or `endpoint` and `keys`")
     url = task.addresses.check(body.webhook or body.endpoint or "")
     secret = subscriptions.new_secret()
     if body.keys is not None:
