@@ -10,9 +10,8 @@ import re
 from collections.abc import Mapping
 from urllib.parse import unquote, urlsplit
 
-URI, HOST = "x-original-uri", "x-original-host"
-"""Headers in which a proxy passes on what it was asked for."""
-_SANDBOX = "e2b-sandbox-id"
+URI, HOST, SANDBOX = "x-original-uri", "x-original-host", "x-original-sandbox"
+"""Headers in which a proxy passes on the path, the host, and the `E2b-Sandbox-Id` that it was asked for."""
 _REF = r"([A-Za-z0-9][A-Za-z0-9_.-]{0,62})"
 _PATHS = tuple(
     re.compile(text)
@@ -29,7 +28,7 @@ _PORT_NAME = re.compile(r"\d{1,5}-(?:[a-z0-9-]{1,60}-)?([a-z0-9]{1,64})\.")
 
 def session_of(headers: Mapping[str, str]) -> str:
     """Return the session that a request names, by the headers of the question; empty if it names none."""
-    if sandbox := headers.get(_SANDBOX):
+    if sandbox := headers.get(SANDBOX):
         return sandbox if re.fullmatch(_REF, sandbox) else ""
     if found := _PORT_NAME.match(headers.get(HOST, "")):
         return found[1]

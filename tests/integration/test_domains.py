@@ -125,7 +125,7 @@ def test_the_domains_of_a_running_session_change(shared_hf: Holdfast, session: S
     usual = shared_hf.new("usual")
     with pytest.raises(InvalidArgument, match="was not made with"):
         usual.allow_domains(name)
-    with pytest.raises(InvalidArgument, match="when the session is made"):
+    with pytest.raises(InvalidArgument, match="when the session is created"):
         usual.change_network("domains")
     usual.remove()
 

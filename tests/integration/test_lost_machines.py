@@ -179,7 +179,7 @@ def test_the_wrong_node_names_the_right_one(lab: Lab) -> None:
         answer = client.post("/v1/sessions/work/exec", json={"command": "true"})
         assert (answer.status_code, answer.headers["holdfast-node"]) == (421, third)
         assert answer.json()["error"]["code"] == "session_elsewhere"
-        for headers in ({"x-original-uri": "/v1/sessions/work/exec"}, {"e2b-sandbox-id": "work"}):
+        for headers in ({"x-original-uri": "/v1/sessions/work/exec"}, {"x-original-sandbox": "work"}):
             answer = client.get("/v1/route", headers=headers)
             assert (answer.status_code, answer.headers["holdfast-node"]) == (200, third)
         assert client.get("/v1/route", headers={"x-original-uri": "/v1/sessions"}).json()["node"] is None

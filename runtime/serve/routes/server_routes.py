@@ -78,7 +78,7 @@ class RouteAnswer(AnswerBody):
 async def route(who: From, response: Response, session: str | None = None) -> RouteAnswer:
     """Return the node of a session, also as the header `Holdfast-Node`, for a reverse proxy.
 
-    `session` names it; without that, `X-Original-URI` and `X-Original-Host`, or `E2b-Sandbox-Id`, say what
+    `session` names it; without that, `X-Original-URI`, `X-Original-Host` and `X-Original-Sandbox` say what
     the proxy was asked for.
     """
     ref = session or route_target.session_of(who.request.headers)

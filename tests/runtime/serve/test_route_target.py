@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.runtime.serve.route_target import HOST, URI, session_of
+from holdfast.runtime.serve.route_target import HOST, SANDBOX, URI, session_of
 
 
 @pytest.mark.parametrize(
@@ -18,8 +18,8 @@ from holdfast.runtime.serve.route_target import HOST, URI, session_of
         ({URI: "/sandboxes/6bd7a1f3c10e/connect"}, "6bd7a1f3c10e"),
         ({URI: "/swerex/work/execute"}, "work"),
         ({URI: "/jupyter/work/api/kernels"}, "work"),
-        ({URI: "/health", "e2b-sandbox-id": "6bd7a1f3c10e"}, "6bd7a1f3c10e"),
-        ({URI: "/health", "e2b-sandbox-id": "a b"}, ""),
+        ({URI: "/health", SANDBOX: "6bd7a1f3c10e"}, "6bd7a1f3c10e"),
+        ({URI: "/health", SANDBOX: "a b"}, ""),
         ({URI: "/", HOST: "3000-work-6bd7a1f3c10e.previews.example.org"}, "6bd7a1f3c10e"),
         ({URI: "/", HOST: "holdfast.example.org"}, ""),
         ({URI: "http://[::1"}, ""),
