@@ -162,7 +162,7 @@ FAMILIES: Mapping[str, Mapping[str, tuple[str, _Place]]] = {
         "mcp": ("Serve agents over the Model Context Protocol.", "server_verbs:mcp"),
         "serve": ("Serve programs, and the web page, over HTTP and WebSockets.", "server_verbs:serve"),
         "cluster": (
-            "Show and manage a cluster, whose sessions outlive their machines.",
+            "Show and manage a cluster of machines.",
             {
                 "init": "cluster_verbs:init",
                 "nodes": "cluster_verbs:nodes",
