@@ -84,7 +84,7 @@ def list_(
         printing.emit([_as_dict(each) for each in found])
         return
     if not found:
-        printing.note("the cluster is without sessions" if node is None else f"{node} has no session")
+        printing.note("the cluster is without sessions" if node is None else f"{node} is without sessions")
         return
     printing.table(
         ["NAME", "ID", "STATE", "NODE", "DURABLE", "REASON"], [_session_line(each) for each in found]

@@ -166,7 +166,7 @@ FAMILIES: Mapping[str, Mapping[str, tuple[str, _Place]]] = {
         "serve": ("Serve programs, and the web page, over HTTP and WebSockets.", "server_verbs:serve"),
         "node": ("Serve as a node of a cluster, which outlives its machines.", "node_verbs:node"),
         "cluster": (
-            "Show and manage a cluster, whose sessions outlive their machines.",
+            "Show and manage a cluster of machines.",
             {
                 "init": "cluster_verbs:init",
                 "nodes": "cluster_verbs:nodes",
