@@ -35,7 +35,7 @@ def early(
     team: str | None = option("--team", metavar="NAME", help="The team that is meant, not the home itself."),
     quiet: bool = option("--quiet", "-q", help="Do not show on the terminal what is under way."),
     verbose: bool = option(
-        "--verbose", "-v", help="Show each request to the engine and to sessions, with its duration."
+        "--verbose", "-v", help="Show each request to engine and sessions, with its seconds."
     ),
     version: bool = option("--version", help="Show the version."),
     help_all: bool = option("--help-all"),
