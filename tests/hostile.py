@@ -172,12 +172,12 @@ HOSTILE: dict[str, tuple[Callable[[Forgery], None], str]] = {
     "a label that looks like an id": (_label, "name"),
     "an id that is a path": (_id, "invalid id"),
     "more base than layers": (_base, "fewer layers"),
-    "fewer layers than diff ids": (_layers, "as many layers"),
+    "fewer layers than diff ids": (_layers, "declared number of layers"),
     "a field nobody knows": (_extra, "not valid"),
-    "tmpfs over the home": (_places, "file systems in memory"),
+    "tmpfs over the home": (_places, "in-memory file systems"),
     "a link out of shared memory": (
         lambda one: _memory(one, "link", type=tarfile.SYMTYPE, linkname="/state"),
-        "link to elsewhere",
+        "a link that leads out",
     ),
     "a hard link out of shared memory": (
         lambda one: _memory(one, "link", type=tarfile.LNKTYPE, linkname="../../etc/shadow"),

@@ -310,7 +310,6 @@ class Restoring:
             ) as link:
                 return self._gate.follow(link)
         except CheckpointerFailed as refusal:
-            self._running(state.id)  # if it has ended, that is why
             raise self._failed(refusal) from refusal
         except LinkLost as error:
             raise self._lost() from error

@@ -151,7 +151,7 @@ ATTACKS: dict[str, tuple[str, str, str]] = {
     "an unknown mode of seccomp": (
         "core-ROOT",
         "found[0].thread_core.MergeFromString(b'\\x58\\x63')",
-        "writes",
+        "not in CRIU's format",
     ),
     "a circle of filters": (
         "seccomp",
