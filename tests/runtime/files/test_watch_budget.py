@@ -102,13 +102,13 @@ def test_one_session_leaves_room_for_others_and_all_have_a_limit() -> None:
     greedy = [budget.begin("greedy") for _ in range(3)]
     greedy[0].hold(3 * MIB)
     greedy[1].hold(MIB)
-    with pytest.raises(TooManyWatches, match="one session may hold 4 MiB"):
+    with pytest.raises(TooManyWatches, match="one session can hold at most 4 MiB"):
         greedy[2].hold(1)
     greedy[0].hold(2 * MIB)
     greedy[2].hold(MIB)
     others = [budget.begin(name) for name in ("a", "b")]
     others[0].hold(4 * MIB)
-    with pytest.raises(TooManyWatches, match="all watches may hold 10 MiB"):
+    with pytest.raises(TooManyWatches, match="all watches can hold at most 10 MiB"):
         others[1].hold(3 * MIB)
     assert budget.bytes == 8 * MIB
     for each in (*greedy, *others):
