@@ -68,6 +68,9 @@ STATUSES: tuple[tuple[type[HoldfastError], int], ...] = (
     (errors.SecretsFound, 409),
     (errors.BundleRefused, 409),
     (errors.QuotaExceeded, 507),
+    (errors.ClusterUnavailable, 503),
+    (errors.LeaseLost, 409),
+    (errors.NodeTaken, 409),
     (errors.QuotaReached, 429),
     (errors.StoreError, 500),
 )

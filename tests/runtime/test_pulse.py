@@ -309,7 +309,7 @@ def test_answers_about_a_process() -> None:
     text = "\n".join(pulse_verbs.process_lines(Pulse.of({**RAW, "detail": detail}, LINEAGE, 12), 12))
     for expected in ("in /work · program /bin/x", "children worker (10)", "tcp listens", "0 /dev/null"):
         assert expected in text
-    assert list(pulse_verbs.process_lines(read(), 99)) == ["process 99: there is none"]
+    assert list(pulse_verbs.process_lines(read(), 99)) == ["process 99: there is no such process"]
     assert "cannot be seen" in "\n".join(pulse_verbs.process_lines(read(), 10))
 
 

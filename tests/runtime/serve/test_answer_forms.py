@@ -24,6 +24,7 @@ FAILURES_OF_THE_SERVER = {
     "store_error",
     "snapshot_error",
     "capture_failed",
+    "cluster_error",
     "restore_failed",
     "interrupted",
 }
