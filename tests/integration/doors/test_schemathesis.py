@@ -45,6 +45,10 @@ REFUSED = {
     "GET /v1/sessions/{session}/ports/{port}/wait",
     # The kernel that runs cells cannot also be one that waits for a line.
     "POST /v1/sessions/{session}/cells/{cell_id}/answer",
+    # Notices go to services on the internet, of which the suite does not know any.
+    "POST /v1/notices",
+    "POST /v1/notices/{subscription}/try",
+    "DELETE /v1/notices/{subscription}",
     # The main kernel cannot be closed, and of others there is one only if the suite has happened to open it.
     "DELETE /v1/sessions/{session}/kernels/{kernel}",
 }
