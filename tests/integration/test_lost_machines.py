@@ -33,6 +33,9 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
         engine.close()
 
 
+pytestmark = pytest.mark.timeout(900)
+
+
 class Agent(threading.Thread):
     """The loop of an agent: a command after the other over a URL, whatever happens to machines.
 
@@ -86,10 +89,12 @@ def test_an_agent_works_on_through_the_loss_of_its_machine(lab: Lab) -> None:
     first.lose()
     lost_at = time.monotonic()
     lab.lead_to(second)
-    lab.until(lambda: agent.results[-1][0] > lost_at, f"commands elsewhere; errors: {agent.errors[-3:]}")
+    try:
+        lab.until(lambda: agent.results[-1][0] > lost_at, f"commands elsewhere; errors: {agent.errors[-3:]}")
+    finally:
+        agent.ends.set()
+        agent.join(60)
     _, at = next(each for each in agent.results if each[0] > lost_at)
-    agent.ends.set()
-    agent.join()
 
     found = lab.store.session("work")
     assert (found.id, found.node, found.state) == (before, "second", "running")

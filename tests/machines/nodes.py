@@ -32,7 +32,7 @@ from holdfast.runtime.cluster.cluster_rows import LeaseTerms
 from holdfast.runtime.cluster.cluster_store import ClusterStore
 
 TERMS = LeaseTerms(ttl_s=6.0, beat_s=1.0, margin_s=3.0)
-PATIENCE = 120.0
+PATIENCE = 300.0
 TOKEN = "token-of-all-nodes-of-this-cluster-" + "0" * 16
 LOSS = "8s"
 
