@@ -99,9 +99,11 @@ def _joined(opened: socket.socket) -> bool:
     left = threading.Event()
 
     def send() -> None:
-        with suppress(OSError):
+        try:
             while data := os.read(0, PIECE):
                 opened.sendall(data)
+        except OSError:
+            return  # the session has ended it, while the client still sent something
         left.set()
         with suppress(OSError):
             opened.shutdown(2)
