@@ -31,6 +31,7 @@ from bench.families import (
     pulse,
     scale,
     starting,
+    steps,
     storage,
     stores,
     supervisor,
@@ -60,6 +61,7 @@ FAMILIES = (
     "agent",
     "move",
     "stores",
+    "steps",
 )
 ALONE = "scale"
 """Runs only if it is named, and has a result of its own."""
@@ -131,6 +133,7 @@ def _family(name: str, world: World, plan: Plan, peers: list[Capturer]) -> Itera
         "agent": agent.rows,
         "move": moving.rows,
         "stores": stores.rows,
+        "steps": steps.rows,
     }
     if name in alone:
         return alone[name](world, plan)

@@ -3,7 +3,9 @@
 The checkpointer knows which memory that is, and makes the links (`checkpointer/criu/earlier_images.py`). Here
 is decided which snapshot it can build on. Linked files are not read again.
 
-Only if HOLDFAST_TRACK_WRITES=1 is set: that is an experiment still.
+A program pays for it with a page fault at its first write to each page after a capture, and with huge pages
+that are split. So the second capture within ten minutes begins to note writes, and later ones build on it.
+HOLDFAST_TRACK_WRITES=0 has each capture write all memory.
 """
 
 from __future__ import annotations
@@ -12,11 +14,12 @@ import os
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from holdfast.errors import SnapshotDamaged, SnapshotNewer
 from holdfast.snapshots import files, manifest, raw_cache
-from holdfast.snapshots.checkpointer.record.earlier_names import PREFIX, name_before
+from holdfast.snapshots.checkpointer.record.earlier_names import PREFIX, RECENT, name_before
 
 VARIABLE = "HOLDFAST_TRACK_WRITES"
 
@@ -44,15 +47,20 @@ class EarlierMemory:
         return found
 
 
-def is_wanted() -> bool:
-    """Return whether writes are to be noted between snapshots."""
-    return os.environ.get(VARIABLE) == "1"
+def is_wanted(last: datetime | None) -> bool:
+    """Return whether writes are to be noted from now on, after a last snapshot of that time."""
+    if last is None or os.environ.get(VARIABLE) == "0":
+        return False
+    return datetime.now(UTC) - last <= timedelta(seconds=RECENT)
 
 
 @contextmanager
 def held(snapshots: Path, snapshot: str | None) -> Iterator[EarlierMemory]:
-    """Yield the snapshot that the next capture can build on, and keep it until the block ends."""
-    if not snapshot or not is_wanted():
+    """Yield the snapshot that the next capture can build on, if it is whole; keep it until the block ends.
+
+    None: it builds on none.
+    """
+    if not snapshot:
         yield EarlierMemory()
         return
     with ExitStack() as stack:

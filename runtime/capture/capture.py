@@ -50,7 +50,6 @@ from holdfast.snapshots import (
     service,
     storage,
 )
-from holdfast.snapshots.earlier_memory import EarlierMemory
 from holdfast.snapshots.failure import Failure, of_row
 from holdfast.snapshots.filing import Filing
 from holdfast.snapshots.freeze_protocol import CaptureResult
@@ -270,20 +269,28 @@ class Taking:
     def _capture(
         self, prepared: _Prepared, settle: Callable[[CaptureResult], None] | None = None
     ) -> CaptureResult:
-        with earlier_memory.held(self.context.home.snapshots, self.row.parent_snapshot_id) as earlier:
-            captured = self._capture_after(earlier, prepared, settle)
+        twins, self._twins = self._twins, False  # root in the session can end them: only the first time
+        before = self.context.store.find_snapshot(self.row.parent_snapshot_id)
+        is_tracked = twins and not self._ends_session
+        is_tracked = is_tracked and earlier_memory.is_wanted(
+            before.created_at if before is not None else None
+        )
+        base = self.row.parent_snapshot_id if is_tracked else None
+        with earlier_memory.held(self.context.home.snapshots, base) as earlier:
+            tracking = {"snapshot": self.row.id, "since": earlier.snapshot} if is_tracked else {}
+            captured = self._capture_after(tracking, prepared, settle, twins=twins)
             self._linked = earlier.linked(self._staging)
             return captured
 
     def _capture_after(
         self,
-        earlier: EarlierMemory,
+        tracking: Mapping[str, str],
         prepared: _Prepared,
         settle: Callable[[CaptureResult], None] | None,
+        *,
+        twins: bool,
     ) -> CaptureResult:
         target = Target(self._container.id, self._container.pid, prepared.root_pid)
-        twins, self._twins = self._twins, False  # root in the session can end them: only the first time
-        is_tracked = twins and not self._ends_session and earlier_memory.is_wanted()
         self.context.doing(f"freezing {self.session.name}, copying its memory and files")
         try:
             link = self._ask(
@@ -292,7 +299,7 @@ class Taking:
                 leave_running=not self._ends_session,
                 twins=twins,
                 substitute=self._left_out,
-                **({"snapshot": self.row.id, "since": earlier.snapshot} if is_tracked else {}),
+                **tracking,
                 **target.fields(),
             )
             commit = self._files.commit if self._files.by_engine else None

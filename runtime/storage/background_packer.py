@@ -201,7 +201,7 @@ def _images(folder: Path) -> list[str]:
 
 def stand_back() -> None:
     """Use processor and disk only when no other process needs them."""
-    os.nice(19)
+    os.nice(packing_request.LOWEST)
     number = _IOPRIO_SET.get(platform.machine())
     if number is not None:
         ctypes.CDLL(None).syscall(number, _THIS_PROCESS, 0, _IDLE_CLASS)

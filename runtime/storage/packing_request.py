@@ -23,6 +23,8 @@ from holdfast.snapshots.chunks import pack_turn
 
 AGAIN_SECONDS = 60.0
 """How long after a failure the next attempt is made."""
+LOWEST = 19
+"""The priority of that process, as nice(1) counts."""
 COLLECTOR = "holdfast-packer"
 """The name of the thread that waits for a process that packs, in the one that has started it."""
 _WORKER = "holdfast.runtime.storage.background_packer"
@@ -115,8 +117,21 @@ def start(home: Home) -> None:
             stderr=subprocess.DEVNULL,
             start_new_session=True,
         )
+        _stand_back(process.pid)
         # A caller that lives longer collects it.
         threading.Thread(target=process.wait, name=COLLECTOR, daemon=True).start()
+
+
+def _stand_back(pid: int) -> None:
+    """Give a process the lowest priority before it has loaded anything.
+
+    Where the kernel shares processors among sessions of processes first, a process that begins one of its own
+    has the priority of that (sched(7), autogroup).
+    """
+    with suppress(OSError):
+        os.setpriority(os.PRIO_PROCESS, pid, LOWEST)
+    with suppress(OSError):  # there are no such groups, or one was changed within the last 100 ms
+        Path(f"/proc/{pid}/autogroup").write_text(str(LOWEST))
 
 
 def lock_of(home: Home) -> Path:

@@ -17,7 +17,6 @@ from pathlib import Path
 
 from holdfast.base.bounded_tar import BoundedTar
 from holdfast.errors import BundleRefused
-from holdfast.snapshots import earlier_memory
 from holdfast.snapshots.bundle import form
 from holdfast.snapshots.checkpointer.layers import apart
 from holdfast.snapshots.checkpointer.record import earlier_names
@@ -126,12 +125,7 @@ def _refused(what: str, member: tarfile.TarInfo, why: str) -> BundleRefused:
 
 
 def belongs(name: str) -> bool:
-    """Return whether a snapshot can have a file of this name, relative to its folder.
-
-    Memory that it shares with earlier snapshots is accepted only where that experiment is on.
-    """
-    if earlier_names.is_earlier(name.rpartition("/")[2]) and not earlier_memory.is_wanted():
-        return False
+    """Return whether a snapshot can have a file of this name, relative to its folder."""
     return name in _BESIDES or _IMAGE.fullmatch(name) is not None
 
 

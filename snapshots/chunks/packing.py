@@ -16,11 +16,12 @@ import time
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from holdfast.base import private_files
+from holdfast.snapshots.checkpointer.record.earlier_names import is_earlier, name_before
 from holdfast.snapshots.chunks import pack_turn, recipe
 from holdfast.snapshots.chunks.chunks import PATIENCE, Chunks
 from holdfast.snapshots.chunks.index import PackIndex
@@ -172,7 +173,10 @@ def pack(
             part.unlink(missing_ok=True)
         packing = _Packing(chunks, pool, PageCourse(parent), folder, mine if polite else None, pauses)
         try:
-            made = Recipe(snapshot, {name: packing.file(name, folder / name) for name in names})
+            links = _shared(folder, parent, names)
+            made = Recipe(
+                snapshot, {name: links.get(name) or packing.file(name, folder / name) for name in names}
+            )
             written = packing.finish()
             if polite:
                 _check(chunks, folder, made.files.values())
@@ -187,6 +191,24 @@ def pack(
         marks.add(chunks, made)
     shared = max(0, marks.accounts[snapshot].own - written)
     return PackedFiles(sum(file.bytes for file in made.files.values()), written + size, shared)
+
+
+def _shared(folder: Path, parent: Recipe | None, names: Iterable[str]) -> dict[str, RecipeFile]:
+    """Return the files that are links to files of the parent, with their places: they need not be read.
+
+    Memory that was not written since is shared like that (`earlier_memory.py`).
+    """
+    found: dict[str, RecipeFile] = {}
+    if parent is None:
+        return found
+    for name in names:
+        above, _, own = name.rpartition("/")
+        before = f"{above}/{name_before(own)}" if is_earlier(own) else name
+        known = parent.files.get(before)
+        with suppress(OSError):
+            if known is not None and (folder / name).samefile(folder.parent / parent.snapshot / before):
+                found[name] = known
+    return found
 
 
 def _check(chunks: Chunks, folder: Path, files: Iterable[RecipeFile]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -19,11 +20,19 @@ from holdfast.snapshots.earlier_memory import EarlierMemory
 from holdfast.snapshots.manifest import StoredFile
 
 
-def test_names_lead_to_those_of_the_snapshot_before(monkeypatch: pytest.MonkeyPatch) -> None:
-    """And no further back than eight; a bundle brings no others, and none where the experiment is off."""
+def test_only_what_is_captured_often_is_tracked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A variable switches it off."""
+    now = datetime.now(UTC)
     monkeypatch.delenv(earlier_memory.VARIABLE, raising=False)
-    assert not foreign_files.belongs("images/earlier-8-pages-3.img")
-    monkeypatch.setenv(earlier_memory.VARIABLE, "1")
+    assert earlier_memory.is_wanted(now - timedelta(seconds=earlier_names.RECENT - 60))
+    assert not earlier_memory.is_wanted(now - timedelta(seconds=earlier_names.RECENT + 60))
+    assert not earlier_memory.is_wanted(None)
+    monkeypatch.setenv(earlier_memory.VARIABLE, "0")
+    assert not earlier_memory.is_wanted(now)
+
+
+def test_names_lead_to_those_of_the_snapshot_before() -> None:
+    """And no further back than eight; a bundle brings no others."""
     assert earlier_names.parted("earlier-2-pages-3.img") == (2, "pages-3.img")
     assert earlier_names.name_before("earlier-2-pages-3.img") == "earlier-1-pages-3.img"
     assert earlier_names.name_before("earlier-1-pagemap-12.img") == "pagemap-12.img"
@@ -77,9 +86,8 @@ def test_what_is_shared_has_the_digest_it_had(tmp_path: Path) -> None:
         EarlierMemory("a", {}).linked(tmp_path)
 
 
-def test_only_a_whole_snapshot_is_built_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """And only where that is asked for."""
-    monkeypatch.setenv(earlier_memory.VARIABLE, "1")
+def test_only_a_whole_snapshot_is_built_on(tmp_path: Path) -> None:
+    """One whose files are not as noted is not."""
     folder = tmp_path / "0123456789ab"
     folder.mkdir()
     make(folder)

@@ -13,6 +13,7 @@ sends a snapshot knows only files:
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -51,3 +52,8 @@ def lay_out(name: str, images: Path) -> Path:
     folder = images.joinpath(*[_PARENT] * captures)
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     return folder / own
+
+
+def forget(images: Path) -> None:
+    """Remove the images of earlier captures from a folder in which all memory is in its own images now."""
+    shutil.rmtree(images / _PARENT, ignore_errors=True)

@@ -5,8 +5,9 @@ ends the protection of its page and makes no one wait (UFFD_FEATURE_WP_ASYNC, Li
 the pages that have lost theirs, and protects them again (Documentation/admin-guide/mm/pagemap.rst of Linux).
 
 The descriptor belongs to the memory of one process, until that executes another program. Between two captures
-a process of ours has it, which does nothing: the *holder*. When that ends, for whatever reason, the kernel
-forgets that the memory was registered, and no page is known to be unwritten.
+a process of ours has it, which does nothing: the *holder*. It ends when the next capture comes too late to
+build on this one. When it does, for whatever reason, the kernel forgets that the memory was registered, and
+no page is known to be unwritten.
 
 Never is a page taken as unwritten by mistake:
 
@@ -35,11 +36,10 @@ from pathlib import Path
 
 from holdfast.snapshots.checkpointer.ground import pidfd_files
 from holdfast.snapshots.checkpointer.record import page_ranges
+from holdfast.snapshots.checkpointer.record.earlier_names import RECENT
 from holdfast.snapshots.checkpointer.record.page_ranges import Range
 
 STATE = Path("/run/written")
-HOLDING = 3600
-"""Seconds for which a holder waits for the next capture. Until then the kernel is asked for nothing."""
 MOST_RANGES = 50_000
 """Parts of a process's heaps; with more of them, they are written as a whole."""
 _END_LIMIT = 5000
@@ -209,7 +209,7 @@ def leave(container: str, snapshot: str, memories: Sequence[TrackedMemory]) -> N
     path.unlink(missing_ok=True)
     for one in memories:
         os.set_inheritable(one.descriptor, True)
-    holder = os.posix_spawn("/bin/sleep", ["sleep", str(HOLDING)], {}, setsid=True)
+    holder = os.posix_spawn("/bin/sleep", ["sleep", str(RECENT)], {}, setsid=True)
     state = {
         "snapshot": snapshot,
         "holder": holder,

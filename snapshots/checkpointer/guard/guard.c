@@ -23,7 +23,8 @@
  *            guard_unjudged.c
  *   epoll_wait, epoll_ctl  interruptions, and memory that is loaded when it is touched: see guard_waits.c
  *   ioctl    memory that is given back while it is served: see guard_returned.c
- *   ioctl, pread  memory that is not written while the tasks are stopped: see guard_heaps.c
+ *   ioctl, pread  memory that is not written while the tasks are stopped: see guard_heaps.c; pages in the images of several
+ *            captures: see guard_pages.c
  *   bind, unlinkat  names of sockets' files: see guard_sockets.c
  *   inotify_init, inotify_init1  whose they are: see guard_instances.c
  *   recvmsg  descriptors of the session that CRIU could not keep: see guard_substitute.c
@@ -45,6 +46,7 @@
  *                        HOLDFAST_SOCKETS    guard_sockets.c
  *   serving memory       HOLDFAST_LOAD, HOLDFAST_LOAD_AFTER, HOLDFAST_WAITING  guard_waits.c
  *                        HOLDFAST_PROCESSES  guard_hidden.c
+ *                        HOLDFAST_PAGES      guard_pages.c
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -113,6 +115,8 @@ __attribute__((constructor)) static void enter_session(void)
 	unsetenv("HOLDFAST_LOAD_AFTER");
 	read_processes(getenv("HOLDFAST_PROCESSES"));
 	unsetenv("HOLDFAST_PROCESSES");
+	read_pages(getenv("HOLDFAST_PAGES"));
+	unsetenv("HOLDFAST_PAGES");
 	tasks_end = getenv("HOLDFAST_ENDS") != NULL;
 	unsetenv("HOLDFAST_ENDS");
 	if (root_pid != 0)
@@ -302,6 +306,7 @@ int openat64(int directory, const char *path, int flags, ...)
 			return opened;
 	}
 	opened = (int)syscall(SYS_openat, directory, path, quiet_flags(directory, path, flags), mode);
+	image_opened(path, opened);
 	if (!is_capture())
 		return opened;
 	if (opened >= 0 && flags == O_PATH)

@@ -165,6 +165,20 @@ const struct heap *heap_at(size_t number);
 /* CRIU has opened "pagemap" of the process whose folder is `directory`. */
 void pagemap_opened(int directory, int fd);
 
+/* Note where the list of pages is that are in several images; NULL: there is none. */
+void read_pages(const char *spec);
+
+/* CRIU has opened an image of this name. */
+void image_opened(const char *path, int fd);
+
+/* Where to read what CRIU reads of an image, and how much of it at once. */
+struct place {
+	int file;
+	uint64_t offset;
+	size_t size;
+};
+struct place place_of_pages(int fd, uint64_t offset, size_t size);
+
 /* struct pm_scan_arg of linux/fs.h since 6.7: `room`: how many `regions` there is room for. */
 struct page_scan {
 	uint64_t size, flags, start, end, walk_end, regions, room, most, inverted, mask, any, wanted;

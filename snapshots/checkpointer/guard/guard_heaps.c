@@ -97,7 +97,8 @@ static const struct heap *next_heap(pid_t pid, uint64_t address)
 /* An entry of 0: there is no page (Documentation/admin-guide/mm/pagemap.rst of Linux). */
 ssize_t pread64(int fd, void *buffer, size_t size, off64_t offset)
 {
-	ssize_t got = syscall(SYS_pread64, fd, buffer, size, offset);
+	struct place place = place_of_pages(fd, (uint64_t)offset, size);
+	ssize_t got = syscall(SYS_pread64, place.file, buffer, place.size, place.offset);
 	pid_t pid = owner_of(fd);
 	const struct heap *heap;
 	uint64_t at, end;

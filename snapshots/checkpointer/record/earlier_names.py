@@ -6,6 +6,8 @@ import re
 
 MOST = 8
 """Captures that a snapshot reaches back; the next is whole again."""
+RECENT = 600
+"""Seconds: writes to a session's memory are noted if it is captured more often than that."""
 PREFIX = "earlier-"
 PATTERN = rf"{PREFIX}([1-{MOST}])-((?:pagemap|pages)-[0-9]{{1,20}}\.img)"
 _NAME = re.compile(PATTERN)

@@ -32,8 +32,9 @@ class ImageMemory:
         self._files: list[_PagesFile] = []
         wanted = [(0, 1 << 64)]
         for entries, path in ((maps, pages), *earlier):
-            self._files.append(_PagesFile(path, _parts(entries, wanted)))
-            wanted = page_ranges.common(wanted, [_range(one) for one in entries if one.flags & IN_PARENT])
+            parts = [(position, address, size) for position, address, size, _ in located(entries, wanted)]
+            self._files.append(_PagesFile(path, parts))
+            wanted = page_ranges.common(wanted, [range_of(one) for one in entries if one.flags & IN_PARENT])
         self._by_address = sorted(
             (address, address + size) for file in self._files for _, address, size in file.parts
         )
@@ -93,18 +94,26 @@ class _PagesFile:
             return
 
 
-def _parts(entries: Iterable[Any], wanted: Sequence[Range]) -> list[tuple[int, int, int]]:
-    """Return the places of pages of these addresses in the file."""
-    found: list[tuple[int, int, int]] = []
-    position = 0
+def located(entries: Iterable[Any], wanted: Sequence[Range]) -> Iterator[tuple[int, int, int, int]]:
+    """Yield the pages of these addresses that are in the file of an image: position, address, bytes, flags.
+
+    The entries are in the order of their addresses, as CRIU has them.
+    """
+    position = first_left = 0
     for one in entries:
-        if one.flags & PRESENT and not one.flags & IN_PARENT:
-            start, end = _range(one)
-            for first, last in page_ranges.common([(start, end)], wanted):
-                found.append((position + first - start, first, last - first))
-            position += end - start
-    return found
+        if not one.flags & PRESENT or one.flags & IN_PARENT:
+            continue
+        start, end = range_of(one)
+        while first_left < len(wanted) and wanted[first_left][1] <= start:
+            first_left += 1
+        for number in range(first_left, len(wanted)):
+            first, last = max(start, wanted[number][0]), min(end, wanted[number][1])
+            if first >= last:
+                break
+            yield position + first - start, first, last - first, one.flags
+        position += end - start
 
 
-def _range(entry: Any) -> Range:
+def range_of(entry: Any) -> Range:
+    """Return the addresses of an entry."""
     return int(entry.vaddr), int(entry.vaddr) + (entry.nr_pages or entry.compat_nr_pages) * PAGE

@@ -45,6 +45,7 @@ from holdfast.snapshots.checkpointer.record import (
 )
 from holdfast.snapshots.checkpointer.record.ancestry import Relatives
 from holdfast.snapshots.checkpointer.restore import adapted_entries
+from holdfast.snapshots.checkpointer.restore.flat_memory import FlatMemory, MarkedMemory, WaitingPages
 from holdfast.snapshots.checkpointer.survey import unix_sockets
 
 _REWRITTEN = ("files.img", "tty-info.img", "tty-data.img")
@@ -162,31 +163,39 @@ def _adapt_memory(kept: Path, images: Path, files: list[Any]) -> bool:
     return on_demand
 
 
-def leave_heaps(kept: Path, images: Path) -> list[int]:
-    """Make only large heaps wait until they are used; return the inner pids of their processes.
+@dataclass(slots=True)
+class WaitingHeaps:
+    """The inner pids of processes with heaps that wait until they are used, and pages in earlier images."""
+
+    processes: list[int]
+    pages: WaitingPages
+
+
+def leave_heaps(kept: Path, images: Path) -> WaitingHeaps:
+    """Make only large heaps wait until they are used.
 
     Nothing is changed if there is too little of them.
+
+    Raises:
+        ImagesUnreadable: these are not the images of a capture.
+        OSError: they cannot be read or written.
     """
-    changed: dict[Path, tuple[bytes, list[Any]]] = {}
-    waiting: list[int] = []
-    pages = 0
+    found: list[MarkedMemory] = []
+    left = WaitingHeaps([], WaitingPages())
     for source in kept.glob("pagemap-*.img"):
         number = source.stem.partition("-")[2]
         _, memory = criu_images.read(kept / f"mm-{number}.img")
         if not number.isdecimal() or not memory:  # the pages of shared memory: they do not wait
             continue
-        magic, (head, *entries) = criu_images.read(source)
-        parts = [*heaps.mark_waiting(entries, heaps.waiting_heaps(memory[0].vmas))]
-        changed[images / source.name] = magic, [head, *(entry for entry, _ in parts)]
-        found = sum(entry.nr_pages for entry, waits in parts if waits)
-        pages += found
-        waiting += [int(number)] if found else []
-    if pages * heaps.PAGE < heaps.LEAST_OF_WAITING_TREE:
-        return []
-    for path, (magic, entries) in changed.items():
-        path.unlink(missing_ok=True)  # a link to what is kept
-        criu_images.write(path, magic, entries)
-    return waiting
+        marked = FlatMemory(kept, number).marked(heaps.waiting_heaps(memory[0].vmas))
+        found.append(marked)
+        left.processes += [int(number)] if marked.waiting_pages else []
+    if sum(one.waiting_pages for one in found) * heaps.PAGE < heaps.LEAST_OF_WAITING_TREE:
+        return WaitingHeaps([], left.pages)
+    for one in found:
+        one.write(images, left.pages)
+    earlier_images.forget(images)
+    return left
 
 
 def relatives(source: ImageFolder) -> list[Relatives]:

@@ -24,12 +24,14 @@ from holdfast.snapshots.checkpointer.carried import (
 )
 from holdfast.snapshots.checkpointer.container import container_turn
 from holdfast.snapshots.checkpointer.criu import criu, profiles, standstill
+from holdfast.snapshots.checkpointer.criu.criu_images import ImageFolder
 from holdfast.snapshots.checkpointer.criu.held_packets import Holding, PacketKind
 from holdfast.snapshots.checkpointer.ground import cgroups, folders, separate_process, tree
 from holdfast.snapshots.checkpointer.layers import tmpfs
 from holdfast.snapshots.checkpointer.record import labels
 from holdfast.snapshots.checkpointer.restore import prepared_images
 from holdfast.snapshots.checkpointer.restore.audit import Audit
+from holdfast.snapshots.checkpointer.restore.flat_memory import WaitingPages
 from holdfast.snapshots.checkpointer.restore.restore_lifeline import Lifeline
 from holdfast.snapshots.checkpointer.survey import unix_sockets
 from holdfast.snapshots.checkpointer.wire.channel import HostChannel
@@ -66,8 +68,13 @@ def run(request: Restore, channel: HostChannel) -> None:
         prepared = prepared_images.prepare(
             kept, images, old=request.old_addresses, new=request.new_addresses, lazy=request.lazy
         )
-        waiting = prepared_images.leave_heaps(kept, images) if prepared.lazy else []
-        wish = wishes.enter_context(container_turn.asked_to_load(target.container)) if waiting else -1
+        waiting = prepared_images.WaitingHeaps([], WaitingPages())
+        if prepared.lazy:
+            waiting = prepared_images.leave_heaps(kept, images)
+            wishes.callback(waiting.pages.close)
+        wish = -1
+        if waiting.processes:
+            wish = wishes.enter_context(container_turn.asked_to_load(target.container))
         with audit.frozen():
             tmpfs.load(target.init_pid, kept, facts["tmpfs"])
             # Links in there also lead: what is examined must be all that CRIU will find.
@@ -92,7 +99,7 @@ def run(request: Restore, channel: HostChannel) -> None:
                 folder, wish, waiting, init_pid=target.init_pid, soon=not request.on_touch
             )
         queues = tuple(event_queues.holders(source, prepared.queues))
-        search = partial(remembered.places, source, files)
+        search = partial(remembered.places, ImageFolder(kept), files)
         begin = Beginning(queues, search, facts["personalities"], facts["timers"])
         _restore(request, folder, prepared, audit, {**labelled, **adopted, **named}, begin)
         ended = time.monotonic()
@@ -254,7 +261,7 @@ def _hold_or_let_go(packets: Holding, action: str) -> None:
 
 
 def _start_lazy_pages(
-    folder: int, wish: int, waiting: Sequence[int], *, init_pid: int, soon: bool
+    folder: int, wish: int, waiting: prepared_images.WaitingHeaps, *, init_pid: int, soon: bool
 ) -> criu.Running:
     """Start the process that serves pages on demand, and wait until it listens.
 
@@ -276,9 +283,10 @@ def _start_lazy_pages(
             "-v2",
         ]
         inherited, environment = [signal, processes], {"HOLDFAST_PROCESSES": str(processes)}
-        if waiting:
-            inherited.append(wish)
-            environment |= {"HOLDFAST_LOAD": str(wish), "HOLDFAST_WAITING": " ".join(map(str, waiting))}
+        if waiting.processes:
+            pids = " ".join(map(str, waiting.processes))
+            environment |= {"HOLDFAST_LOAD": str(wish), "HOLDFAST_WAITING": pids, **waiting.pages.environment}
+            inherited += [wish, *waiting.pages.handles]
             environment |= {"HOLDFAST_LOAD_AFTER": str(MOMENT)} if soon else {}
         running = criu.start(
             arguments,

@@ -270,3 +270,30 @@ def test_it_stands_back(made: PackingHome) -> None:
     )
     said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     assert said.startswith("19 b'idle")
+
+
+def test_it_has_the_lowest_priority_before_it_has_loaded_anything(
+    made: PackingHome, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Its start costs more than packing a little; where sessions of processes share first, its own has it."""
+    waits = tmp_path / "waits"
+    waits.write_text("#!/bin/sh\nexec sleep 60\n")
+    waits.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(waits))
+    began: list[subprocess.Popen[bytes]] = []
+    begin = subprocess.Popen
+
+    def seen(*words: object, **how: object) -> subprocess.Popen[bytes]:
+        began.append(begin(*words, **how))  # type: ignore[call-overload]
+        return began[0]
+
+    monkeypatch.setattr(subprocess, "Popen", seen)
+    packing_request.mark(made.home)
+    packing_request.start(made.home)
+    (packer,) = began
+    try:
+        assert os.getpriority(os.PRIO_PROCESS, packer.pid) == packing_request.LOWEST
+        group = Path(f"/proc/{packer.pid}/autogroup")
+        assert not group.exists() or group.read_text().endswith(f"nice {packing_request.LOWEST}\n")
+    finally:
+        packer.kill()

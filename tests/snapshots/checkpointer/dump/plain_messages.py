@@ -32,6 +32,9 @@ class PlainMessage:
         self._text = text
         self.__dict__.update(json.loads(text))
 
+    def CopyFrom(self, other: PlainMessage) -> None:  # noqa: N802
+        self.__dict__.update(vars(other))
+
     def DiscardUnknownFields(self) -> None:  # noqa: N802
         """There are none."""
 
@@ -55,6 +58,6 @@ class _Messages(types.ModuleType):
 
 def install() -> None:
     """Stand in for pycriu where that is missing."""
-    if importlib.util.find_spec("pycriu") is None:
+    if "pycriu" not in sys.modules and importlib.util.find_spec("pycriu") is None:
         for name in ("pycriu", "pycriu.images", "pycriu.images.magic", "google.protobuf.message"):
             sys.modules.setdefault(name, _Messages(name))

@@ -37,6 +37,7 @@ from holdfast.snapshots.checkpointer.carried import heaps  # noqa: E402
 from holdfast.snapshots.checkpointer.criu import criu_images, earlier_images  # noqa: E402
 from holdfast.snapshots.checkpointer.dump import twins, write_tracking  # noqa: E402
 from holdfast.snapshots.checkpointer.record import earlier_names, page_ranges  # noqa: E402
+from holdfast.snapshots.checkpointer.restore import flat_memory  # noqa: E402
 
 GUARD = PACKAGE / "snapshots" / "checkpointer" / "guard"
 PROGRAMS = Path(__file__).parents[3] / "inside" / "tracking"
@@ -63,7 +64,7 @@ pytestmark = [
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("built")
-    parts = [GUARD / f"guard_{name}.c" for name in ("twins", "heaps", "control")]
+    parts = [GUARD / f"guard_{name}.c" for name in ("twins", "heaps", "pages", "control")]
     for name, more in (("changing", ["-lpthread"]), ("stopping", [f"-I{GUARD}", *map(str, parts), "-ldl"])):
         words = [
             "gcc",
@@ -236,7 +237,38 @@ def captures(built: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> It
         write_tracking.taken("c" * 64, "")
 
 
-def test_every_page_of_every_copy_is_what_it_was(captures: Captures, monkeypatch: pytest.MonkeyPatch) -> None:
+def _check_flat(kept: Path, pid: int, truth: dict[int, bytes], images: Path) -> None:
+    """Compare each page of the one image that a restore makes, half of whose heaps wait."""
+    images.mkdir()
+    waiting = [(start, start + len(data)) for start, data in sorted(truth.items())[::2]]
+    memory = flat_memory.FlatMemory(kept, str(pid))
+    pages = images / f"pages-{memory.pages_id}.img"
+    os.link(kept / pages.name, pages)
+    with closing(flat_memory.WaitingPages()) as places:
+        memory.marked(waiting).write(images, places)
+        listed: dict[int, bytes] = {}
+        if number := places.environment.get("HOLDFAST_PAGES"):
+            lines = os.pread(int(number), 1 << 26, 0).decode().splitlines()
+            for _, at, size, file, position in (map(int, line.split()) for line in lines):
+                data = os.pread(file, size, position)
+                assert len(data) == size
+                listed |= {at + page: data[page : page + PAGE] for page in range(0, size, PAGE)}
+        _, (_, *entries) = criu_images.read(images / f"pagemap-{pid}.img")
+        found = {start: bytearray(len(data)) for start, data in truth.items()}
+        data, at = pages.read_bytes(), 0
+        for page in (one.vaddr + page * PAGE for one in entries for page in range(one.nr_pages)):
+            start = max((start for start in found if start <= page), default=None)
+            assert at not in listed or any(first <= page < last for first, last in waiting)
+            if start is not None and page - start < len(found[start]):
+                found[start][page - start : page - start + PAGE] = listed.get(at, data[at : at + PAGE])
+            at += PAGE
+    assert found == truth
+    shutil.rmtree(images)
+
+
+def test_every_page_of_every_copy_is_what_it_was(
+    captures: Captures, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     """Whatever threads, children, other processes and the kernel do; whenever the holder is killed."""
     chance = random.Random(SEED)
     saved = 0
@@ -252,6 +284,7 @@ def test_every_page_of_every_copy_is_what_it_was(captures: Captures, monkeypatch
                 if data[at : at + PAGE] != restored[start][at : at + PAGE]
             ]
             assert wrong == [], f"{start:x}: {len(wrong)} pages differ at capture {captures.count}"
+        _check_flat(captures.folder / f"{captures.count:012x}", captures.pid, truth, tmp_path / "flat")
         saved += captures.unwritten
         shutil.rmtree(captures.folder / f"{captures.count - 1:012x}", ignore_errors=True)
         if chance.random() < 0.15:
