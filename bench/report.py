@@ -26,11 +26,13 @@ class _Reported(NamedTuple):
     what: str
     latest: str
     picture: str
+    """In docs/; empty for a result that has none."""
 
 
 RESULT_OF = (
     _Reported("figures", "latest", "benchmarks.svg"),
     _Reported("figures of a large home", "latest-scale", "scale.svg"),
+    _Reported("figures of steps", "latest-steps", ""),
 )
 
 
@@ -75,8 +77,9 @@ def main() -> int:
         result = json.loads((RESULTS / f"{one.latest}.json").read_text())
         text = figures(row.load(result), result["about"])
         PAGE.write_text(place(PAGE.read_text(), text, one.what))
-        shutil.copyfile(RESULTS / f"{one.latest}.svg", ROOT / "docs" / one.picture)
-        print(f"wrote {one.what} and docs/{one.picture}")
+        if one.picture:
+            shutil.copyfile(RESULTS / f"{one.latest}.svg", ROOT / "docs" / one.picture)
+        print(f"wrote {one.what}")
     return 0
 
 

@@ -42,9 +42,7 @@ class Ahead:
         self._folder = folder
         self._known = dict(known)
         self._paths = [
-            path
-            for path in _kept(folder / part)
-            if path.is_file() and str(path.relative_to(folder)) not in known
+            path for path in _kept(folder / part) if path.is_file() and _name(path, folder) not in known
         ]
         self._sizes = [path.stat().st_size for path in self._paths]
         self._read = 0
@@ -94,7 +92,7 @@ class Ahead:
         return found
 
     def _names(self) -> list[str]:
-        return [str(path.relative_to(self._folder)) for path in self._paths]
+        return [_name(path, self._folder) for path in self._paths]
 
 
 def describe(folder: Path, known: Mapping[str, str] | None = None, *, besides: str = "") -> list[StoredFile]:
@@ -106,12 +104,17 @@ def describe(folder: Path, known: Mapping[str, str] | None = None, *, besides: s
     found: list[StoredFile] = []
     for path in _kept(folder):
         if path.is_file():
-            name = str(path.relative_to(folder))
+            name = _name(path, folder)
             if besides and name.startswith(f"{besides}/"):
                 continue
             size = path.stat().st_size
             found.append(StoredFile(name=name, bytes=size, blake3=known.get(name) or digest(path)))
     return found
+
+
+def _name(path: Path, folder: Path) -> str:
+    """Return the name of a path below a folder; `Path.relative_to` takes ten times as long."""
+    return str(path)[len(str(folder)) + 1 :]
 
 
 def _kept(folder: Path) -> list[Path]:
@@ -130,7 +133,7 @@ def make_durable(folder: Path, besides: Collection[str] = ()) -> None:
     Raises:
         OSError: something cannot be synced.
     """
-    below = (path for path in folder.rglob("*") if str(path.relative_to(folder)) not in besides)
+    below = (path for path in folder.rglob("*") if _name(path, folder) not in besides)
     sync((*below, folder))
 
 

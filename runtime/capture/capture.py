@@ -275,7 +275,11 @@ class Taking:
         is_tracked = is_tracked and earlier_memory.is_wanted(
             before.created_at if before is not None else None
         )
-        base = self.row.parent_snapshot_id if is_tracked else None
+        # Only of large heaps, which twins have or which were built on, is anything noted.
+        has_heaps = before is not None and (
+            before.details.get("copied_later") or before.details.get("unwritten")
+        )
+        base = self.row.parent_snapshot_id if is_tracked and has_heaps else None
         with earlier_memory.held(self.context.home.snapshots, base) as earlier:
             tracking = {"snapshot": self.row.id, "since": earlier.snapshot} if is_tracked else {}
             captured = self._capture_after(tracking, prepared, settle, twins=twins)

@@ -16,8 +16,11 @@ _COLOR = r"\x1b\[[0-9;:]*m"
 
 def plain(text: str, limit: int = 500) -> str:
     """Return one line of text without control characters, at most `limit` characters long."""
-    kept = "".join(" " if c in "\n\t\r" else c for c in text[: limit * 4] if c in "\n\t\r" or fit(c))
-    kept = " ".join(kept.split(" ")) if "\n" not in text else " ".join(kept.split())
+    kept = text[: limit * 4]
+    if not (kept.isascii() and kept.isprintable()):  # most texts are, and a snapshot has a thousand
+        kept = "".join(" " if c in "\n\t\r" else c for c in kept if c in "\n\t\r" or fit(c))
+    if "\n" in text:
+        kept = " ".join(kept.split())
     return kept if len(kept) <= limit else kept[: limit - 1] + "…"
 
 
