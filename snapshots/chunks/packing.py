@@ -194,9 +194,9 @@ def pack(
 
 
 def _shared(folder: Path, parent: Recipe | None, names: Iterable[str]) -> dict[str, RecipeFile]:
-    """Return the files that are links to files of the parent, with their places: they need not be read.
+    """Return the files that are links to files of the parent, with their places: nothing of them is read.
 
-    Memory that was not written since is shared like that (`earlier_memory.py`).
+    Unwritten memory is shared like that (`earlier_memory.py`).
     """
     found: dict[str, RecipeFile] = {}
     if parent is None:

@@ -1,7 +1,7 @@
 """The memory of a process with pages in the images of several captures, as one image.
 
-CRIU follows pages from capture to capture only for memory that it reads at once, not for what it loads
-on demand. So its image is written anew, in the scratch folder of a restore: with all pages in the order of
+CRIU follows pages from capture to capture in memory that it reads immediately, not in memory that it loads
+on demand. So its image is written again, in the scratch folder of a restore: with all pages in the order of
 their addresses, as CRIU counts them. Those that wait stay in the files they are in. The image has holes in
 their place, and a list for the process that serves memory says where each of them is (guard_pages.c). Others,
 which CRIU reads itself, are copied.
@@ -39,7 +39,7 @@ class _Piece:
 
 
 @dataclass(frozen=True, slots=True)
-class _Part:
+class _PlacedPages:
     """Pages at `at` of the new image: bytes from a position of a file, copied unless they wait."""
 
     at: int
@@ -111,14 +111,14 @@ class FlatMemory:
                 flags = PRESENT | piece.flags & LAZY
                 yield pagemap_pb2.pagemap_entry(vaddr=address, compat_nr_pages=0, flags=flags, nr_pages=pages)
 
-    def parts(self, marked: Sequence[tuple[Any, bool]]) -> Iterator[_Part]:
+    def parts(self, marked: Sequence[tuple[Any, bool]]) -> Iterator[_PlacedPages]:
         """Yield where the pages of these entries are, in their order."""
         at = number = 0
         for entry, waits in marked:
             while self._pieces[number].address + self._pieces[number].size <= entry.vaddr:
                 number += 1
             piece, size = self._pieces[number], entry.nr_pages * PAGE
-            yield _Part(at, size, piece.captures, piece.position + entry.vaddr - piece.address, waits)
+            yield _PlacedPages(at, size, piece.captures, piece.position + entry.vaddr - piece.address, waits)
             at += size
 
     def _bytes(self, captures: int) -> int:
@@ -160,7 +160,7 @@ class MarkedMemory:
         """Write its images into the scratch folder, and its waiting pages into a list.
 
         Raises:
-            OSError: the disk is full, or what is kept cannot be read.
+            OSError: the disk is full, or a kept file cannot be read.
         """
         pages = self.memory.write(images, self._marked)
         if not self.memory.is_of_several:
@@ -229,16 +229,16 @@ class WaitingPages:
         self._files, self._lines, self._list = [], [], -1
 
 
-def _joined(parts: Iterator[_Part]) -> Iterator[_Part]:
+def _joined(parts: Iterator[_PlacedPages]) -> Iterator[_PlacedPages]:
     """Join parts that follow one another in both files."""
-    last: _Part | None = None
+    last: _PlacedPages | None = None
     for one in parts:
         if last is not None and (last.captures, last.waits, last.position + last.size) == (
             one.captures,
             one.waits,
             one.position,
         ):
-            last = _Part(last.at, last.size + one.size, last.captures, last.position, last.waits)
+            last = _PlacedPages(last.at, last.size + one.size, last.captures, last.position, last.waits)
             continue
         if last is not None:
             yield last
@@ -247,7 +247,7 @@ def _joined(parts: Iterator[_Part]) -> Iterator[_Part]:
         yield last
 
 
-def _copy(source: int, target: int, part: _Part) -> None:
+def _copy(source: int, target: int, part: _PlacedPages) -> None:
     done = 0
     while done < part.size:
         copied = os.copy_file_range(source, target, part.size - done, part.position + done, part.at + done)
