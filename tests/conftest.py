@@ -8,6 +8,7 @@ the stack of each thread. pytest-xdist starts another process, which does not tr
 from __future__ import annotations
 
 import faulthandler
+import gc
 import os
 import signal
 import tempfile
@@ -28,6 +29,9 @@ signal.pthread_sigmask(signal.SIG_SETMASK, ())
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 GRACE = 120.0  # seconds beyond the timeout of a test, for what it puts away
+LEFT_OPEN = 12
+"""Descriptors that tests of one file may leave, such as those of fixtures that others share."""
+_OPEN: dict[Path, int] = {}
 HUNG = Path(tempfile.gettempdir(), f"holdfast-hung-{os.environ.get('PYTEST_XDIST_TESTRUNUID', os.getpid())}")
 
 
@@ -50,8 +54,25 @@ def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
+    _OPEN.setdefault(item.path, _descriptors())
     if HUNG.exists() and item.nodeid in HUNG.read_text().splitlines():
         pytest.fail("it hung, and took its process along", pytrace=False)
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> Iterator[None]:
+    """Refuse a file of tests that leaves descriptors open: the next file may need as many as there are."""
+    result = yield
+    if nextitem is not None and nextitem.path != item.path and item.get_closest_marker("engine") is None:
+        if _descriptors() - _OPEN[item.path] > LEFT_OPEN:
+            gc.collect()
+        left = _descriptors() - _OPEN[item.path]
+        assert left <= LEFT_OPEN, f"{item.path.name} leaves {left} descriptors open"
+    return result
+
+
+def _descriptors() -> int:
+    return sum(1 for _ in Path("/proc/self/fd").iterdir())
 
 
 class FailuresAtOnce:

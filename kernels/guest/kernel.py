@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import os
 import time
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,16 +20,16 @@ from holdfast.kernels.guest.cell_log import (
     adopted_cell,
     kept_cell,
 )
-from holdfast.kernels.guest.jupyter_library import KernelFailure, load_library
+from holdfast.kernels.guest.jupyter_library import KernelFailure
+from holdfast.kernels.guest.kernel_life import KernelLife, report_death
 from holdfast.kernels.guest.kernel_state import PATIENCE, KernelActivity, VariableQuestions, VariableReader
 from holdfast.kernels.guest.messages import Cell, CellStatus, events_of, leaves
 from holdfast.kernels.guest.process import KernelProcess, Message
-from holdfast.runtime.guest import adoption
 from holdfast.runtime.guest.identity.account import UserAccount
 from holdfast.runtime.guest.identity.actor import Who
 from holdfast.runtime.guest.jobs.keeper import HeldRecord
 from holdfast.runtime.guest.jobs.reaper import Reaper
-from holdfast.runtime.guest.pulse.deaths import Notice, ProcessEnd
+from holdfast.runtime.guest.pulse.deaths import Notice
 from holdfast.runtime.guest.pulse.origins import Origins
 from holdfast.runtime.guest.pulse.process_lineage import Origin, short
 from holdfast.runtime.guest.pulse.state import State
@@ -55,11 +53,7 @@ ARRIVAL = 1.0
 """Seconds a kernel has to say that it runs the code it was sent. It ignores interrupts until then, and a
 kernel that never says so is interrupted all the same."""
 
-LEAVE = 5.0
-"""Seconds for a process to end that has said it will."""
 LEFT = "[the cell has ended its kernel: its variables are gone, and the next cell runs in a new one]\n"
-
-logger = logging.getLogger(__name__)
 
 
 class KernelBusy(Exception):
@@ -70,8 +64,8 @@ class KernelBusy(Exception):
         self.cell = cell
 
 
-class RunningKernel:
-    """A kernel by name. Its epoch grows with every process, so lost state never goes unnoticed."""
+class RunningKernel(KernelLife):
+    """A kernel by name, and its cells."""
 
     def __init__(
         self,
@@ -88,34 +82,13 @@ class RunningKernel:
         held: HeldRecord | None = None,
     ) -> None:
         """Prepare a kernel; `held` is the state and process left by a previous supervisor."""
-        self._held = held
-        self._keeper = reaper.keeper
-        self.name = name
-        self._origins = origins
-        self._notice = notice
-        self._origin = Origin("kernel", name)
-        self._cell_journal = cell_journal
-        self.spec = spec
-        self.epoch = int(held.fields["epoch"]) if held else 0
-        self.language = ""
-        """The language that its process reports, in lower case; unknown before one has started."""
-        self.closed = False
-        """True once it was ended for good."""
-        self.execution_count = 0
-        self.journal = CellEvents(folder / "events", int(held.fields["kept"]) if held else None)
-        self._workspace = workspace
-        self._new_process = partial(
-            KernelProcess,
-            folder=folder / "run",
-            account=account,
-            workspace=workspace,
-            reaper=reaper,
-            marks={"HOLDFAST_KERNEL": name},
-            python=python,
+        epoch = int(held.fields["epoch"]) if held else 0
+        super().__init__(
+            name, spec, folder, account, workspace, reaper, origins, notice, python=python, epoch=epoch
         )
-        self._process: KernelProcess | None = None
-        self._adopting: KernelProcess | None = None
-        self._starting = False
+        self._held = held
+        self._cell_journal = cell_journal
+        self.journal = CellEvents(folder / "events", int(held.fields["kept"]) if held else None)
         self._current: CellRecord | None = None
         self._executing: CellRecord | None = None
         """The current cell, once its code was sent."""
@@ -129,19 +102,6 @@ class RunningKernel:
         self._fronts_folder = folder / "front-ends"
         self._questions = VariableQuestions()
         self._observing = KernelActivity(name, cell_journal.waits)
-        self._returncode: int | None = None
-        self._life = asyncio.Lock()
-        self._tasks: set[asyncio.Task[None]] = set()
-
-    @property
-    def pid(self) -> int | None:
-        """The kernel's process, if one runs."""
-        return self._process.pid if self._process else None
-
-    @property
-    def cwd(self) -> str:
-        """The directory in which its processes start."""
-        return str(self._workspace)
 
     @property
     def cell_id(self) -> str | None:
@@ -149,27 +109,28 @@ class RunningKernel:
         return self._current.cell.id if self._current else None
 
     @property
-    def info(self) -> bytes:
-        """The process's answer about itself, as JSON; empty until it has answered."""
-        return self._process.info if self._process else b""
-
-    @property
     def taken(self) -> bool:
         """True if a cell holds the kernel."""
         return self._current is not None
 
-    @property
-    def state(self) -> str:
-        """One of starting, idle, busy and dead."""
-        if self._starting:
-            return "starting"
-        if self._process is None or self._process.ended.is_set():
-            return "dead"
-        return "busy" if self._current else "idle"
-
     def observed(self) -> State:
         """Return its present activity, from a fresh look."""
         return self._observing.state(self.state, self.pid, self._returncode)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return its state, for the wire."""
+        return {
+            "name": self.name,
+            "spec": self.spec,
+            "language": self.language,
+            "cwd": self.cwd,
+            "pid": self.pid,
+            "state": self.state,
+            "cell_id": self.cell_id,
+            "observed": self.observed().as_dict(),
+            "execution_count": self.execution_count,
+            "epoch": self.epoch,
+        }
 
     def begin(self) -> None:
         """Start the process in the background after a moment; a cell starts it immediately.
@@ -179,7 +140,8 @@ class RunningKernel:
         held, self._held = self._held, None
         if held is not None and held.status is None:
             self._starting = True
-            self._spawn(self._adopt(held, self._adopt_cell(held.fields.get("cell"))))
+            is_busy = self._adopt_cell(held.fields.get("cell"))
+            self._spawn(self._continue(held, is_busy=is_busy))
             return
         self._keeper.drop(f"kernel:{self.name}")
         self._starting = True
@@ -230,13 +192,6 @@ class RunningKernel:
             self._fronts = self._front_cells.fronts
         return self._front_cells
 
-    def pass_on(self, channel: str, parts: Sequence[bytes]) -> bool:
-        """Send the process a message of a front end; return False if there is none."""
-        if self._process is None or self._process.ended.is_set():
-            return False
-        self._process.pass_on(channel, parts)
-        return True
-
     def open_sent(self, message: str, code: str, who: Who) -> CellRecord:
         """Return a new cell, whose code was sent to the process in that message of a front end."""
         record = self.journal.open(Cell(os.urandom(16).hex()), who)
@@ -279,53 +234,17 @@ class RunningKernel:
         if record is self._executing and self._process:
             await self._process.interrupt()
 
-    async def restart(self, spec: str | None = None) -> None:
-        """Replace the process; the running cell ends as restarted.
-
-        Raises:
-            KernelFailure: the new process could not be started.
-        """
-        async with self._life:
-            await self._end_process(CellStatus.RESTARTED)
-            self.spec = spec or self.spec
-            await self._start()
-
-    async def ensure(self) -> None:
-        """Start the process if there is none.
-
-        Raises:
-            KernelFailure: it could not be started.
-        """
-        async with self._life:
-            if self._process and self._process.leaving:
-                with suppress(TimeoutError):  # it ends by itself, which is how it is reported
-                    await asyncio.wait_for(self._process.ended.wait(), LEAVE)
-            if self._process and (self._process.ended.is_set() or self._process.leaving):
-                await self._stop()
-            if self.closed:
-                raise KernelFailure(f"cannot start kernel {self.name}: it was closed")
-            if self._process is None:
-                await self._start()
+    async def close(self) -> None:
+        """Close the kernel; the running cell dies, and waiting cells are refused."""
+        await super().close()
+        if self._fronts:
+            self._fronts.close()
+        self.journal.wake()
 
     async def variables(self, patience: float = PATIENCE) -> VariableReader:
         """Return the user's names; while a cell runs, or if the answer is late, the last known names."""
         idle = self._process if self.state == "idle" else None
         return await self._questions.ask(idle, self.execution_count, patience)
-
-    async def close(self) -> None:
-        """Close the kernel; the running cell dies, and waiting cells are refused."""
-        self.closed = True
-        async with self._life:
-            await self._end_process(CellStatus.DIED)
-        if self._fronts:
-            self._fronts.close()
-        self.journal.wake()
-
-    def stop(self) -> None:
-        """End the process without a successor."""
-        for process in (self._process, self._adopting):
-            if process:
-                process.kill()
 
     async def _run(self, record: CellRecord, code: str, before: str | None) -> None:
         cell = record.cell
@@ -374,10 +293,16 @@ class RunningKernel:
             self.look(record)
             self.journal.wake()
 
-    def _adopt_cell(self, kept: Mapping[str, Any] | None) -> CellRecord | None:
-        """Continue with the running cell of a kernel that was left behind."""
+    async def _continue(self, held: HeldRecord, *, is_busy: bool) -> None:
+        """Continue with a kernel that was left behind, and with its cell if it runs one."""
+        process = await self._adopt(held, is_busy=is_busy)
+        if is_busy and process is not None:
+            self._probe = process.probe()
+
+    def _adopt_cell(self, kept: Mapping[str, Any] | None) -> bool:
+        """Continue with the running cell of a kernel that was left behind; return whether there is one."""
         if kept is None:
-            return None
+            return False
         record = self._current = self._executing = adopted_cell(kept, self.epoch)
         cell, who, self._cell = record.cell, record.who, dict(kept)
         began = asyncio.get_running_loop().time() - max(0.0, time.time() - kept["began"])
@@ -388,109 +313,29 @@ class RunningKernel:
         self._say(record, MISSED)
         if cell.timeout is not None:
             self._spawn(self._limit(record, max(0.0, kept["began"] + cell.timeout - time.time())))
-        return record
+        return True
 
-    async def _adopt(self, held: HeldRecord, record: CellRecord | None) -> None:
-        """Continue with a kernel that was left behind; an unreachable one is ended and replaced."""
-        process = self._adopting = self._new_process(self.spec)
-        process.epoch, process.pid = self.epoch, held.pid
-        async with self._life:
-            try:
-                await load_library()
-                await process.adopt(held.pid, held.fields, self._arrive, busy=record is not None)
-            except KernelFailure as error:
-                logger.error("%s", error)
-                self._end_current(CellStatus.DIED)
-                process.kill()
-                await process.close()
-                self._notice("kernel_died", kernel=self.name, pid=held.pid, epoch=self.epoch, cause="unknown")
-                self._keeper.drop(f"kernel:{self.name}")
-                self._spawn(self._start_quietly())
-                return
-            finally:
-                self._starting, self._adopting = False, None
-            self.execution_count = int(held.fields["count"])
-            self._take_up(process)
-        if record is not None:
-            self._probe = process.probe()
+    def _kept(self) -> Mapping[str, Any]:
+        cell = self._cell
+        return {"kept": self.journal.bounds[0], "cell": cell, "runs": [cell["id"]] if cell else []}
 
-    def _take_up(self, process: KernelProcess) -> None:
-        self._process = process
-        self.language = process.language
+    def _ready(self, process: KernelProcess) -> None:
         self._questions.begin(process.language)
-        if process.pid:
-            self._origins.own(process.pid, self._origin)
-        self.keep()
         if self._fronts:
             for state in ("starting", "idle"):
                 self._fronts.state(state)
-        self._spawn(self._guard(process))
 
-    def keep(self) -> None:
-        """Store with the keeper the facts that a new supervisor needs to continue with this kernel."""
-        process = self._process
-        if process is None or process.pid is None or process.ended.is_set():
-            return
-        fields = {
-            **process.kept(),
-            "spec": self.spec,
-            "epoch": self.epoch,
-            "count": self.execution_count,
-            "cwd": self.cwd,
-            "kept": self.journal.bounds[0],
-            "start": adoption.start_of(process.pid),
-            "cell": self._cell,
-            "runs": [self._cell["id"]] if self._cell else [],
-        }
-        self._keeper.hold(f"kernel:{self.name}", process.pid, fields)
-
-    async def _start_quietly(self) -> None:
-        try:
-            await self.ensure()
-        except KernelFailure as error:
-            logger.error("%s", error)
-
-    async def _start(self) -> None:
-        self._starting = True
-        process = self._new_process(self.spec)
-        try:
-            await load_library()
-            await process.start(self._arrive)
-        except KernelFailure:
-            await process.close()
-            raise
-        finally:
-            self._starting = False
-        self.epoch = process.epoch = self.epoch + 1
-        self.execution_count = 0
-        self._take_up(process)
-
-    async def _end_process(self, status: CellStatus) -> None:
-        """End the running cell with this status, and its process as requested."""
+    def _end_cells(self, status: CellStatus) -> None:
         if self._front_cells:
             self._front_cells.end(status)
         self._end_current(status)
-        if self._process and not self._process.ended.is_set():
-            self._process.replaced = True
-        await self._stop()
 
-    async def _stop(self) -> None:
-        """End the process and read its last messages, which come before the report of its end."""
-        if process := self._process:
-            process.kill()
-            await process.ended.wait()
-            self._keeper.drop(f"kernel:{self.name}")
-            if process.pid:
-                self._origins.disown(process.pid)
-            await process.close()
-            self._process = None
-
-    async def _guard(self, process: KernelProcess) -> None:
+    async def _watch(self, process: KernelProcess) -> None:
         """Report the unrequested death of a process."""
         await process.ended.wait()
         victim = self._executing
         self._returncode = process.returncode
-        _report_death(self._notice, self.name, process)
+        report_death(self._notice, self.name, process)
         async with self._life:
             if self._process is process:
                 await self._stop()
@@ -584,21 +429,3 @@ class RunningKernel:
         if self._front_cells:
             self._front_cells.go_on()
         self.journal.wake()
-
-    def _spawn(self, work: Coroutine[None, None, None]) -> None:
-        task = asyncio.get_running_loop().create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-
-
-def _report_death(notice: Notice, name: str, process: KernelProcess) -> None:
-    """Record that a process ended, and whether that was requested."""
-    asked = {"cause": "restarted"} if process.replaced else {}
-    notice(
-        "kernel_died",
-        ProcessEnd.of_returncode(process.returncode or 0),
-        kernel=name,
-        pid=process.pid,
-        epoch=process.epoch,
-        **asked,
-    )

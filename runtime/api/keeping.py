@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from holdfast.runtime.capture import autosnapshot
 from holdfast.runtime.retention import prune
 from holdfast.runtime.store import lifetime, quotas
 
@@ -79,6 +80,5 @@ class Keeping:
 
         No process watches sessions: call this now and then, or run `holdfast autosnap`.
         """
-        from holdfast.runtime.capture import idle_watch
 
-        return idle_watch.look(self._context)
+        return autosnapshot.look(self._context)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from holdfast.runtime.guest_rpc.session_channel import SessionChannel
     from holdfast.runtime.operations.context import Context
     from holdfast.runtime.store.policy import Policy
-    from holdfast.runtime.store.rows import SnapshotKind
+    from holdfast.runtime.store.rows import SessionRow, SnapshotKind
 
 T = TypeVar("T")
 TOLD = "capture_failed"
@@ -141,3 +141,32 @@ def _guarded(line: SessionChannel, ask: Callable[[], bool]) -> bool:
         return ask()
     except HoldfastError:
         return False
+
+
+def look(context: Context) -> list[str]:
+    """Capture the sessions that were idle for as long as their policy says, and remove overdue snapshots.
+    Returns the names of the captured sessions.
+
+    A failure in one session is reported once and does not stop the others.
+    """
+    # Not around a command, which waits.
+    from holdfast.runtime.retention import prune
+    from holdfast.runtime.store import policy as policies
+
+    captured: list[str] = []
+    for session in health.observe_all(context):
+        policy = policies.Policy.of(session.details)
+        try:
+            if session.state == "running" and policy.idle and _due(context, session, policy.idle):
+                take(context, session.id, policy, "idle", "idle for long")
+                captured.append(session.name)
+            prune.expire(context, session)
+        except HoldfastError as error:
+            report_failure(context, session.id, error)
+    return captured
+
+
+def _due(context: Context, row: SessionRow, seconds: float) -> bool:
+    from holdfast.runtime.guest_rpc.session_channel import SessionChannel
+
+    return activity.idle(SessionChannel(context, lambda: row), seconds)

@@ -7,7 +7,6 @@ the memory later. A suspension does all of that while frozen, and never thaws.
 
 from __future__ import annotations
 
-import re
 import signal
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -20,7 +19,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from holdfast.base import run_dir
 from holdfast.base.interrupts import held
 from holdfast.engine.container_state import ContainerState
-from holdfast.errors import CaptureFailed, GuestError, ProtocolError, SessionDead
+from holdfast.errors import CaptureFailed, GuestError, SessionDead
 from holdfast.runtime.capture import (
     capture_failures,
     capture_record,
@@ -29,14 +28,11 @@ from holdfast.runtime.capture import (
     written_memory,
 )
 from holdfast.runtime.capture import capture_record as taken
-from holdfast.runtime.capture.capture_record import Records
+from holdfast.runtime.capture.snapshot_rows import complete
 from holdfast.runtime.guest import layout
-from holdfast.runtime.guest.wire.protocol import Frame
-from holdfast.runtime.guest_rpc import wire_fields
 from holdfast.runtime.guest_rpc.guest_client import GuestClient
 from holdfast.runtime.history.drift import baseline
 from holdfast.runtime.history.drift.baseline import Baseline
-from holdfast.runtime.history.lineage import family
 from holdfast.runtime.journal import host_events
 from holdfast.runtime.sessions import health, identity_messages
 from holdfast.runtime.storage import packing_request, snapshot_storage
@@ -50,7 +46,7 @@ from holdfast.snapshots import (
     service,
     storage,
 )
-from holdfast.snapshots.failure import Failure, of_row
+from holdfast.snapshots.failure import of_row
 from holdfast.snapshots.filing import Filing
 from holdfast.snapshots.freeze_protocol import CaptureResult
 from holdfast.snapshots.layer import unmade_image
@@ -61,14 +57,12 @@ from holdfast.snapshots.manifest import Manifest, Processes
 
 if TYPE_CHECKING:
     from holdfast.runtime.operations.context import Context
-    from holdfast.runtime.store.rows import OperationRow, SessionRow, SnapshotKind, SnapshotRow
-    from holdfast.runtime.store.store import Store
+    from holdfast.runtime.store.rows import OperationRow, SessionRow, SnapshotRow
     from holdfast.snapshots.record import RecordedTree
 
 
 SETTLING = (0.03, 0.06)
 """Seconds between looks at a session that has just woken up, until it is still; its image takes longer."""
-_TOKEN = re.compile(r"[0-9a-f]{32}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +143,7 @@ class Taking:
         moment = SnapshotDetails()
         # Files can be kept without the supervisor, and one of an older version does not know this operation.
         with suppress(GuestError):
-            moment = moment_of(GuestClient(self._run_dir).request("moment"))
+            moment = capture_record.moment_of(GuestClient(self._run_dir).request("moment"))
         self._note_task()
         self.context.doing(f"copying the files of {self.session.name}")
         image = self._files.pausing(self._end if self._ends_session else lambda: None)
@@ -249,9 +243,9 @@ class Taking:
             connection.await_close()
         prepared = _Prepared(
             capture_record.root_of(frame),
-            _token(frame),
+            capture_record.token_of(frame),
             versions,
-            moment_of(frame),
+            capture_record.moment_of(frame),
         )
         taken, event = "", "aborted"
         self._attempts += 1
@@ -480,72 +474,3 @@ def _beside() -> Iterator[ThreadPoolExecutor]:
         whole = True
     finally:
         pool.shutdown(wait=whole, cancel_futures=True)
-
-
-def complete(
-    context: Context, session: SessionRow, operation_id: str, snapshot_id: str, ready: Mapping[str, Any]
-) -> SnapshotRow:
-    """Make a snapshot valid and enter it in the session's journal, in one transaction; return its row.
-
-    The journal was copied up to the snapshot's moment before.
-    """
-    with context.store.together():
-        context.store.operations.complete(operation_id, snapshots={snapshot_id: ready})
-        row = context.store.snapshot(snapshot_id)
-        host_events.taken(context, session, row, copied=True)
-    return row
-
-
-def new_row(
-    context: Context,
-    session: SessionRow,
-    snapshot_id: str,
-    label: str | None,
-    kind: SnapshotKind,
-    reason: str | None = None,
-    auto: Mapping[str, Any] | None = None,
-    failure: Failure | None = None,
-) -> SnapshotRow:
-    """Record a snapshot that is about to be taken; return its row."""
-    return context.store.add_snapshot(
-        session.id,
-        kind,
-        label=label,
-        snapshot_id=snapshot_id,
-        parent_snapshot_id=_comes_after(context.store, session),
-        details=SnapshotDetails.of(
-            generation=session.generation,
-            actor=context.actor,
-            auto=dict(auto) if auto else None,
-            failure=failure.as_details() if failure else None,
-        ),
-        reason=reason or context.reason,
-    )
-
-
-def _comes_after(store: Store, session: SessionRow) -> str | None:
-    latest = store.latest_snapshot(session.id)
-    if latest is not None and family.continues(session, latest):
-        return latest.id
-    return family.parent_of_next(session, store.snapshots())
-
-
-def _token(frame: Frame) -> str:
-    """Return the token that ends a pause; it becomes part of a file name."""
-    token = wire_fields.text(frame, "token")
-    if not _TOKEN.fullmatch(token):
-        raise ProtocolError("cannot understand the session: its token is not valid")
-    return token
-
-
-def moment_of(frame: Frame) -> SnapshotDetails:
-    """Return where the session's journal and the output of each shell ended, for a snapshot's details.
-
-    Empty if the session is of an older version.
-
-    Raises:
-        ProtocolError: the reply is not valid.
-    """
-    if "journal_seq" not in frame.head:
-        return SnapshotDetails()
-    return SnapshotDetails.of(moment=Records.of(frame.head).model_dump())

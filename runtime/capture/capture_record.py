@@ -13,6 +13,7 @@ reported.
 from __future__ import annotations
 
 import platform
+import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -22,7 +23,7 @@ from pydantic import Field, ValidationError
 from holdfast.base.text import plain
 from holdfast.base.version import VERSION
 from holdfast.engine.engine import Engine
-from holdfast.errors import CaptureFailed, LiveUnsupported
+from holdfast.errors import CaptureFailed, LiveUnsupported, ProtocolError
 from holdfast.runtime.guest import layout
 from holdfast.runtime.guest.wire.protocol import Frame
 from holdfast.runtime.guest_rpc import wire_fields
@@ -30,6 +31,7 @@ from holdfast.runtime.guest_rpc.guest_value import Count, GuestValue, Seconds, s
 from holdfast.runtime.guest_rpc.wire_fields import GREATEST
 from holdfast.runtime.history.drift.holdings import Holdings
 from holdfast.runtime.sessions.session_options import SessionOptions
+from holdfast.runtime.store.row_details import SnapshotDetails
 from holdfast.runtime.verification import kernel_check
 from holdfast.runtime.verification.gate import ALLOWED
 from holdfast.snapshots import record, service, snapshot_policy
@@ -51,6 +53,7 @@ if TYPE_CHECKING:
 _NOT_IN_IMAGE = ("/proc", "/sys", "/dev", "/run/secrets", "/etc/hosts", "/etc/hostname", "/etc/resolv.conf")
 # Images of CRIU that exist only if processes use features that not every kernel has.
 _USES = {"timens-*.img": "time_namespace", "seccomp.img": "seccomp"}
+_TOKEN = re.compile(r"[0-9a-f]{32}")
 MAX_FILE = 2 << 20
 MAX_TOTAL = 8 << 20
 """The most bytes read: a restore reads as much again while the session is frozen, about 10 ms."""
@@ -232,3 +235,24 @@ def root_of(frame: Frame) -> int:
     """Return the inner pid of the root of a session's tree: the keeper, or an older supervisor itself."""
     key = "root_pid" if "root_pid" in frame.head else "supervisor_pid"
     return wire_fields.integer(frame, key, least=2)
+
+
+def token_of(frame: Frame) -> str:
+    """Return the token that ends a pause; it becomes part of a file name."""
+    token = wire_fields.text(frame, "token")
+    if not _TOKEN.fullmatch(token):
+        raise ProtocolError("cannot understand the session: its token is not valid")
+    return token
+
+
+def moment_of(frame: Frame) -> SnapshotDetails:
+    """Return where the session's journal and the output of each shell ended, for a snapshot's details.
+
+    Empty if the session is of an older version.
+
+    Raises:
+        ProtocolError: the reply is not valid.
+    """
+    if "journal_seq" not in frame.head:
+        return SnapshotDetails()
+    return SnapshotDetails.of(moment=Records.of(frame.head).model_dump())

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING
 
 from holdfast.errors import HoldfastError
 from holdfast.runtime.capture import reuse_check
-from holdfast.runtime.capture.capture import complete, moment_of
+from holdfast.runtime.capture.capture_record import moment_of
+from holdfast.runtime.capture.snapshot_rows import complete
 from holdfast.runtime.journal import host_events
 from holdfast.runtime.storage.snapshot_storage import image_ref
 from holdfast.runtime.store.row_details import SnapshotDetails

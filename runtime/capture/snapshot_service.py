@@ -17,7 +17,8 @@ from holdfast.errors import (
     SnapshotNewer,
 )
 from holdfast.runtime.capture import reuse_check, snapshot_reuse
-from holdfast.runtime.capture.capture import Taking, new_row
+from holdfast.runtime.capture.capture import Taking
+from holdfast.runtime.capture.snapshot_rows import new_row
 from holdfast.runtime.journal import host_events
 from holdfast.runtime.operations.operation import carry_out, undoes
 from holdfast.runtime.retention import prune

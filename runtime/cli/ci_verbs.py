@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 from holdfast.base.text import plain
+from holdfast.base.value_classes import as_table
 from holdfast.errors import InvalidArgument, SessionNotFound, SnapshotNotFound
 from holdfast.runtime.cli import printing
 from holdfast.runtime.cli.arguments import EITHER_REF, JSON, SNAPSHOT_REF, session_options
@@ -334,17 +335,7 @@ def _retried(snapshot: Snapshot, series: Series, *, as_json: bool) -> Spread:
             printing.note(f"{done}/{series.n}: run {run.number} {run.status}{apart}")
 
     if is_over_a_url():  # which reports only when all is done
-        return snapshot.retry(
-            series.command,
-            series.n,
-            jobs=series.at_once,
-            timeout=series.limit,
-            keep=series.keep,
-            keep_as=series.keep_as,
-            until_differs=series.until_differs,
-            compare_output=series.compare_output,
-            name=series.name,
-        )
+        return snapshot.retry(**as_table(series))
     return snapshot.tried(series, report)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from functools import cache
 from typing import Any, TypeVar
 
@@ -25,6 +25,7 @@ from holdfast.runtime.guest_rpc import wire_fields
 from holdfast.runtime.history.diff.diff_result import Diff
 from holdfast.runtime.history.drift.drift_result import Drift
 from holdfast.runtime.history.recording.cast import CastEvent
+from holdfast.runtime.history.recording.recording import RecordingPart
 from holdfast.runtime.history.repositories.repository_state import RepositoryChange
 from holdfast.runtime.pulse.listening_ports import ListeningPort, Preview
 from holdfast.runtime.pulse.metrics_history import Metrics
@@ -164,21 +165,6 @@ def spread(raw: Any) -> Spread:
         runs,
         wire_fields.flag(told, "compare_output"),
     )
-
-
-@dataclass(frozen=True, slots=True)
-class RecordingPart:
-    """A server's description of a recording, see `RecordingAnswer`."""
-
-    start: int
-    end: int
-    kept_start: int
-    kept_end: int
-    missing: int
-    begun: float
-    rows: int
-    cols: int
-    title: str
 
 
 def recording_part(raw: Any) -> RecordingPart:

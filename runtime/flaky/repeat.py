@@ -66,12 +66,15 @@ SPARE = 0.1
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """The command, the number of runs, and which copies to keep. `limit` in seconds for each run."""
+    """The command, the number of runs, and which copies to keep.
+
+    `jobs` run at a time; `timeout` is in seconds, for each run.
+    """
 
     command: str
     n: int = 20
-    at_once: int = AT_ONCE
-    limit: float | None = None
+    jobs: int = AT_ONCE
+    timeout: float | None = None
     keep: Keep = "diverging"
     keep_as: KeepAs = "sessions"
     until_differs: bool = False
@@ -86,9 +89,9 @@ class Series:
         """
         if not 1 <= self.n <= MOST:
             raise InvalidArgument(f"cannot run it {self.n} times: the number must be from 1 to {MOST}")
-        if self.at_once < 1:
-            raise InvalidArgument(f"cannot run {self.at_once} at once: the number must be at least 1")
-        if self.limit is not None and not 0 < self.limit < 1e9:
+        if self.jobs < 1:
+            raise InvalidArgument(f"cannot run {self.jobs} at once: the number must be at least 1")
+        if self.timeout is not None and not 0 < self.timeout < 1e9:
             raise InvalidArgument("cannot use this timeout: it must be more than 0 seconds")
         if not self.command.strip():
             raise InvalidArgument("cannot run the command: it is empty")
@@ -159,7 +162,7 @@ class _Many:
         self._memory = _memory(self.context, self.snapshot)
         threads = [
             threading.Thread(target=self._work, name=f"retry-{number}", daemon=True)
-            for number in range(min(self.series.at_once, self.series.n))
+            for number in range(min(self.series.jobs, self.series.n))
         ]
         for thread in threads:
             thread.start()
@@ -259,7 +262,7 @@ class _Many:
             SessionChannel(own, lambda: row),
             number,
             self.series.command,
-            self.series.limit,
+            self.series.timeout,
             lambda command, limit: session.detach(command).wait(on_bytes=lambda _data: None, patience=limit),
         )
         with self._changed:

@@ -323,24 +323,8 @@ class Guest:
             "root_pid": self._root,
             "shell_remark": self.program.remark,
             "shells": [self.opened.described(shell) for shell in self.shells.values()],
-            "kernels": [self.described(kernel) for kernel in self.kernels.values() if not kernel.closed],
+            "kernels": [kernel.as_dict() for kernel in self.kernels.values() if not kernel.closed],
             "ssh": 0 if self.ssh is None else self.ssh.count,
-        }
-
-    @staticmethod
-    def described(kernel: RunningKernel) -> dict[str, Any]:
-        """Return the state of a kernel, for clients."""
-        return {
-            "name": kernel.name,
-            "spec": kernel.spec,
-            "language": kernel.language,
-            "cwd": kernel.cwd,
-            "pid": kernel.pid,
-            "state": kernel.state,
-            "cell_id": kernel.cell_id,
-            "observed": kernel.observed().as_dict(),
-            "execution_count": kernel.execution_count,
-            "epoch": kernel.epoch,
         }
 
     def _write_down(self, kind: str, /, **fields: Any) -> None:

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from holdfast.runtime.guest_rpc.wire_fields import FrameLike
 
 LONGEST = 4096
+_WORDS = (("id",), ("name", ""), ("cwd",), ("user",), ("actor",))
+"""Texts in an answer, with the default of one that can be left out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,22 +51,18 @@ class ProgramInfo:
         """
         killed_by, words = wire_fields.optional_text(raw, "killed_by"), wire_fields.head(raw).get("argv")
         argv = words if isinstance(words, list) and all(isinstance(word, str) for word in words) else []
-        return cls(
-            id=plain(wire_fields.text(raw, "id"), LONGEST),
-            name=plain(wire_fields.text(raw, "name", ""), LONGEST),
+        texts = {name: plain(wire_fields.text(raw, name, *default), LONGEST) for name, *default in _WORDS}
+        return wire_fields.value(
+            cls,
+            raw,
             argv=tuple(word[:LONGEST] for word in argv[:100]),
-            cwd=plain(wire_fields.text(raw, "cwd"), LONGEST),
-            user=plain(wire_fields.text(raw, "user"), LONGEST),
-            actor=plain(wire_fields.text(raw, "actor"), LONGEST),
             pid=wire_fields.integer(raw, "pid", 1),
             state=wire_fields.choice(raw, "state", ("running", "exited")),
             exit_code=wire_fields.optional_integer(raw, "exit_code"),
             signal=wire_fields.optional_integer(raw, "signal"),
             killed_by=None if killed_by is None else plain(killed_by, LONGEST),
-            accepted=wire_fields.integer(raw, "accepted"),
-            stdout=wire_fields.integer(raw, "stdout"),
-            stderr=wire_fields.integer(raw, "stderr"),
             duration=wire_fields.number(raw, "duration"),
+            **texts,
         )
 
     def as_dict(self) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from holdfast.base.text import plain
 from holdfast.errors import EngineError, ImageError, InvalidArgument
 from holdfast.images import build
 from holdfast.runtime.lifecycle import fitting, provision
-from holdfast.runtime.sessions import image_settings, session_options
+from holdfast.runtime.sessions import image_settings, writable_places
 from holdfast.runtime.sessions.session_options import SessionOptions
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 DATA = "data"
 """Our image that is built on request, by the name that callers choose it with."""
-MOST_FOLDERS = session_options.MOST_PLACES
+MOST_FOLDERS = writable_places.MOST
 _LAYERS_MOST = 500
 """Of whose amounts a sum is made."""
 SILENT_SECONDS = 2.0
@@ -119,7 +119,7 @@ def as_said(
 def _place(volume: str) -> str | None:
     """Return the session's folder for a volume; None where the system has its own, or it is impossible."""
     try:
-        return session_options.plain_place(volume)
+        return writable_places.plain(volume)
     except ValueError:
         return None
 

@@ -21,7 +21,7 @@ from holdfast.base.text import plain
 from holdfast.errors import InvalidArgument
 from holdfast.runtime.guest import layout
 from holdfast.runtime.lifecycle.build_source import USUAL_FILE
-from holdfast.runtime.sessions import session_options
+from holdfast.runtime.sessions import writable_places
 
 PLACES = (".devcontainer/devcontainer.json", ".devcontainer.json")
 LONGEST = 1 << 20
@@ -195,7 +195,7 @@ class _Reader:
     def _folder_of_session(self) -> str:
         chosen = self._text(self._given, "workspaceFolder") or f"/workspaces/{self._project.name}"
         with suppress(ValueError):
-            place = session_options.plain_place(chosen)
+            place = writable_places.plain(chosen)
             if plain(place, len(place)) == place and not f"{place}/".startswith(f"{layout.RUN_DIR}/"):
                 return place
         raise _wrong(self._path, f"workspaceFolder {plain(chosen, 60)} is not a folder for a project")

@@ -145,15 +145,13 @@ def policy(text: str) -> dict[str, Any]:
             raise InvalidArgument(
                 "cannot use this profile: it lacks a command", hint="`profile: NAME=COMMAND`"
             )
-        found["profiles"] = {
-            name.strip(): command for name, _, command in (each.partition("=") for each in profiles)
-        }
+        pairs = (each.partition("=") for each in profiles)
+        found["profiles"] = {name.strip(): command for name, _, command in pairs}
     return found
 
 
 def _seconds(text: str) -> float:
-    found = parse_duration(text)
-    if found is None:
+    if (found := parse_duration(text)) is None:
         raise InvalidArgument("cannot use this time", hint="seconds, or such as `90s` or `5m`")
     return found
 

@@ -18,6 +18,8 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+from holdfast.base.value_classes import as_table
+
 FINE_SECONDS, COARSE_SECONDS = 5, 60
 _FINE, _COARSE = 720, 1440
 """Samples of an hour, and of a day."""
@@ -67,16 +69,7 @@ class Metrics:
 
     def as_dict(self) -> dict[str, Any]:
         """Return the metrics for programs."""
-        return {
-            "at": self.at.isoformat(timespec="milliseconds"),
-            "processors": self.processors,
-            "processor_percent": self.processor_percent,
-            "memory_used": self.memory_used,
-            "memory_total": self.memory_total,
-            "memory_cache": self.memory_cache,
-            "disk_used": self.disk_used,
-            "disk_total": self.disk_total,
-        }
+        return {**as_table(self), "at": self.at.isoformat(timespec="milliseconds")}
 
 
 class MetricsHistory:

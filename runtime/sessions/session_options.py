@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import posixpath
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import Annotated, Any, Literal, TypeVar
@@ -24,7 +24,7 @@ from holdfast.runtime.gateway.exchange import is_placeholder
 from holdfast.runtime.gateway.names import Domain
 from holdfast.runtime.gateway.session_rules import SecretHost
 from holdfast.runtime.guest import layout
-from holdfast.runtime.sessions import image_settings, network_exceptions
+from holdfast.runtime.sessions import image_settings, network_exceptions, writable_places
 from holdfast.runtime.sessions.network_exceptions import Allowed
 
 T = TypeVar("T", bound=BaseModel)
@@ -58,12 +58,6 @@ SHELL = r"([a-z]{1,20}|/[!-~]{1,200})"
 KERNEL = r"[A-Za-z0-9._-]{1,100}"
 # Paths in the container that a mount would break.
 RESERVED = ("/proc", "/sys", "/dev", str(layout.RUN_DIR), str(layout.STATE_DIR), "/opt/holdfast")
-OWN_PLACES = (str(layout.STATE_DIR),)
-USUAL_PLACES = (str(layout.WORKSPACE), "/tmp", "/var/tmp", "/run")  # noqa: S108 - the session's
-ENGINE_FILES = ("/etc/hosts", "/etc/hostname", "/etc/resolv.conf")
-"""Files that the engine mounts; it makes them read-only as well if it makes the root so."""
-MOST_PLACES = 100
-"""Folders that can be chosen."""
 
 
 class Mount(BaseModel):
@@ -174,7 +168,7 @@ class SessionOptions(BaseModel):
     workdir: Annotated[str, Field(pattern=f"^{PATH}$")] | None = None
     read_only: bool = False
     writable: Annotated[
-        tuple[Annotated[str, Field(pattern=f"^{FOLDER}$")], ...], Field(max_length=MOST_PLACES)
+        tuple[Annotated[str, Field(pattern=f"^{FOLDER}$")], ...], Field(max_length=writable_places.MOST)
     ] = ()
     shell: Annotated[str, Field(pattern=f"^{SHELL}$")] | None = None
     kernel: Annotated[str, Field(pattern=f"^{KERNEL}$")] | None = None
@@ -229,7 +223,7 @@ class SessionOptions(BaseModel):
     def root(self) -> dict[str, list[str]] | None:
         """The checkpointer's instructions for the root; None if it stays writable."""
         mounted = (mount.target for mount in self.mounts)
-        return writable_request(self.writable, mounted) if self.read_only else None
+        return writable_places.request(self.writable, mounted) if self.read_only else None
 
     @property
     def by_gateway(self) -> bool:
@@ -290,7 +284,7 @@ class SessionOptions(BaseModel):
     @field_validator("writable", mode="before")
     @classmethod
     def _places(cls, value: Any) -> Any:
-        return tuple(dict.fromkeys(plain_place(each) for each in _listed(value)))
+        return tuple(dict.fromkeys(writable_places.plain(each) for each in _listed(value)))
 
     @model_validator(mode="after")
     def _something_to_except(self) -> SessionOptions:
@@ -420,7 +414,7 @@ def places(options: SessionOptions, first: str) -> dict[str, list[str]]:
     trust = [session_rules.TRUST] if options.secrets else []
     return {
         "own": [first, str(layout.RUN_DIR), *trust],
-        "given": [*ENGINE_FILES, *(mount.target for mount in options.mounts)],
+        "given": [*writable_places.ENGINE_FILES, *(mount.target for mount in options.mounts)],
     }
 
 
@@ -469,35 +463,3 @@ def _validated(model: type[T], values: Mapping[str, Any], what: str) -> T:
         raise InvalidArgument(
             f"cannot {what}: {plain(where, 60)} {plain(why, 200)}".replace("  ", " ")
         ) from error
-
-
-def plain_place(path: str) -> str:
-    """Return a chosen folder in its plain form.
-
-    Raises:
-        ValueError: it cannot be chosen.
-    """
-    if not path.startswith("/") or "\0" in path or ".." in path.split("/"):
-        raise ValueError("must be absolute paths in the session")
-    place = "/" + "/".join(part for part in path.split("/") if part not in ("", "."))
-    if place == "/" or _below(place, ("/proc", "/sys", "/dev", "/opt/holdfast")):
-        raise ValueError(f"cannot include {place}: the session itself uses it")
-    if len(place) > 300 or any(len(part) > 255 for part in place.split("/")):
-        raise ValueError("must be shorter")
-    return place
-
-
-def writable_request(chosen: Sequence[str], mounted: Iterable[str]) -> dict[str, list[str]]:
-    """Return the checkpointer's instructions for the root of a session, by its options."""
-    others = [*chosen, *mounted]
-    return {
-        "own": list(OWN_PLACES),
-        "folders": list(chosen),
-        "usual": list(USUAL_PLACES),
-        "files": [file for file in ENGINE_FILES if not _below(file, others)],
-    }
-
-
-def _below(place: str, others: Iterable[str]) -> bool:
-    """Check whether a path is one of others, or below one."""
-    return any(f"{place}/".startswith(f"{other}/") for other in others)

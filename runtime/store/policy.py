@@ -6,8 +6,8 @@ It is stored in the session's details under `policy`, as a table of differences 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields
 from datetime import timedelta
 from typing import Any
 
@@ -25,76 +25,6 @@ MOST_PATTERNS = 100
 MOST_NUMBER = 1_000_000
 _NUMBERS = ("every", "keep", "hourly", "daily")
 _FLAGS = ("before_risky", "on_failure")
-
-
-@dataclass(frozen=True, slots=True)
-class Policy:
-    """When a session is captured automatically, and which of these snapshots are kept.
-
-    Attributes:
-        every: after this many commands and cells.
-        before_risky: before commands that destroy or install; `risky` adds regular expressions of such
-            commands.
-        on_failure: after a command that does not exit with 0, or a cell that raises.
-        idle: after this many seconds without activity.
-        kind: `live` or `filesystem`.
-        keep: this many of the newest; in addition those younger than `keep_for` seconds, and the last one
-            of each of the latest `hourly` hours and `daily` days that have any.
-        quota: bytes that all snapshots of the session may take.
-        durable: in a cluster, the seconds of work that the loss of its machine may cost: a live session is
-            captured in time and sent to the cluster's registry; None for what its node says.
-    """
-
-    every: int | None = None
-    before_risky: bool = False
-    risky: tuple[str, ...] = ()
-    on_failure: bool = False
-    idle: float | None = None
-    kind: str = "live"
-    keep: int = KEEP
-    keep_for: float | None = None
-    hourly: int = 0
-    daily: int = 0
-    quota: int | None = None
-    durable: float | None = None
-
-    @property
-    def captures(self) -> bool:
-        """True if any captures are automatic."""
-        return bool(self.every or self.before_risky or self.on_failure or self.idle)
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return the differences from the defaults."""
-        defaults = as_table(Policy())
-        return {name: value for name, value in as_table(self).items() if value != defaults[name]}
-
-    @classmethod
-    def of(cls, details: SessionDetails) -> Policy:
-        """Return the policy in the details of a session; the default if it cannot be read."""
-        value = details.policy
-        try:
-            return cls() if value is None else parse(value)
-        except InvalidArgument:
-            return cls()
-
-
-def parse(chosen: Mapping[str, Any]) -> Policy:
-    """Validate a policy; None is the default. Durations and sizes may be texts (`10m`, `2g`).
-
-    Raises:
-        InvalidArgument: names what is wrong.
-    """
-    known = {field.name for field in fields(Policy)}
-    values: dict[str, Any] = {}
-    for name, value in chosen.items():
-        if name not in known:
-            raise InvalidArgument(
-                f"cannot set policy: it does not have '{plain(name, 40)}'",
-                hint=f"it has {', '.join(sorted(known))}",
-            )
-        if value is not None:
-            values[name] = _CHECKS[name](name, value)
-    return Policy(**values)
 
 
 def seconds(text: str | float, what: str = "time") -> float:
@@ -157,8 +87,17 @@ def _patterns(name: str, value: Any) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _durable(found: float) -> float:
-    if found < LEAST_LOSS:
+def _span(name: str, value: Any) -> float | None:
+    return seconds(value, name) if value else None
+
+
+def _quota(name: str, value: Any) -> int | None:
+    return size(value, name) if value else None
+
+
+def _durable(name: str, value: Any) -> float | None:
+    found = _span(name, value)
+    if found is not None and found < LEAST_LOSS:
         raise InvalidArgument(
             f"cannot set durable: {span(found)} is less than a capture takes",
             hint=f"from {LEAST_LOSS:g}s",
@@ -172,20 +111,79 @@ def _kind(name: str, value: Any) -> str:
     return str(value)
 
 
-_CHECKS: dict[str, Any] = {
-    "every": _every,
-    "before_risky": _flag,
-    "risky": _patterns,
-    "on_failure": _flag,
-    "idle": lambda name, value: seconds(value, name) if value else None,
-    "kind": _kind,
-    "keep": _number,
-    "keep_for": lambda name, value: seconds(value, name) if value else None,
-    "hourly": _number,
-    "daily": _number,
-    "quota": lambda name, value: size(value, name) if value else None,
-    "durable": lambda name, value: _durable(seconds(value, name)) if value else None,
-}
+def _checked(default: Any, check: Callable[[str, Any], Any]) -> Any:
+    """Describe a field of the policy: its default, and the function that reads a caller's value."""
+    return field(default=default, metadata={"check": check})
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """When a session is captured automatically, and which of these snapshots are kept.
+
+    Attributes:
+        every: after this many commands and cells.
+        before_risky: before commands that destroy or install; `risky` adds regular expressions of such
+            commands.
+        on_failure: after a command that does not exit with 0, or a cell that raises.
+        idle: after this many seconds without activity.
+        kind: `live` or `filesystem`.
+        keep: this many of the newest; in addition those younger than `keep_for` seconds, and the last one
+            of each of the latest `hourly` hours and `daily` days that have any.
+        quota: bytes that all snapshots of the session may take.
+        durable: in a cluster, the seconds of work that the loss of its machine may cost: a live session is
+            captured in time and sent to the cluster's registry; None for what its node says.
+    """
+
+    every: int | None = _checked(None, _every)
+    before_risky: bool = _checked(False, _flag)
+    risky: tuple[str, ...] = _checked((), _patterns)
+    on_failure: bool = _checked(False, _flag)
+    idle: float | None = _checked(None, _span)
+    kind: str = _checked("live", _kind)
+    keep: int = _checked(KEEP, _number)
+    keep_for: float | None = _checked(None, _span)
+    hourly: int = _checked(0, _number)
+    daily: int = _checked(0, _number)
+    quota: int | None = _checked(None, _quota)
+    durable: float | None = _checked(None, _durable)
+
+    @property
+    def captures(self) -> bool:
+        """True if any captures are automatic."""
+        return bool(self.every or self.before_risky or self.on_failure or self.idle)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the differences from the defaults."""
+        defaults = as_table(Policy())
+        return {name: value for name, value in as_table(self).items() if value != defaults[name]}
+
+    @classmethod
+    def of(cls, details: SessionDetails) -> Policy:
+        """Return the policy in the details of a session; the default if it cannot be read."""
+        value = details.policy
+        try:
+            return cls() if value is None else parse(value)
+        except InvalidArgument:
+            return cls()
+
+
+def parse(chosen: Mapping[str, Any]) -> Policy:
+    """Validate a policy; None is the default. Durations and sizes may be texts (`10m`, `2g`).
+
+    Raises:
+        InvalidArgument: names what is wrong.
+    """
+    known = {each.name: each.metadata["check"] for each in fields(Policy)}
+    values: dict[str, Any] = {}
+    for name, value in chosen.items():
+        if name not in known:
+            raise InvalidArgument(
+                f"cannot set policy: it does not have '{plain(name, 40)}'",
+                hint=f"it has {', '.join(sorted(known))}",
+            )
+        if value is not None:
+            values[name] = known[name](name, value)
+    return Policy(**values)
 
 
 def parse_text(text: str) -> dict[str, Any]:

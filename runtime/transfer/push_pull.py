@@ -6,11 +6,11 @@ from __future__ import annotations
 
 import itertools
 import os
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, BinaryIO, Self
+from typing import TYPE_CHECKING, BinaryIO, Self, TypeVar
 
 from holdfast.errors import HoldfastError, SessionExists
 from holdfast.runtime.scrubbing import rules_file
@@ -18,7 +18,7 @@ from holdfast.runtime.scrubbing.scrubber import Scrubber
 from holdfast.runtime.sessions import session_identity
 from holdfast.runtime.transfer import bundle_description
 from holdfast.runtime.transfer.receive import receive
-from holdfast.runtime.transfer.send import own_layers, send
+from holdfast.runtime.transfer.send import Sent, own_layers, send
 from holdfast.snapshots import raw_cache
 from holdfast.snapshots.bundle import form, shared_blobs
 from holdfast.snapshots.bundle.endpoints import BlobDescriptor, BundleDestination
@@ -30,7 +30,6 @@ from holdfast.snapshots.registry.registry_endpoint import RegistryDestination, R
 
 if TYPE_CHECKING:
     from holdfast.runtime.operations.context import Context
-    from holdfast.runtime.scrubbing.secret_search import SecretFinding
     from holdfast.runtime.store.rows import SnapshotRow
     from holdfast.runtime.transfer.bundle_series import BundleSeries
     from holdfast.runtime.transfer.transfer_options import ReceiveOptions, SendOptions
@@ -43,45 +42,27 @@ PLAIN_HTTP = "HOLDFAST_PLAIN_HTTP"
 DOWNLOADS = "HOLDFAST_DOWNLOADS"
 """Sets how many bytes of pulled memory are kept for later pulls, as `512m` or `8g`."""
 LIMIT = 1 << 30
+AtEnd = TypeVar("AtEnd", bound=Sent)
 
 
 @dataclass(frozen=True, slots=True)
-class Exported:
-    """A snapshot in a file: its path, the digest of the bundle, bytes, and the key that signed it.
+class Exported(Sent):
+    """A snapshot in a file; `sent` are the bytes written for it, without parts that it shares with others."""
 
-    `sent` are the bytes that were written for it: without those of parts that it shares with others.
-    `warnings` list in words what others should perhaps not have; `findings` say which secrets were found
-    where, `scrubbed` how many of each rule were removed from texts. `new_key`: there was no key, and this one
-    was made for it.
-    """
-
-    path: Path
-    digest: str
-    bytes: int
-    sent: int
-    signed_by: str
-    warnings: tuple[str, ...] = ()
-    findings: tuple[SecretFinding, ...] = ()
-    scrubbed: Mapping[str, int] = field(default_factory=dict)
-    new_key: bool = False
+    @property
+    def path(self) -> Path:
+        """The file."""
+        return Path(self.where)
 
 
 @dataclass(frozen=True, slots=True)
-class Pushed:
-    """A snapshot in a registry: its reference, the digest of the bundle, and the key that signed it.
+class Pushed(Sent):
+    """A snapshot in a registry."""
 
-    `bytes` is what it takes there in total, `sent` what was not there before. The rest as in `Exported`.
-    """
-
-    reference: str
-    digest: str
-    bytes: int
-    sent: int
-    signed_by: str
-    warnings: tuple[str, ...] = ()
-    findings: tuple[SecretFinding, ...] = ()
-    scrubbed: Mapping[str, int] = field(default_factory=dict)
-    new_key: bool = False
+    @property
+    def reference(self) -> str:
+        """The reference."""
+        return self.where
 
     @property
     def pinned(self) -> str:
@@ -114,11 +95,10 @@ def export(
         destination = ThinDestination(destination, own_layers(context.engine))
     with destination:
         sent = send(context, snapshot, destination, options)
-    about = (sent.signed_by or "", sent.warnings, sent.findings, sent.scrubbed, options.new_key)
-    size, written = sent.bytes, sent.sent
     if not shared and not isinstance(path, int):
-        size = written = path.stat().st_size
-    return Exported(Path(sent.where), sent.digest, size, written, *about)
+        size = path.stat().st_size
+        sent = replace(sent, bytes=size, sent=size)
+    return _at(Exported, sent)
 
 
 def push(
@@ -137,8 +117,11 @@ def push(
     with RegistryDestination(wire, context.home.root / "uploads") as destination:
         _check_tag(context, snapshot, wire)
         sent = send(context, snapshot, destination, options, series)
-    about = (sent.signed_by or "", sent.warnings, sent.findings, sent.scrubbed, options.new_key)
-    return Pushed(str(destination.reference), sent.digest, sent.bytes, sent.sent, *about)
+    return _at(Pushed, replace(sent, where=str(destination.reference)))
+
+
+def _at(kind: type[AtEnd], sent: Sent) -> AtEnd:
+    return kind(**{each.name: getattr(sent, each.name) for each in fields(sent)})
 
 
 def _check_tag(context: Context, snapshot: SnapshotRow, wire: HttpClient) -> None:

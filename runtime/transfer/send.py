@@ -51,20 +51,22 @@ undoes(OperationKind.EXPORT)(take_back)
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """A snapshot that was sent: destination, digest of its index, signer.
+    """A snapshot that was sent: its destination, the digest of the bundle, and the key that signed it.
 
-    `bytes` is what it takes there in total, `sent` what was not there before. `warnings` say which secrets it
-    probably carries, `findings` which it does, and `scrubbed` how many were removed from texts, by rule.
+    `bytes` is what it takes there in total, `sent` its new part there. `warnings` list in words the contents
+    that others should perhaps not have; `findings` say which secrets were found where, `scrubbed` how many of
+    each rule were removed from texts. `new_key`: there was no key, and this one was made for it.
     """
 
     where: str
     digest: str
     bytes: int
     sent: int
-    signed_by: str | None
+    signed_by: str = ""
     warnings: tuple[str, ...] = ()
     findings: tuple[SecretFinding, ...] = ()
     scrubbed: Mapping[str, int] = field(default_factory=dict)
+    new_key: bool = False
 
 
 def send(
@@ -138,6 +140,7 @@ def send(
                 warnings=(*warnings, *inspection.warnings()),
                 findings=inspection.found,
                 scrubbed=dict(inspection.scrubber.counts),
+                new_key=options.new_key,
             )
         finally:
             for left in scratch.iterdir():
@@ -232,7 +235,7 @@ class _Sending:
             form.described(media.INDEX, index).digest,
             self._destination.all + len(index),
             self._destination.sent + len(index),
-            sign.public if sign is not None else None,
+            sign.public if sign is not None else "",
         )
 
     def _stored(self) -> list[StoredFile]:

@@ -99,6 +99,7 @@ def claims(kinds: Iterable[bytes]) -> list[bytes]:
 
 @pytest.mark.parametrize("seeks", [False, True])
 def test_an_archive_is_read_whole(seeks: bool) -> None:
+    """In both formats, with and without reading the members' content."""
     files = [("a", b"1" * 511), ("b" * 300, b""), ("c", b"2" * 512), ("ü/d", b"3" * 70_000), ("e", b"4")]
     for form in (tarfile.PAX_FORMAT, tarfile.GNU_FORMAT):
         data = archive(*files, form=form)
@@ -113,6 +114,7 @@ def test_an_archive_is_read_whole(seeks: bool) -> None:
     ids=["name", "target", "pax", "global pax"],
 )
 def test_a_header_is_not_read_as_far_as_it_claims(claim: bytes) -> None:
+    """Python's own reader takes all of it into memory."""
     source = Endless(claim)
     with pytest.raises(tarfile.TarError, match="header is too long"):
         read(cast("IO[bytes]", source))
@@ -129,12 +131,14 @@ def test_a_header_is_not_read_as_far_as_it_claims(claim: bytes) -> None:
 
 
 def test_headers_before_headers_end() -> None:
+    """A chain of them is refused."""
     chain = header(type=tarfile.GNUTYPE_LONGNAME, size=1) + b"n".ljust(512, b"\0")
     with pytest.raises(tarfile.TarError):
         read(io.BytesIO(chain * 20_000))
 
 
 def test_values_for_all_members_are_bounded() -> None:
+    """Global headers cannot add names without end."""
     parts = []
     for number in range(bounded_tar.MOST_SHARED + 50):
         record = f"13 key{number:04}=v\n".encode()
@@ -145,12 +149,14 @@ def test_values_for_all_members_are_bounded() -> None:
 
 
 def test_members_are_not_remembered_unless_they_are_asked_for() -> None:
+    """The memory of a long archive stays flat."""
     tar = BoundedTar(stream(archive(*((f"f{number}", b"x") for number in range(2000)))))
     kept = [len(cast("Any", tar)._tar.members) for _ in tar]
     assert (len(kept), max(kept)) == (2000, 0)
 
 
 def test_members_are_found_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Among a bounded number of them."""
     data = archive(("a", b"1"), ("b", b"2"))
     tar = BoundedTar(io.BytesIO(data), remembers=True)
     tar.remember()
@@ -165,6 +171,7 @@ def test_members_are_found_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_link_to_itself_is_no_content() -> None:
+    """It is refused, not followed."""
     loop = BoundedTar(io.BytesIO(header(type=tarfile.SYMTYPE, linkname="x") + bytes(1024)), remembers=True)
     loop.remember()
     with pytest.raises(tarfile.TarError, match="link to itself"):
@@ -173,6 +180,7 @@ def test_a_link_to_itself_is_no_content() -> None:
 
 @pytest.mark.parametrize("form", [*PACKERS, "plain"])
 def test_compressed_streams_are_unpacked(form: str) -> None:
+    """By their first bytes; one that ends early is refused."""
     files = [("a", b"1" * 100_000), ("b", b"2")]
     data = PACKERS.get(form, bytes)(archive(*files))
     opened = PlainStream(stream(data, 1 << 16))
@@ -185,6 +193,7 @@ def test_compressed_streams_are_unpacked(form: str) -> None:
 
 @pytest.mark.parametrize("form", PACKERS)
 def test_a_bomb_is_refused(form: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By its growth; as many zeros that were sent are not a bomb."""
     monkeypatch.setattr(bounded_tar, "MOST_GROWTH", 1 << 20)
     bomb = PACKERS[form](archive(("zeros", bytes(8 << 20))))
     assert len(bomb) < 100_000
@@ -195,6 +204,7 @@ def test_a_bomb_is_refused(form: str, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_xz_streams_one_after_the_other_are_one() -> None:
+    """With padding between them, as the format allows."""
     both = lzma.compress(b"one ") + bytes(8) + lzma.compress(b"two")
     assert PlainStream(stream(both)).read(4) == b"one "
     opened = bounded_tar.opened(io.BytesIO(both), both[:6])

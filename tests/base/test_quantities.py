@@ -21,15 +21,18 @@ from holdfast.base.quantities import gib_text, parse_duration, parse_size, size_
     ],
 )
 def test_a_duration_is_read_in_seconds(text: str, seconds: float) -> None:
+    """With or without a unit, in either case, and with decimals."""
     assert parse_duration(text) == seconds
 
 
 @pytest.mark.parametrize("text", ["", "s", "-1s", "1e3", "10x", "1h30m", "٣s", "1" * 30, "nan"])
 def test_other_text_is_not_a_duration(text: str) -> None:
+    """Signs, exponents, two units and digits of other scripts among it."""
     assert parse_duration(text) is None
 
 
 def test_a_unit_may_be_required() -> None:
+    """Where a bare number could mean minutes."""
     assert parse_duration("90", unit_required=True) is None
     assert parse_duration("90 s", unit_required=True) == 90
 
@@ -46,11 +49,13 @@ def test_a_unit_may_be_required() -> None:
     ],
 )
 def test_a_size_is_read_in_bytes(text: str, count: int) -> None:
+    """Units are powers of 1024, in either case."""
     assert parse_size(text) == count
 
 
 @pytest.mark.parametrize("text", ["", "g", "-1", "1p", "0x10", "1" * 40])
 def test_other_text_is_not_a_size(text: str) -> None:
+    """Signs, unknown units and hexadecimal numbers among it."""
     assert parse_size(text) is None
 
 
@@ -66,8 +71,10 @@ def test_other_text_is_not_a_size(text: str) -> None:
     ],
 )
 def test_sizes_are_shown_in_three_digits(count: int, text: str) -> None:
+    """In the largest unit of which there is one."""
     assert size_text(count) == text
 
 
 def test_memory_is_shown_in_gib() -> None:
+    """With one decimal."""
     assert gib_text(3 << 29) == "1.5 GiB"

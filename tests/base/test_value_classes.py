@@ -51,6 +51,7 @@ Point.__name__ = Point.__qualname__ = "Point"  # for pickle
 
 
 def test_values_behave_as_those_of_dataclasses() -> None:
+    """Their fields, texts, hashes, signature and slots are the same."""
     assert {field.name: field.type for field in dataclasses.fields(Point)} == {
         field.name: field.type for field in dataclasses.fields(Same)
     }
@@ -67,6 +68,7 @@ def test_values_behave_as_those_of_dataclasses() -> None:
 
 @pytest.mark.parametrize("kind", [Point, Open, Cell, Loose])
 def test_values_are_equal_copied_and_replaced(kind: Any) -> None:
+    """Only with values of the same class, and by the compared fields."""
     value = kind(1, tags=["a"])
     assert value == kind(1, 2, ["a"])
     assert value != kind(1, 3, ["a"])
@@ -82,11 +84,13 @@ def test_values_are_equal_copied_and_replaced(kind: Any) -> None:
 
 
 def test_values_can_be_pickled() -> None:
+    """Frozen ones with slots included."""
     assert pickle.loads(pickle.dumps(Point(1, 7))) == Point(1, 7)
 
 
 @pytest.mark.parametrize("kind", [Point, Open])
 def test_values_do_not_change(kind: Any) -> None:
+    """Neither by assignment nor by deletion."""
     value = kind(1)
     with pytest.raises(dataclasses.FrozenInstanceError):
         value.x = 2
@@ -99,6 +103,7 @@ def test_values_do_not_change(kind: Any) -> None:
     ("args", "given"), [((), {}), ((1, 2, [], "", 4), {}), ((1,), {"x": 1}), ((1,), {"z": 1})]
 )
 def test_what_fits_no_field_is_refused(args: tuple[Any, ...], given: dict[str, Any]) -> None:
+    """As the classes of `dataclasses` do."""
     for kind in (Point, Same):
         with pytest.raises(TypeError):
             kind(*args, **given)
@@ -106,6 +111,7 @@ def test_what_fits_no_field_is_refused(args: tuple[Any, ...], given: dict[str, A
 
 @pytest.mark.parametrize("kind", [Cell, Loose, Seat])
 def test_values_that_are_not_frozen_change(kind: Any) -> None:
+    """They are replaced like the others."""
     value = kind(1)
     value.x = 4
     assert (value.x, value.sum) == (4, 6)
@@ -123,6 +129,7 @@ def test_only_what_does_not_change_is_hashed() -> None:
 
 
 def test_dataclasses_is_not_loaded() -> None:
+    """It takes longer to load than Python takes to start."""
     program = "import sys, holdfast.base.value_classes; print('dataclasses' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["False"]

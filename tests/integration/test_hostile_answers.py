@@ -20,7 +20,7 @@ from holdfast.runtime.api import job_info
 from holdfast.runtime.api.pulse_calls import lineage
 from holdfast.runtime.api.session import Session
 from holdfast.runtime.attachment import screen_state
-from holdfast.runtime.capture.capture import moment_of
+from holdfast.runtime.capture.capture_record import moment_of
 from holdfast.runtime.guest.wire.protocol import Frame
 from holdfast.runtime.guest_rpc import event, kernel_report, shell_report, wire_fields
 from holdfast.runtime.guest_rpc.guest_client import GuestClient

@@ -27,7 +27,7 @@ def _devcontainer(data: bytes, _: random.Random) -> None:
         for path in (found.context, found.file):
             assert path is None or path.is_relative_to(Path(folder).resolve())
         assert found.workspace.startswith("/")
-        assert all("\0" not in word for _, words in found.commands for word in words[:0])
+        assert all("\0" not in name for name, words in found.commands for name in (name, *words))
 
 
 def _dockerfile(data: bytes, _: random.Random) -> None:

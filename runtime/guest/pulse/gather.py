@@ -169,15 +169,9 @@ class PulseGatherer:
 
 
 async def _kernel(kernel: RunningKernel, *, variables: bool) -> dict[str, Any]:
-    found: dict[str, Any] = {
-        "name": kernel.name,
-        "spec": kernel.spec,
-        "pid": kernel.pid,
-        "state": kernel.state,
-        "observed": kernel.observed().as_dict(),
-        "execution_count": kernel.execution_count,
-        "epoch": kernel.epoch,
-    }
+    found = kernel.as_dict()
+    for name in ("language", "cwd", "cell_id"):  # facts of `kernels`, not of what is going on
+        del found[name]
     if variables:
         found["variables"] = (await kernel.variables(KERNEL_PATIENCE)).as_dict()
     return found

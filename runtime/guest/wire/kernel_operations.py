@@ -105,7 +105,7 @@ async def open_(guest: Guest, call: ClientCall) -> None:
             guest.forget_kernel(kernel)
         code = "unknown_spec" if isinstance(failure, UnknownSpec) else "kernel_failed"
         raise RequestRefused(code, str(failure)) from None
-    await call.finish("kernel", kernel=guest.described(kernel))
+    await call.finish("kernel", kernel=kernel.as_dict())
 
 
 async def specs(guest: Guest, call: ClientCall) -> None:

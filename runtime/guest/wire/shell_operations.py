@@ -16,6 +16,7 @@ from holdfast.base.value_classes import dataclass
 from holdfast.runtime.guest.guest import Guest
 from holdfast.runtime.guest.layout import DEFAULT_COLUMNS, DEFAULT_ROWS
 from holdfast.runtime.guest.pulse.state import State
+from holdfast.runtime.guest.records.command_journal import outcome
 from holdfast.runtime.guest.records.keyed import KeyedRequest
 from holdfast.runtime.guest.shells import syntax
 from holdfast.runtime.guest.shells.keyboard import echo_at
@@ -224,15 +225,9 @@ async def _follow(guest: Guest, call: ClientCall, shell: Shell, command: Exec) -
     await call.finish(
         "finished",
         id=command.id,
-        exit_code=command.exit_code,
-        signal=command.signal,
         start_offset=command.start_offset,
-        end_offset=command.end_offset,
-        timed_out=command.timed_out,
-        shell_exited=command.shell_exited,
-        incomplete=command.incomplete,
-        duration=round(command.duration, 6),
         cwd=command.cwd,
+        **outcome(command),
         **({"message": command.message} if command.message else {}),
         **({"news": news} if news else {}),
     )

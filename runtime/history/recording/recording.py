@@ -32,6 +32,25 @@ class KeptRange:
     end: int
 
 
+@dataclass(frozen=True, slots=True)
+class RecordingPart:
+    """The facts of a part of a recording: offsets of the output, and the size of the terminal at its start.
+
+    `kept_start` and `kept_end` are the range of output that is kept; the first `missing` bytes of the part
+    are not in it. `begun` is in Unix seconds.
+    """
+
+    start: int
+    end: int
+    kept_start: int
+    kept_end: int
+    missing: int
+    begun: float
+    rows: int
+    cols: int
+    title: str
+
+
 class RecordingSource(Protocol):
     """The source of output and index."""
 
@@ -134,6 +153,12 @@ class Recording:
         if place.offset is not None:
             return min(place.offset, self.kept.end)
         return self._moments.offset_at(place.at or 0.0, default)
+
+
+def part_of(found: Recording) -> RecordingPart:
+    """Return the facts of a recording."""
+    about = (found.missing, found.begun, found.rows, found.cols, found.title)
+    return RecordingPart(found.start, found.end, found.kept.start, found.kept.end, *about)
 
 
 class _Moments:

@@ -24,6 +24,7 @@ from holdfast.runtime.guest_rpc.program_result import ProgramInfo, ProgramResult
 from holdfast.runtime.guest_rpc.results import CellError, CellResult, ExecResult, Screen
 from holdfast.runtime.guest_rpc.shell_report import Attached, Lease, ShellInfo, SyntaxCheck
 from holdfast.runtime.history.recording.cast import CastEvent
+from holdfast.runtime.history.recording.recording import RecordingPart
 from holdfast.runtime.history.repositories.repository_state import RepositoryChange, RepositoryState
 from holdfast.runtime.pulse.listening_ports import ListeningPort, Preview
 from holdfast.runtime.restore.compat.command_history import Recorded
@@ -154,22 +155,13 @@ class ScreenAnswer(AnswerBody):
     cursor: Annotated[list[int], Field(min_length=2, max_length=2)]
 
 
+@answer_of(RecordingPart)
 class RecordingAnswer(AnswerBody):
     """A part of a terminal's recording: offsets of its output, and the size of the terminal where it begins.
 
     `kept_start` and `kept_end` are those of all kept output; `missing` bytes at the beginning of the part
     are not. `begun` is in Unix seconds.
     """
-
-    start: int
-    end: int
-    kept_start: int
-    kept_end: int
-    missing: int
-    begun: float
-    rows: int
-    cols: int
-    title: str
 
 
 @answer_of(CastEvent)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import inspect
 import sys
 import typing
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import MISSING, fields
 from datetime import datetime
 from types import UnionType
@@ -47,6 +48,7 @@ class AnswerBody(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
 
+Body = TypeVar("Body", bound=BaseModel)
 Answer = TypeVar("Answer", bound=AnswerBody)
 _ANSWERS: dict[str, Any] = {}
 """Answers, by the names of the classes whose values they tell."""
@@ -61,18 +63,69 @@ def answer_of(
     """
 
     def completed(answer: type[Answer]) -> type[Answer]:
-        left_out = {*without, *answer.model_fields}
-        added: dict[str, Any] = {
-            name: (_in_json(form), default if optional else ...)
-            for name, form, default in _described(kind, left_out)
-        }
-        made = create_model(
-            answer.__name__, __base__=answer, __module__=answer.__module__, __doc__=answer.__doc__, **added
-        )
+        made = with_fields_of(kind, without=without, optional=optional)(answer)
         _ANSWERS[kind.__name__] = made
         return made
 
     return completed
+
+
+def with_fields_of(
+    kind: type, *, without: Collection[str] = (), optional: bool = True
+) -> Callable[[type[Body]], type[Body]]:
+    """Return a decorator that adds the fields of a class of values to a body, in the forms of JSON.
+
+    Fields that the body declares itself stay. The others have the defaults of the class if they are
+    `optional`.
+    """
+
+    def completed(body: type[Body]) -> type[Body]:
+        found = _described(kind, {*without, *body.model_fields})
+        return _with(
+            body, {name: (_in_json(form), default if optional else ...) for name, form, default in found}
+        )
+
+    return completed
+
+
+def taking(
+    method: Callable[..., Any], *, text: Any = None, texts: Any = None
+) -> Callable[[type[Body]], type[Body]]:
+    """Return a decorator that adds the arguments of a method to a request, with their names and defaults.
+
+    Fields that the request declares itself stay. Others have the form of `ARGUMENTS`, or `text` and a list of
+    `texts`. Callbacks and arguments that are sent outside of a body are left out.
+    """
+
+    def completed(body: type[Body]) -> type[Body]:
+        return _with(
+            body,
+            {
+                name: _argument(name, parameter, text, texts)
+                for name, parameter in inspect.signature(method).parameters.items()
+                if name not in {*BESIDE, *body.model_fields} and not name.startswith("on_")
+            },
+        )
+
+    return completed
+
+
+def _argument(name: str, parameter: inspect.Parameter, text: Any, texts: Any) -> tuple[Any, Any]:
+    """Return the type and the default of an argument of a method in a request."""
+    listed: Any = list
+    default = parameter.default
+    if default == ():
+        return Annotated[listed[texts], Field(max_length=MOST_TEXTS)], Field(default_factory=list)
+    form = bool if parameter.annotation == "bool" else ARGUMENTS.get(name, text)
+    if form is None:
+        raise TypeError(f"no form is known for the argument {name}")
+    return (form | None if default is None else form), default
+
+
+def _with(body: type[Body], added: dict[str, Any]) -> type[Body]:
+    return create_model(
+        body.__name__, __base__=body, __module__=body.__module__, __doc__=body.__doc__, **added
+    )
 
 
 def _described(kind: Any, left_out: Collection[str]) -> Iterator[tuple[str, Any, Any]]:
@@ -126,6 +179,21 @@ Name = Annotated[str, Field(pattern=f"^{ids.NAME}$")]
 Side = Annotated[int, Field(ge=1, le=1000)]
 Part = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]{0,39}$")]
 """The name of a shell or kernel."""
+BESIDE = ("self", "key", "patience")
+"""Arguments that are sent outside of a body."""
+MOST_TEXTS = 200
+ARGUMENTS: Mapping[str, Any] = {
+    "busy_wait": Patient,
+    "cols": Side,
+    "kernel": Part,
+    "lease_wait": Seconds,
+    "name": Name,
+    "reason": Reason,
+    "rows": Side,
+    "shell": Part,
+    "timeout": Seconds,
+}
+"""Forms of arguments that mean the same in every method."""
 Ref = Annotated[str, Path(pattern=f"^{ids.NAME}$", description="A name, an id, or its first digits.")]
 Id = Annotated[str, Path(pattern=r"^[A-Za-z0-9_.-]{1,80}$")]
 PartRef = Annotated[str, Path(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]{0,39}$")]

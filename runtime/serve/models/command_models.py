@@ -6,16 +6,17 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from holdfast.runtime.api.session import Session
 from holdfast.runtime.guest import defaults
 from holdfast.runtime.serve.models.base_models import (
     TEXT,
     Name,
     Part,
     Patient,
-    Reason,
     RequestBody,
     Seconds,
     Side,
+    taking,
 )
 
 Position = Annotated[int, Field(ge=0, lt=2**53)]
@@ -31,17 +32,13 @@ Signal = Literal["INT", "TERM", "KILL", "HUP", "QUIT", "STOP", "CONT", "USR1", "
 EventKind = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,39}$")]
 
 
+@taking(Session.exec)
 class ExecRequest(RequestBody):
     """A command for a shell, as `Session.exec` takes it."""
 
     command: Annotated[str, Field(min_length=1, max_length=8 << 20, pattern=TEXT)]
-    shell: Part = defaults.MAIN
-    timeout: Seconds | None = None
     patience: Patient | None = None
     wait: bool = False
-    lease_wait: Seconds | None = None
-    busy_wait: Patient | None = None
-    reason: Reason | None = None
 
 
 class FollowQuery(RequestBody):
@@ -103,16 +100,13 @@ class SyntaxRequest(RequestBody):
     shell: Part = defaults.MAIN
 
 
+@taking(Session.cell)
 class CellRequest(RequestBody):
     """Code for a kernel, as `Session.cell` takes it."""
 
     code: Annotated[str, Field(max_length=8 << 20)]
     before: Annotated[str, Field(max_length=256 << 10)] | None = None
-    kernel: Part = defaults.MAIN
-    timeout: Seconds | None = None
     patience: Patient | None = None
-    busy_wait: Patient | None = None
-    reason: Reason | None = None
 
 
 class CellAnswerRequest(RequestBody):
@@ -124,18 +118,14 @@ class CellAnswerRequest(RequestBody):
     patience: Patient | None = None
 
 
+@taking(Session.detach)
 class JobRequest(RequestBody):
     """A command that runs outside the shell, on a terminal of its own."""
 
     command: Annotated[str, Field(min_length=1, max_length=8 << 20, pattern=TEXT)]
-    name: Name | None = None
     env: Variables = Field(default_factory=dict)
     cwd: Folder | None = None
     user: Account | None = None
-    rows: Side | None = None
-    cols: Side | None = None
-    apart: bool = False
-    lease_wait: Seconds | None = None
 
 
 class TypedRequest(RequestBody):
@@ -160,25 +150,26 @@ class SignalRequest(RequestBody):
     signal: Signal = "TERM"
 
 
-class ProgramRequest(RequestBody):
-    """A program and its arguments, without a shell or terminal; with `input`, other requests send it
-    input."""
+class ProgramFields(RequestBody):
+    """A program with its arguments, variables, directory and user."""
 
     argv: Annotated[list[Word], Field(min_length=1, max_length=10_000)]
     env: Variables = Field(default_factory=dict)
     cwd: Folder | None = None
     user: Account | None = None
+
+
+class ProgramRequest(ProgramFields):
+    """A program and its arguments, without a shell or terminal; with `input`, other requests send it
+    input."""
+
     name: Name | None = None
     input: bool = False
 
 
-class RunRequest(RequestBody):
+class RunRequest(ProgramFields):
     """A program that is started and waited for. `input` is its standard input, or `input_base64`."""
 
-    argv: Annotated[list[Word], Field(min_length=1, max_length=10_000)]
-    env: Variables = Field(default_factory=dict)
-    cwd: Folder | None = None
-    user: Account | None = None
     input: Annotated[str, Field(max_length=8 << 20)] | None = None
     input_base64: (
         Annotated[str, Field(max_length=11 << 20, pattern=r"^([A-Za-z0-9+/]{4})*([A-Za-z0-9+/]{2,3}=?=?)?$")]

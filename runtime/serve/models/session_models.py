@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, get_args, get_origin
+from collections.abc import Sequence
+from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 
 from pydantic import Field, create_model
 
-from holdfast.runtime.flaky.repeat import AT_ONCE, MOST
-from holdfast.runtime.serve.models.base_models import TEXT, Name, Reason, RequestBody, Seconds
+from holdfast.runtime.api.option_types import PolicyOptions
+from holdfast.runtime.api.session import Session
+from holdfast.runtime.flaky.repeat import AT_ONCE, MOST, Series
+from holdfast.runtime.serve.models.base_models import (
+    TEXT,
+    Name,
+    Reason,
+    RequestBody,
+    Seconds,
+    taking,
+    with_fields_of,
+)
 from holdfast.runtime.serve.models.command_models import Variables
 from holdfast.runtime.sessions import preview_grants, session_labels
 from holdfast.runtime.sessions.session_options import SessionOptions
@@ -28,21 +39,23 @@ Assignments = Annotated[
 ]
 
 
-class PolicyFields(RequestBody):
-    """When a session is captured automatically, and which of these are kept; null is the default."""
+def _of_policy(annotation: Any) -> Any:
+    """Return the type of a policy's field in a request: one of its values, or a list of texts."""
+    listed: Any = list
+    kinds = get_args(annotation)
+    if values := [kind for kind in kinds if get_origin(kind) is Literal]:
+        return values[0] | None
+    return listed[str] | None if any(get_origin(kind) is Sequence for kind in kinds) else annotation
 
-    every: int | None = None
-    before_risky: bool | None = None
-    risky: list[str] | None = None
-    on_failure: bool | None = None
-    idle: float | str | None = None
-    kind: Literal["live", "filesystem"] | None = None
-    keep: int | None = None
-    keep_for: float | str | None = None
-    hourly: int | None = None
-    daily: int | None = None
-    quota: int | str | None = None
-    durable: float | str | None = None
+
+_POLICY: dict[str, Any] = {
+    name: (_of_policy(annotation), None) for name, annotation in get_type_hints(PolicyOptions).items()
+}
+_ChosenPolicy: Any = create_model("_ChosenPolicy", __base__=RequestBody, **_POLICY)
+
+
+class PolicyFields(_ChosenPolicy):  # type: ignore[misc]  # its fields are those of PolicyOptions
+    """When a session is captured automatically, and which of these are kept; null is the default."""
 
 
 class LifetimeFields(RequestBody):
@@ -136,16 +149,11 @@ class KernelRequest(RequestBody):
     cwd: Annotated[str, Field(min_length=1, max_length=4096, pattern=TEXT)] | None = None
 
 
+@taking(Session.change_network, texts=Place)
 class NetworkRequest(RequestBody):
     """Changes of the network rules of a session, made in one step."""
 
     network: Literal["internet", "open"] | None = None
-    allow: Annotated[list[Place], Field(max_length=200, default_factory=list)]
-    disallow: Annotated[list[Place], Field(max_length=200, default_factory=list)]
-    deny: Annotated[list[Place], Field(max_length=200, default_factory=list)]
-    no_deny: Annotated[list[Place], Field(max_length=200, default_factory=list)]
-    domains: Annotated[list[Place], Field(max_length=200, default_factory=list)]
-    no_domains: Annotated[list[Place], Field(max_length=200, default_factory=list)]
 
 
 class SnapshotRequest(RequestBody):
@@ -211,6 +219,7 @@ class PinRequest(RequestBody):
     pinned: bool
 
 
+@with_fields_of(Series)
 class RetryRequest(RequestBody):
     """A command that is to be run many times, as `Snapshot.retry` takes it; `timeout` in seconds for each."""
 
@@ -218,8 +227,4 @@ class RetryRequest(RequestBody):
     n: Annotated[int, Field(ge=1, le=MOST)] = 20
     jobs: Annotated[int, Field(ge=1, le=MOST)] = AT_ONCE
     timeout: Seconds | None = None
-    keep: Literal["diverging", "all", "none"] = "diverging"
-    keep_as: Literal["sessions", "snapshots"] = "sessions"
-    until_differs: bool = False
-    compare_output: bool = False
     name: Name | None = None

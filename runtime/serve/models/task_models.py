@@ -6,7 +6,9 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from holdfast.runtime.serve.models.base_models import TEXT, Name, Patient, RequestBody, Seconds
+from holdfast.runtime.api.session_task import SessionTask
+from holdfast.runtime.api.snapshot import Snapshot
+from holdfast.runtime.serve.models.base_models import TEXT, Name, Patient, RequestBody, Seconds, taking
 from holdfast.runtime.task.task_record import MOST_PROFILES, ProfileName
 
 Line = Annotated[str, Field(max_length=4000, pattern=TEXT)]
@@ -19,17 +21,13 @@ ActionNumber = Annotated[str, Field(pattern=r"^#[0-9]{1,16}\+?$")]
 EntryNumber = Annotated[str, Field(pattern=r"^#[1-9][0-9]{0,15}$")]
 
 
+@taking(SessionTask.set, text=Line)
 class TaskSetRequest(RequestBody):
     """The goal, which begins a task, the resume point, and the rules for every successor."""
 
     goal: Words | None = None
-    resume_at: Line | None = None
     retry_limit: Annotated[int, Field(ge=0, lt=2**31)] | None = None
-    verify: Line | None = None
-    back_end: Line | None = None
-    artifacts: Line | None = None
     profiles: Annotated[dict[ProfileName, Line], Field(max_length=MOST_PROFILES)] | None = None
-    checkpoint: Line | None = None
 
 
 class TaskTextRequest(RequestBody):
@@ -156,13 +154,10 @@ class CheckpointRequest(RequestBody):
     kind: Literal["live", "filesystem"] = "live"
 
 
+@taking(Snapshot.redo, text=Name)
 class RedoRequest(RequestBody):
     """The actions to repeat, as `Snapshot.redo` takes them; `timeout` in seconds for each action."""
 
-    name: Name | None = None
-    since: Name | None = None
     rung: Literal["live", "files"] | None = None
     skip: Annotated[list[ActionNumber], Field(default_factory=list, max_length=1000)]
     repeat: Annotated[list[Line], Field(default_factory=list, max_length=1000)]
-    exit_codes: bool = False
-    timeout: Seconds = 600.0

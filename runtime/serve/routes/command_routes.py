@@ -15,7 +15,7 @@ from holdfast.errors import InvalidArgument
 from holdfast.runtime.api.session import Session
 from holdfast.runtime.guest import defaults
 from holdfast.runtime.guest_rpc.shell_report import Lease, ShellInfo
-from holdfast.runtime.history.recording.recording import Recording
+from holdfast.runtime.history.recording.recording import Recording, part_of
 from holdfast.runtime.scrubbing import rules_file
 from holdfast.runtime.serve.answer_forms import ERRORS, ITEM, streamed
 from holdfast.runtime.serve.callers import From
@@ -229,17 +229,7 @@ async def recording(
 ) -> RecordingAnswer:
     """Return the kept part of a terminal's output between two places, by default all of it."""
     found = await who.in_session(session, lambda each: _recording(each, shell, start, end))
-    return RecordingAnswer(
-        start=found.start,
-        end=found.end,
-        kept_start=found.kept.start,
-        kept_end=found.kept.end,
-        missing=found.missing,
-        begun=found.begun,
-        rows=found.rows,
-        cols=found.cols,
-        title=found.title,
-    )
+    return RecordingAnswer.model_validate(as_table(part_of(found)))
 
 
 @recordings.get("/events", response_class=StreamingResponse, responses=_EVENTS)

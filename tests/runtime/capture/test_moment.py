@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from holdfast.errors import ProtocolError
-from holdfast.runtime.capture.capture import moment_of
+from holdfast.runtime.capture.capture_record import moment_of
 from holdfast.runtime.guest.wire.protocol import Frame
 
 GIVEN: dict[str, Any] = {"event": "moment", "journal_seq": 7, "at": 12.5, "offsets": {"main": 100}}

@@ -61,6 +61,7 @@ def output(text: str, following: int) -> dict[str, Any]:
 
 
 def test_a_command_is_followed_to_its_result() -> None:
+    """The first message has the arguments that were given; output arrives in pieces, and in the result."""
     call = CommandCall("s", "exec", {"command": "make", "reason": None}, key="k", patience=5)
     shown: list[str] = []
     call.on_output = shown.append
@@ -86,6 +87,7 @@ def test_a_command_is_followed_to_its_result() -> None:
 
 
 def test_a_lost_command_is_joined_where_it_was() -> None:
+    """By its id and shell, from the offset that was reached, without its key."""
     call = CommandCall("s", "exec", {"command": "make", "shell": "two", "timeout": 9}, key="k")
     opened(call)
     tell(call, event="started", command_id="c1")
@@ -96,6 +98,7 @@ def test_a_lost_command_is_joined_where_it_was() -> None:
 
 
 def test_a_command_that_may_have_begun_is_not_sent_twice() -> None:
+    """Its outcome is unknown when the connection is lost before it was reported as started."""
     call = CommandCall("s", "exec", {"command": "make"})
     opened(call)
     with pytest.raises(OutcomeUnknown, match="connection to the server was lost"):
@@ -103,18 +106,21 @@ def test_a_command_that_may_have_begun_is_not_sent_twice() -> None:
 
 
 def test_one_with_a_key_is() -> None:
+    """Under the same key the server runs it once."""
     call = CommandCall("s", "exec", {"command": "make"}, key="k")
     opened(call)
     assert opened(call)["call"] == "exec"
 
 
 def test_one_that_was_never_sent_is() -> None:
+    """A connection that was not opened has not carried it."""
     call = CommandCall("s", "exec", {"command": "make"})
     call.opening()
     assert json.loads(call.opening())["call"] == "exec"
 
 
 def test_what_the_patience_left_behind_continues_where_it_ended() -> None:
+    """The end of the result is the offset that was read, not the server's."""
     call = CommandCall("s", "join", {"command_id": "c1"}, patience=0)
     call.patience.begin()
     opened(call)
@@ -125,6 +131,7 @@ def test_what_the_patience_left_behind_continues_where_it_ended() -> None:
 
 
 def test_a_server_that_is_stopped_is_not_the_end() -> None:
+    """The call can be opened again, at the server's successor."""
     call = CommandCall("s", "join", {"command_id": "c1"}, patience=60)
     call.patience.begin()
     opened(call)
@@ -134,6 +141,7 @@ def test_a_server_that_is_stopped_is_not_the_end() -> None:
 
 
 def test_credit_is_given_back_for_what_was_read() -> None:
+    """In messages of at most the first credit."""
     call = CommandCall("s", "join", {"command_id": "c1"})
     opened(call)
     replies = [tell(call, **output("x" * 50_000, 50_000 * (at + 1))) for at in range(30)]
@@ -143,6 +151,7 @@ def test_credit_is_given_back_for_what_was_read() -> None:
 
 
 def test_an_error_is_the_one_of_the_library() -> None:
+    """With its class, message and hint."""
     call = CommandCall("s", "exec", {"command": "make"})
     opened(call)
     with pytest.raises(SessionBusy, match="cannot run") as raised:
@@ -161,6 +170,7 @@ def test_an_answer_that_makes_no_sense_leaves_the_call_open() -> None:
 
 
 def test_a_lost_cell_is_joined_behind_its_last_event() -> None:
+    """By its id and kernel, after the number of that event."""
     call = CellCall("s", "cell", {"code": "1", "kernel": "main"})
     opened(call)
     tell(call, event="started", cell_id="x")
@@ -170,6 +180,7 @@ def test_a_lost_cell_is_joined_behind_its_last_event() -> None:
 
 
 def test_a_lost_program_is_followed_from_both_offsets() -> None:
+    """Of standard output and of standard error."""
     call = ProgramCall("s", "run", {"argv": ["x"]})
     opened(call)
     tell(call, event="started", id="p")
@@ -180,6 +191,7 @@ def test_a_lost_program_is_followed_from_both_offsets() -> None:
 
 
 def test_lost_events_continue_behind_the_last_one() -> None:
+    """The request has the number of the last event that arrived."""
     call = EventsCall("s", "events", {"after": 3})
     opened(call)
     tell(call, event="joined", kind="joined", seq=7, at=1.0, actor="a")
@@ -191,6 +203,7 @@ FILE = {"name": "b", "kind": "file", "size": 1, "mode": "0644", "mtime_ns": 5, "
 
 
 def test_a_watch_has_changes_and_says_whether_its_folder_is_gone() -> None:
+    """A change has the file as it is then; a removed one has none."""
     call = WatchCall("s", "watch", {"path": "."})
     opened(call)
     tell(call, event="watching", path="/a")
@@ -206,6 +219,7 @@ def test_a_watch_has_changes_and_says_whether_its_folder_is_gone() -> None:
 
 
 def test_a_watch_that_may_have_missed_something_ends_in_an_error() -> None:
+    """Unless the caller has ended it."""
     call = WatchCall("s", "watch", {"path": "."})
     opened(call)
     with pytest.raises(ServerUnavailable, match="changes since then are not known"):
@@ -221,6 +235,7 @@ def test_a_watch_that_may_have_missed_something_ends_in_an_error() -> None:
 
 @pytest.mark.parametrize("change", [{"kind": "x"}, {"path": None}, {"file": 5}, {"file": {"name": "b"}}])
 def test_a_change_of_another_form_is_an_error(change: dict[str, Any]) -> None:
+    """Nothing that a server sends is taken without a check."""
     call = WatchCall("s", "watch", {"path": "."})
     opened(call)
     with pytest.raises(ProtocolError):
@@ -231,6 +246,7 @@ HOW = {"shell": "main", "rows": 24, "cols": 80, "take": True}
 
 
 def test_long_input_is_sent_in_pieces() -> None:
+    """Of a fixed size; no input sends no message."""
     call = AttachCall("work", HOW, lambda _: None)
     messages = [json.loads(each) for each in call.typing(b"\xff" * (PIECE + 1))]
     assert [len(base64.b64decode(each["type_base64"])) for each in messages] == [PIECE, 1]
@@ -238,6 +254,7 @@ def test_long_input_is_sent_in_pieces() -> None:
 
 
 def test_output_is_shown_and_the_end_has_a_reason() -> None:
+    """Text as it is, and other bytes in base64."""
     shown: list[bytes] = []
     call = AttachCall("work", HOW, shown.append)
     assert json.loads(call.opening())["args"] == HOW
@@ -249,6 +266,7 @@ def test_output_is_shown_and_the_end_has_a_reason() -> None:
 
 
 def test_over_another_connection_it_has_the_newest_size_and_takes_nothing_away() -> None:
+    """The size that the terminal has by then; the right to type is not taken again."""
     call = AttachCall("work", HOW, lambda _: None)
     call.opening()
     call.opened()
@@ -257,6 +275,7 @@ def test_over_another_connection_it_has_the_newest_size_and_takes_nothing_away()
 
 
 def test_a_server_that_stops_is_not_the_end() -> None:
+    """Only a caller who has left ends an attachment that the server reports as left."""
     call = AttachCall("work", HOW, lambda _: None)
     with pytest.raises(ServerStopped):
         call.receive(json.dumps({"channel": 1, "result": {"reason": "left"}}))

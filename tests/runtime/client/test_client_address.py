@@ -38,6 +38,7 @@ def _home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ],
 )
 def test_servers(url: str, base: str, channels: str, socket: str | None) -> None:
+    """Each form of URL has its address, the one of its channels, its socket, and the given token."""
     found = address_of(url, "given")
     assert (found.url, found.channels, found.socket) == (base, channels, socket)
     assert found.headers == {"Authorization": "Bearer given"}
@@ -48,11 +49,13 @@ def test_servers(url: str, base: str, channels: str, socket: str | None) -> None
     ["http://", "ftp://host", "http://host/v1", "http://me:pw@host", "http://host?x", "unix://rel", "host:1"],
 )
 def test_others(url: str) -> None:
+    """Text that is not the URL of a server is refused."""
     with pytest.raises(InvalidArgument, match="not the URL of a server"):
         address_of(url, "given")
 
 
 def test_the_token_of_this_machine_is_in_the_home(tmp_path: Path) -> None:
+    """It goes to loopback addresses and to sockets."""
     for url in ("http://localhost:1", "http://[::1]:1", "http://127.0.0.1:1", "unix:///s"):
         assert address_of(url).token == TOKEN
         assert address_of(url).kept == tmp_path / "server-token"
@@ -69,6 +72,7 @@ def test_one_that_is_replaced_there_is_sent_from_then_on(tmp_path: Path) -> None
 
 
 def test_no_other_server_gets_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another server's token is given, or in the environment."""
     with pytest.raises(InvalidArgument, match="without its token"):
         address_of("https://host.example")
     monkeypatch.setenv("HOLDFAST_TOKEN", "of-the-environment")
@@ -77,6 +81,7 @@ def test_no_other_server_gets_it(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_folders_are_no_urls() -> None:
+    """A home is a path, or None."""
     assert not any(map(is_url, (None, "/home/x", "http", Path("/x"))))
     assert is_url("unix:///x")
 
@@ -130,6 +135,7 @@ def stranger() -> Iterator[Stranger]:
 @as_root
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
 def test_a_stranger_who_has_the_port_does_not_get_the_token(stranger: Stranger, host: str) -> None:
+    """Another user's listener is refused by name, before anything is sent."""
     url = f"http://{host}:{stranger.port}"
 
     async def ask() -> None:
@@ -167,6 +173,7 @@ def test_one_that_is_given_is_sent_to_any(stranger: Stranger) -> None:
     ],
 )
 def test_the_owner_of_a_listener_is_found(listens: str, asked: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only of one that listens, on any address that answers for the one asked."""
     family = socket.AF_INET6 if ":" in listens else socket.AF_INET
     with closing(socket.socket(family)) as opened:
         if listens == "::":
@@ -200,11 +207,13 @@ def test_the_owner_is_found_where_the_kernel_is_not_asked(monkeypatch: pytest.Mo
 
 
 def test_a_listener_on_another_address_is_none() -> None:
+    """The port alone does not identify it."""
     with closing(socket.create_server(("127.0.0.9", 0))) as opened, pytest.raises(ConnectionRefusedError):
         client_address.check_port("127.0.0.1", opened.getsockname()[1])
 
 
 def test_a_unix_socket_of_another_user_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The owner of the file decides."""
     path = str(tmp_path / "s")
     with pytest.raises(FileNotFoundError):
         client_address.check_socket(path)
@@ -218,6 +227,7 @@ def test_a_unix_socket_of_another_user_is_refused(tmp_path: Path, monkeypatch: p
 
 
 def test_nothing_that_listens_is_told_as_ever(tmp_path: Path) -> None:
+    """The message is the one of a server that cannot be reached."""
     with closing(socket.socket()) as opened:
         opened.bind(("127.0.0.1", 0))
         with pytest.raises(ServerUnavailable, match=r"cannot reach the server .*refused"):
@@ -235,6 +245,7 @@ def pauses(error: BaseException) -> list[float]:
 
 
 def test_a_server_that_is_started_again_is_waited_for_some_twenty_seconds() -> None:
+    """In pauses that grow up to five seconds."""
     found = pauses(ConnectionRefusedError())
     assert found == sorted(found)
     assert 18 < sum(found) < 25
@@ -243,6 +254,7 @@ def test_a_server_that_is_started_again_is_waited_for_some_twenty_seconds() -> N
 
 @pytest.mark.parametrize("error", [TimeoutError(), ConnectionResetError(), OSError(113, "No route to host")])
 def test_one_that_accepts_or_is_out_of_reach_is_given_up_sooner(error: BaseException) -> None:
+    """After five to eight seconds."""
     assert 5 < sum(pauses(error)) < 8
 
 
@@ -275,5 +287,6 @@ async def _connected(port: int) -> None:
 
 
 def test_a_refusal_by_some_addresses_alone_is_none() -> None:
+    """One address without a route is out of reach."""
     mixed = OSError("Multiple exceptions: [Errno 111] Connect call failed, [Errno 113] No route")
     assert not is_refusal(mixed)

@@ -23,6 +23,7 @@ from holdfast.runtime.history.drift.changed_paths import FileChange
 from holdfast.runtime.history.drift.drift_result import Drift
 from holdfast.runtime.history.drift.starting_point import StartingPoint
 from holdfast.runtime.history.recording.cast import CastEvent
+from holdfast.runtime.history.recording.recording import RecordingPart
 from holdfast.runtime.pulse.pulse import AskedFile, Detail, Listener, Port, Pulse
 from holdfast.runtime.restore.compat.command_history import Recorded
 from holdfast.runtime.serve.answer_forms import PrintableAnswer
@@ -115,7 +116,7 @@ SPREAD = Spread(
     ),
     compare_output=True,
 )
-PART = insight_values.RecordingPart(5, 90, 0, 100, 0, 12.5, 40, 120, "work")
+PART = RecordingPart(5, 90, 0, 100, 0, 12.5, 40, 120, "work")
 
 Read = Callable[[Any], Any]
 VALUES: dict[str, tuple[Any, Any, Read]] = {

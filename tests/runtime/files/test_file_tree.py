@@ -29,6 +29,7 @@ def short(changes: Iterable[TreeChange]) -> list[tuple[str, str]]:
 
 
 def test_a_folder_goes_with_all_that_is_in_it_from_the_inside_out() -> None:
+    """Later reports from inside it are ignored."""
     tree = FileTree()
     list(tree.replace("", [of("a", "folder"), of("b")], more=False))
     list(tree.replace("a", [of("c", "folder")], more=False))
@@ -42,6 +43,7 @@ def test_a_folder_goes_with_all_that_is_in_it_from_the_inside_out() -> None:
 
 
 def test_a_report_in_parts_counts_when_it_is_whole() -> None:
+    """Until the last part nothing has changed."""
     tree = FileTree()
     list(tree.replace("", [of("a"), of("b"), of("c")], more=False))
 
@@ -70,6 +72,7 @@ def test_another_report_of_everything_is_compared_with_the_one_before() -> None:
 
 
 def test_the_times_of_a_folder_are_no_change_and_writing_is_one() -> None:
+    """The kernel's event counts where size and times are the same."""
     tree = FileTree()
     list(tree.replace("", [of("f", "folder"), of("a")], more=False))
     assert list(tree.change("", "f", of("f", "folder", "other"))) == []
@@ -98,6 +101,7 @@ def _of_a(**facts: Any) -> SessionFile:
 def test_what_of_a_file_has_changed(
     after: SessionFile, written: bool | None, content: bool, attributes: bool
 ) -> None:
+    """Content, attributes, or both, by what differs and by what the kernel reported."""
     tree = FileTree()
     list(tree.replace("", [_of_a()], more=False))
     (found,) = tree.change("", "a", after, written=written)
@@ -105,6 +109,7 @@ def test_what_of_a_file_has_changed(
 
 
 def test_a_folder_that_moves_is_what_moves_and_not_what_is_in_it() -> None:
+    """Its files are removed with it."""
     tree = FileTree()
     list(tree.replace("", [of("f", "folder")], more=False))
     list(tree.replace("f", [of("x")], more=False))
@@ -116,11 +121,13 @@ def test_a_folder_that_moves_is_what_moves_and_not_what_is_in_it() -> None:
 
 @pytest.mark.parametrize("at", ["/etc", "..", "a/../b", "a//b", "a/", ".", "a\0b", "x" * 5000, 5, None])
 def test_folders_that_are_not_below_the_root_are_refused(at: object) -> None:
+    """As anything else that a session should not report."""
     with pytest.raises(ProtocolError, match=r"^cannot"):
         folder_in({"at": at})
 
 
 def test_a_session_that_reports_without_end_is_left() -> None:
+    """The memory of a watch has a limit; what is removed does not count."""
     most = 10 * file_tree._weight(of("x"))
     tree = FileTree(most)
     for number in range(9):
@@ -153,6 +160,7 @@ def test_a_session_that_reports_without_end_is_left() -> None:
     ],
 )
 def test_reports_that_make_no_sense_end_the_watch(event: str, payload: object) -> None:
+    """With an error about the session."""
     watch = FileWatch.__new__(FileWatch)
     watch._tree, watch._report = FileTree(), None
     with pytest.raises(ProtocolError, match=r"^cannot"):

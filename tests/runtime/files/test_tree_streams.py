@@ -58,6 +58,7 @@ def accounted(packed: bytes, account: object = None) -> io.BytesIO:
 
 @pytest.mark.parametrize("mtime_ns", TIMES)
 def test_times_are_exact(mtime_ns: int) -> None:
+    """To the nanosecond."""
     made = member("a")
     tar_streams.stamp(made, mtime_ns)
     data = made.tobuf(tarfile.PAX_FORMAT)
@@ -77,6 +78,9 @@ def test_what_is_no_time_is_none(text: str) -> None:
 
 
 def test_a_tree_comes_back(tmp_path: Path) -> None:
+    """With names that are not text, modes, times, links within it, and holes; the rest is reported as left
+    out.
+    """
     source, odd = tmp_path / "source", os.fsdecode(b"odd\xff")
     (source / "deep" / ("n" * 200)).mkdir(parents=True)
     (source / "deep" / ("n" * 200) / odd).write_bytes(bytes(9_000_000) + b"end")
@@ -121,6 +125,7 @@ def _without_root(packed: bytes) -> io.BytesIO:
 
 
 def test_one_file(tmp_path: Path) -> None:
+    """A stream with anything else than one regular file is refused."""
     (tmp_path / "a").write_text("one")
     packed = b"".join(PackTree().file(tmp_path / "a", "named"))
     made = UnpackTree(accounted(packed)).file(tmp_path / "b")
@@ -133,6 +138,7 @@ def test_one_file(tmp_path: Path) -> None:
 
 
 def test_a_file_that_shrinks_or_grows_while_it_is_packed(tmp_path: Path) -> None:
+    """It has the size of the beginning, and is reported as changed."""
     file = tmp_path / "a"
     for size in (10, 5_000_000):
         file.write_bytes(b"x" * 3_000_000)
@@ -168,6 +174,7 @@ HOSTILE: dict[str, Callable[[], io.BytesIO]] = {
 
 @pytest.mark.parametrize("name", HOSTILE)
 def test_other_streams_are_refused(tmp_path: Path, name: str) -> None:
+    """Nothing is written outside of the folder, and no file in it."""
     (tmp_path / "copy").mkdir()
     with pytest.raises(ProtocolError):
         UnpackTree(HOSTILE[name]()).tree(tmp_path / "copy")
@@ -194,12 +201,14 @@ def test_links_are_no_way_out(tmp_path: Path) -> None:
 
 
 def test_folders_without_end_are_refused(tmp_path: Path) -> None:
+    """The message has the limit."""
     names = ["/".join(["d"] * (depth + 1)) for depth in range(DEEPEST + 1)]
     with pytest.raises(InvalidArgument, match=f"more than {DEEPEST} deep"):
         UnpackTree(sent(*(member(name, tarfile.DIRTYPE) for name in names))).tree(tmp_path / "copy")
 
 
 def test_the_account_is_taken_over(tmp_path: Path) -> None:
+    """What the sender left out, or found changed, is in the result; progress is counted in bytes."""
     seen: list[int] = []
 
     def report(made: Copied) -> None:
@@ -251,6 +260,7 @@ class Session(FileRequests):
 
 @pytest.mark.parametrize("form", ["gzip", "hole"])
 def test_what_becomes_far_more_than_was_sent_is_refused(form: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Compressed zeros, and holes in a file, before they are written."""
     monkeypatch.setattr(bounded_tar, "MOST_GROWTH", 4 << 20)
     if form == "gzip":
         data = gzip.compress(sent((member("zeros"), bytes(64 << 20))).getvalue())
@@ -285,6 +295,7 @@ def test_folders_that_holdfast_wrote_stay_behind(tmp_path: Path) -> None:
 
 
 def test_a_stream_of_parts() -> None:
+    """Reads are independent of the parts, empty ones included."""
     parts = iter([b"", b"ab", b"", b"c" * 100_000, b"d", b""])
     stream = io.BufferedReader(PartStream(lambda: next(parts, None)), 1 << 10)
     assert stream.read(1) + stream.read() == b"ab" + b"c" * 100_000 + b"d"
@@ -302,10 +313,12 @@ def test_a_stream_of_parts() -> None:
     ],
 )
 def test_the_folder_above(path: str, folder: bool, expected: tuple[str, str]) -> None:
+    """A path is divided into its folder and its name, relative ones too."""
     assert parted(path, folder=folder) == expected
 
 
 @pytest.mark.parametrize("path", ["a/", ".", "..", "/", "~", "a/.."])
 def test_a_file_needs_a_name(path: str) -> None:
+    """A path that ends in a folder is refused."""
     with pytest.raises(InvalidArgument, match="that is a folder"):
         parted(path, folder=False)

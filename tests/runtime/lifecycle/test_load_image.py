@@ -123,6 +123,7 @@ def test_what_docker_saves(tmp_path: Path) -> None:
     ids=["plain", "gzip", "zstd", "bzip2", "xz"],
 )
 def test_an_oci_layout(layout: Layout, tmp_path: Path, pack: Callable[[bytes], bytes]) -> None:
+    """Each compression of its layers is read, and what is passed on has the same digests."""
     layout.add(config(), pack)
     check(passed_on(layout.write(), tmp_path / "scratch"), config())
 
@@ -137,6 +138,7 @@ def test_of_several_platforms_that_of_the_engine(layout: Layout, tmp_path: Path)
 
 
 def test_an_image_for_others_is_named(layout: Layout) -> None:
+    """The message lists its machines, and this one."""
     for architecture in ("arm64", "s390x"):
         layout.add(config(architecture))
     with pytest.raises(
@@ -146,6 +148,7 @@ def test_an_image_for_others_is_named(layout: Layout) -> None:
 
 
 def test_one_of_several_cannot_be_guessed(layout: Layout) -> None:
+    """The message has their number."""
     layout.add(config())
     layout.add(config(config={"Env": ["A=b"]}))
     with pytest.raises(ImageError, match="2 images for linux/amd64, and exactly one is needed"):
@@ -155,6 +158,7 @@ def test_one_of_several_cannot_be_guessed(layout: Layout) -> None:
 
 
 def test_a_layer_that_was_changed_is_found(layout: Layout, tmp_path: Path) -> None:
+    """By its digest; a missing one is named as missing."""
     layout.add(config(), bytes)
     (layout.blobs / digest(LAYERS[0])[7:]).write_bytes(b"other")
     with pytest.raises(ImageError, match="it is damaged: a layer does not have the digest"):
@@ -165,6 +169,7 @@ def test_a_layer_that_was_changed_is_found(layout: Layout, tmp_path: Path) -> No
 
 
 def test_a_document_that_was_changed_is_found(layout: Layout) -> None:
+    """By its digest."""
     layout.add(config())
     (layout.blobs / digest(config())[7:]).write_bytes(config("amd64", LAYERS[:1]))
     with pytest.raises(ImageError, match="it is damaged: a part of it does not have the digest"):
@@ -204,17 +209,20 @@ def test_names_do_not_lead_out_of_the_folder(tmp_path: Path, layout: Layout) -> 
     ],
 )
 def test_other_forms_are_refused(files: dict[str, bytes]) -> None:
+    """An archive without the documents of an image is not one."""
     with pytest.raises(ImageError):
         load_image.find_image(saved(files), HERE)
 
 
 def test_a_document_has_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Blanks count as well."""
     monkeypatch.setattr(load_image, "LONGEST", 10)
     with pytest.raises(ImageError, match="longer than 10 bytes"):
         load_image.find_image(saved({"manifest.json": b"[" + b" " * 20 + b"]"}), HERE)
 
 
 def test_an_index_that_names_itself_ends(layout: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Indexes within indexes are read three deep."""
     index = {"manifests": [{"mediaType": load_image._INDEXES[0], "digest": digest(b"")}]}
     monkeypatch.setattr(load_image, "_blob", lambda *_: json.dumps(index).encode())
     layout.manifests = index["manifests"]
@@ -285,6 +293,7 @@ def test_an_image_is_loaded_once(context: Any, said: list[str], tmp_path: Path) 
 def test_what_cannot_be_used_is_refused_in_one_line(
     context: Any, tmp_path: Path, about: bytes, layers: tuple[bytes, ...], why: str
 ) -> None:
+    """The engine has no image of it, and nothing is left in the home."""
     path = saved_load_image(tmp_path / "app.tar", about, layers)
     with pytest.raises(ImageError, match=f"^cannot use image {path}: {why}"):
         load_image.load(context, path)
@@ -316,4 +325,5 @@ def test_files_that_are_none_or_end_early(context: Any, tmp_path: Path) -> None:
     [("./a.tar", True), ("/a", True), ("../a", True), ("~/a", True), ("a.tar", False), ("a/b:1", False)],
 )
 def test_paths_are_told_from_names(text: str, path: bool) -> None:
+    """A name of an image never begins like a path."""
     assert load_image.is_path(text) is path

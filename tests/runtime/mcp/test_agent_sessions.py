@@ -40,6 +40,7 @@ def folder(path: Path) -> Path:
 
 
 def test_folders_whose_last_parts_are_alike_have_sessions_of_their_own() -> None:
+    """The names are valid and have the last part of the path in them."""
     names = [name_for(Path(each)) for each in ALIKE]
     assert len(set(names)) == len(names)
     assert [check_name(each) for each in names] == names
@@ -49,12 +50,14 @@ def test_folders_whose_last_parts_are_alike_have_sessions_of_their_own() -> None
 
 
 def test_a_link_to_a_folder_is_that_folder(tmp_path: Path) -> None:
+    """The resolved path names the session."""
     real = folder(tmp_path / "real")
     (tmp_path / "link").symlink_to(real)
     assert Default.of_folder(tmp_path / "link", {}) == Default.of_folder(real, {})
 
 
 def test_the_session_of_the_same_folder_and_options_is_found_again(hf: Holdfast, tmp_path: Path) -> None:
+    """Options that are written differently are the same."""
     here = folder(tmp_path / "api")
     asked = {"mounts": [f"{here}:/workspace"], "env": ["A=b"], "memory": "1g"}
     id_ = made(hf, name_for(here), record(here, asked), **asked)
@@ -86,6 +89,7 @@ def test_the_session_of_the_same_folder_and_options_is_found_again(hf: Holdfast,
 def test_a_session_with_other_options_is_refused_by_their_names(
     hf: Holdfast, tmp_path: Path, then: dict[str, Any], now: dict[str, Any], differing: str
 ) -> None:
+    """Their values are not shown: there may be secrets among them."""
     here = folder(tmp_path / "api")
     made(hf, name_for(here), record(here, then), **{k: v for k, v in then.items() if k != "template"})
     with pytest.raises(SessionExists) as refused:
@@ -95,6 +99,7 @@ def test_a_session_with_other_options_is_refused_by_their_names(
 
 
 def test_a_session_of_another_folder_is_refused(hf: Holdfast, tmp_path: Path) -> None:
+    """The message names that folder."""
     here = folder(tmp_path / "api")
     made(hf, name_for(here), record(tmp_path / "other", {}))
     with pytest.raises(SessionExists, match=r"it belongs to .*/other"):
@@ -102,6 +107,7 @@ def test_a_session_of_another_folder_is_refused(hf: Holdfast, tmp_path: Path) ->
 
 
 def test_what_a_person_changes_later_is_left_alone(hf: Holdfast, tmp_path: Path) -> None:
+    """The options at the beginning are compared, not those of now."""
     here = folder(tmp_path / "api")
     id_ = made(hf, name_for(here), record(here, {}))
     changed = SessionOptions.parse(allow=["10.0.0.1:80"]).model_dump(mode="json")
@@ -110,6 +116,7 @@ def test_what_a_person_changes_later_is_left_alone(hf: Holdfast, tmp_path: Path)
 
 
 def test_a_named_session_needs_only_what_is_asked_for(hf: Holdfast) -> None:
+    """Other options of it do not matter."""
     made(hf, "work", image="python:3", network="none")
     assert AgentSessions(hf, Default("work")).known("") is not None
     assert AgentSessions(hf, Default("work", {"network": "none"})).known("") is not None
@@ -120,6 +127,7 @@ def test_a_named_session_needs_only_what_is_asked_for(hf: Holdfast) -> None:
 def test_a_session_of_an_earlier_version_is_found_where_its_folder_is_certain(
     hf: Holdfast, tmp_path: Path
 ) -> None:
+    """By its mount; the folder is recorded then."""
     first, second = folder(tmp_path / "a" / "api"), folder(tmp_path / "b" / "api")
     id_ = made(hf, "agent-api", mounts=[f"{first}:/workspace"])
     assert agents(hf, second).known("") is None
@@ -131,6 +139,7 @@ def test_a_session_of_an_earlier_version_is_found_where_its_folder_is_certain(
 
 
 def test_one_whose_folder_is_not_certain_is_not_used(hf: Holdfast, tmp_path: Path) -> None:
+    """A new session is made instead."""
     here = folder(tmp_path / "api")
     made(hf, "agent-api")
     assert agents(hf, here).known("") is None

@@ -27,6 +27,7 @@ from holdfast.runtime.mcp.outcomes import (
 
 @pytest.mark.parametrize("text", ["", "one", "one\ntwo", "\n".join(map(str, range(MOST_LINES)))])
 def test_short_text_is_whole(text: str) -> None:
+    """Blank lines at its end do not count."""
     assert shorten(text) == shorten(text + "\n\n")
     assert shorten(text).text == text
     assert shorten(text).omitted is None
@@ -34,6 +35,7 @@ def test_short_text_is_whole(text: str) -> None:
 
 @pytest.mark.parametrize("line", ["x", "x" * 300, "x" * 5000])
 def test_long_text_keeps_both_ends_and_reading_on_gives_the_rest(line: str) -> None:
+    """No line is shown twice, and none is lost."""
     lines = [f"{number} {line}" for number in range(1, 1001)]
     shown = shorten("\n".join(lines))
     assert shown.omitted is not None
@@ -53,6 +55,7 @@ def test_long_text_keeps_both_ends_and_reading_on_gives_the_rest(line: str) -> N
 
 
 def test_a_long_line_is_cut_with_the_number_of_what_is_missing() -> None:
+    """In characters."""
     assert shorten("x" * (LONGEST_LINE + 7)).text == "x" * LONGEST_LINE + "… (7 more characters)"
 
 
@@ -68,6 +71,7 @@ def test_a_long_line_is_cut_with_the_number_of_what_is_missing() -> None:
     ],
 )
 def test_parts_begin_at_a_line(line: int, text: str, omitted: tuple[int, int] | None) -> None:
+    """Counted from 1, or backwards from the end."""
     found = part("a\nb\nc\n", line)
     assert (found.text, found.omitted) == (text, omitted)
 
@@ -178,21 +182,25 @@ def result(output: bytes = b"hi\n", **fields: Any) -> ExecResult:
     ],
 )
 def test_facts_of_a_command_are_the_last_line(fields: dict[str, Any], facts: str) -> None:
+    """In brackets, below its output."""
     assert outcomes.command(result(**fields), waited=50).split("\n") == ["hi", facts]
 
 
 def test_what_it_waits_for_is_said_with_the_prompt() -> None:
+    """With the program, and the call that answers it."""
     state = State("waiting", "password", pid=7, command="sudo", since=time.time(), prompt="Password: ")
     text = outcomes.command(result(b"", exit_code=None, waiting=state))
     assert text == "[sudo (pid 7) waits for a password ('Password: '); answer(text=…) · id c0ffee]"
 
 
 def test_long_output_says_how_to_read_the_rest() -> None:
+    """By the id and the first line that was left out."""
     text = outcomes.command(result("\n".join(map(str, range(9999))).encode()))
     assert text.endswith("read(id='c0ffee', line=46) shows the rest]")
 
 
 def test_news_and_remarks_are_told() -> None:
+    """News stand above the output, lost bytes and remarks around it."""
     text = outcomes.command(result(dropped=5, lost=2, message="it was not finished"), ["session x was made"])
     assert text.startswith(
         "session x was made\n(7 earlier bytes are no longer kept)\nhi\n(it was not finished)\n["
@@ -200,10 +208,12 @@ def test_news_and_remarks_are_told() -> None:
 
 
 def test_escape_sequences_and_redrawn_lines_are_resolved() -> None:
+    """Only the last version of a redrawn line is shown."""
     assert outcomes.command(result(b"\x1b[31m10%\r\x1b[K99%\x1b[0m\r\n")).split("\n")[0] == "99%"
 
 
 def test_a_cell_shows_streams_values_and_the_exception() -> None:
+    """Each in one form, text before others, without colours."""
     shown = (
         CellEvent("display_data", 1, data={"text/html": "<b>", "text/plain": "<B>"}),
         CellEvent("display_data", 2, data={"image/svg+xml": "<svg/>"}),
@@ -226,6 +236,7 @@ def test_a_cell_shows_streams_values_and_the_exception() -> None:
     ],
 )
 def test_errors_name_tools_and_no_command_line(error: HoldfastError, text: str) -> None:
+    """An agent over MCP has only tools."""
     assert text in error_line(error)
     assert "holdfast" not in error_line(error)
     assert "\x1b" not in error_line(error)

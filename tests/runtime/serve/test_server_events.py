@@ -46,6 +46,7 @@ from holdfast.runtime.serve.event_streams import EventBridge, StreamedCall
     ],
 )
 def test_the_form_is_what_the_client_accepts(accept: str, form: str) -> None:
+    """A stream of events is sent only to clients that ask for one."""
     assert event_format.wanted(accept) == form
 
 
@@ -65,12 +66,14 @@ def test_a_server_sent_event_is_one_whatever_it_carries() -> None:
 
 
 def test_bytes_that_are_no_text_are_in_base64_as_well() -> None:
+    """The text has replacement characters in their place."""
     assert event_format.text("output", "é".encode()) == {"output": "é", "output_base64": None}
     assert event_format.text("output", b"\xff!") == {"output": "�!", "output_base64": "/yE="}
 
 
 @pytest.mark.parametrize("text", ["é", "€", "😀", "a", ""])
 def test_a_character_is_not_cut(text: str) -> None:
+    """A character that has not arrived whole is held back; a byte that begins none is not."""
     data = b"x" + text.encode()
     for end in range(1, len(data)):
         assert event_format.unfinished(data[:end]) == end - 1
@@ -79,6 +82,8 @@ def test_a_character_is_not_cut(text: str) -> None:
 
 
 def test_a_slow_reader_slows_the_writer_down_and_an_absent_one_lets_it_pass() -> None:
+    """The writer waits as long as somebody reads."""
+
     async def run() -> None:
         bridge = EventBridge[int](room=100)
         put: list[int] = []
@@ -107,6 +112,8 @@ def test_a_slow_reader_slows_the_writer_down_and_an_absent_one_lets_it_pass() ->
 
 
 def test_all_items_arrive_in_order() -> None:
+    """A thousand of them, through room for three."""
+
     async def run() -> list[int]:
         bridge = EventBridge[int](room=3)
 
@@ -122,6 +129,7 @@ def test_all_items_arrive_in_order() -> None:
 
 
 def test_a_channel_without_credit_waits_until_it_has_some_or_is_closed() -> None:
+    """Once it is closed, nothing passes."""
     gate = CreditGate(10)
     passed: list[bool] = []
 
@@ -142,6 +150,8 @@ def test_a_channel_without_credit_waits_until_it_has_some_or_is_closed() -> None
 
 
 def test_calls_beyond_the_limit_are_refused_and_their_errors_are_raised() -> None:
+    """A cancelled call counts as long as its thread runs."""
+
     async def run() -> None:
         threads, go = CallThreads(2), threading.Event()
         waiting = [asyncio.create_task(threads.run(lambda: go.wait(60))) for _ in range(2)]
@@ -167,6 +177,7 @@ def test_calls_beyond_the_limit_are_refused_and_their_errors_are_raised() -> Non
 
 
 def test_requests_beyond_the_rate_are_refused_until_it_has_caught_up() -> None:
+    """The refusal says when to try again; a rate of 0 refuses nobody."""
     now = 0.0
     rate = RequestRate(10, 3, lambda: now)
     assert [rate.refused() for _ in range(3)] == [None] * 3
@@ -180,6 +191,7 @@ def test_requests_beyond_the_rate_are_refused_until_it_has_caught_up() -> None:
 
 
 def test_messages_are_read_exactly() -> None:
+    """Each by its own form, with its defaults."""
     opened = parse('{"open": 3, "call": "exec", "session": "work", "args": {"command": "ls"}}')
     assert isinstance(opened, OpenMessage)
     assert (opened.open, opened.args, opened.credit) == (3, {"command": "ls"}, 1 << 20)
@@ -214,11 +226,13 @@ def test_messages_are_read_exactly() -> None:
     ],
 )
 def test_what_is_no_message_is_refused(text: str) -> None:
+    """The connection is told why."""
     with pytest.raises(InvalidArgument, match="cannot read the message"):
         parse(text)
 
 
 def test_what_is_not_base64_is_not_typed() -> None:
+    """The text is refused."""
     message: Any = parse('{"channel": 3, "type_base64": "%%%"}')
     with pytest.raises(InvalidArgument, match="cannot type"):
         typed(message)
@@ -226,6 +240,8 @@ def test_what_is_not_base64_is_not_typed() -> None:
 
 @pytest.mark.parametrize("before", [0, 1])
 def test_a_call_that_fails_without_an_answer_does_not_look_as_if_it_had_ended(before: int) -> None:
+    """Its error ends the stream, also after events."""
+
     def work(_session: Any, _patience: Any, emit: Any) -> dict[str, Any]:
         for _ in range(before):
             emit({"event": "started"}, 1)

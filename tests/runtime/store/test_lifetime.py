@@ -13,6 +13,7 @@ from holdfast.runtime.store.row_details import SessionDetails
 
 
 def test_choices_are_read_and_a_life_begins_again_when_it_is_given_again() -> None:
+    """Other changes leave its end where it was."""
     found = changed(Lifetime(), 1000, {"life": "2h", "then": "remove", "idle": "30m"})
     assert (found.life, found.then, found.idle, found.ends_at) == (7200, "remove", 1800, 8200)
     assert changed(found, 5000, {"life": 7200}).ends_at == 12200
@@ -35,11 +36,13 @@ def test_choices_are_read_and_a_life_begins_again_when_it_is_given_again() -> No
     ],
 )
 def test_other_choices_are_refused(choices: dict[str, Any], why: str) -> None:
+    """The message says what is wrong with the choice."""
     with pytest.raises(InvalidArgument, match=why):
         changed(Lifetime(), 1000, choices)
 
 
 def test_an_end_is_moved_and_by_who_connects_only_to_later() -> None:
+    """`longer` never brings the end nearer."""
     found = Lifetime().given(60, 1000)
     assert (found.due("running", 1059), found.due("running", 1060)) == (False, True)
     assert found.given(10, 1000).ends_at == 1010
@@ -69,10 +72,12 @@ REMOVED = replace(ENDS, then="remove")
     ],
 )
 def test_what_is_due(state: str, found: Lifetime, due: bool) -> None:
+    """A running session is due at its end; others only where nothing of value is lost."""
     assert found.due(state, 100) is due
 
 
 def test_the_clock_of_a_suspended_session_stops_unless_it_sleeps_and_is_to_be_removed() -> None:
+    """Only a session that sleeps without use and is to be removed keeps its end."""
     for why in ("", "life"):
         assert REMOVED.suspended(why).ends_at is None
     assert ENDS.suspended("idle").ends_at is None
@@ -80,12 +85,14 @@ def test_the_clock_of_a_suspended_session_stops_unless_it_sleeps_and_is_to_be_re
 
 
 def test_a_resumed_session_lives_again() -> None:
+    """One whose life was over begins another; an end that still lies ahead stays."""
     assert ENDS.suspended("life").resumed(500) == replace(ENDS, ends_at=560, used_at=500)
     assert REMOVED.suspended("idle").resumed(50).ends_at == 99
     assert Lifetime(idle=60).suspended("idle").resumed(50).ends_at is None
 
 
 def test_only_what_was_put_to_sleep_wakes_on_use() -> None:
+    """Not a session that a person suspended, nor one that is not to wake or has ended."""
     assert ENDS.suspended("life").sleeps
     assert Lifetime(idle=60).suspended("idle").sleeps
     assert not ENDS.suspended().sleeps
@@ -94,6 +101,7 @@ def test_only_what_was_put_to_sleep_wakes_on_use() -> None:
 
 
 def test_an_end_is_announced_once() -> None:
+    """Five minutes before it, or in the last tenth of a short life."""
     found = Lifetime().given(7200, 0)
     assert [found.warns("running", at) for at in (6000, 6900, 7199, 7200)] == [False, True, True, False]
     short = Lifetime().given(60, 0)
@@ -103,6 +111,7 @@ def test_an_end_is_announced_once() -> None:
 
 
 def test_when_to_look_again() -> None:
+    """At the announcement, then at the end; never for a session without an end."""
     found = Lifetime().given(7200, 0)
     assert [found.next_look("running", at) for at in (0, 6900, 7200)] == [6900, 300, None]
     assert found.next_look("suspended", 0) is None
@@ -111,16 +120,19 @@ def test_when_to_look_again() -> None:
 
 @pytest.mark.parametrize("detail", [None, 3, "x", [], {"life": "soon"}, {"then": "explode"}, {"ended": 1}])
 def test_what_cannot_be_read_is_no_end(detail: object) -> None:
+    """A damaged detail never ends a session."""
     assert Lifetime.kept(detail) == Lifetime()
 
 
 def test_what_is_kept_is_read_again() -> None:
+    """Every field; the defaults take no space."""
     found = replace(REMOVED, asleep="idle", idle=60.0, files_only=True, warned_of=99.0, trouble="busy")
     assert Lifetime.of(SessionDetails().plus(lifetime=found.as_dict())) == found
     assert Lifetime().as_dict() == {}
 
 
 def test_it_is_told_in_words() -> None:
+    """One line each for the end and for the sleep."""
     assert lines(Lifetime(), "running", 0) == ["does not end"]
     found = Lifetime(idle=1800, then="remove").given(7200, 0)
     assert lines(found, "running", 3600) == [

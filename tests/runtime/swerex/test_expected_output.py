@@ -27,6 +27,7 @@ def fed(expected: list[str], *pieces: str) -> ExpectedOutput:
 
 
 def test_the_first_match_divides_the_output() -> None:
+    """Of the expected texts the one that is found first in the output, wherever it stands in the list."""
     found = fed(["(gdb)", ">>> "], "Python\n", ">", ">> pri")
     assert (found.found, found.before, found.after) == (">>> ", "Python\n", "pri")
     found.feed("nt")
@@ -36,6 +37,7 @@ def test_the_first_match_divides_the_output() -> None:
 
 
 def test_output_without_a_match_is_whole() -> None:
+    """Nothing is held back at the end."""
     pieces = ["a" * LONGEST, "b" * 10 * LONGEST, "\n", "c"]
     found = fed(["never"], *pieces)
     assert (found.found, found.before, found.after) == ("", "".join(pieces), "")
@@ -43,6 +45,7 @@ def test_output_without_a_match_is_whole() -> None:
 
 
 def test_a_match_is_found_however_the_output_is_cut() -> None:
+    """In fifty random divisions."""
     chance = random.Random(7)
     text = "x" * 700 + "login: " + "y" * 700
     for _ in range(50):
@@ -53,11 +56,13 @@ def test_a_match_is_found_however_the_output_is_cut() -> None:
 
 
 def test_an_end_is_that_of_the_output_so_far() -> None:
+    """`$` is the end of all that has arrived, not of a piece."""
     assert fed([r"\$ $"], "x" * (LONGEST - 2) + "$ " + "more").found == ""
     assert fed([r"\$ $"], "x" * (LONGEST - 2) + "$ ").before == "x" * (LONGEST - 2)
 
 
 def test_only_the_end_of_much_output_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The characters before it are counted."""
     monkeypatch.setattr(expected_output, "KEEP", 1000)
     found = fed(["end$"], *["line\n"] * 1000, "the end")
     assert found.before.endswith("line\nthe ")
@@ -69,6 +74,7 @@ def test_only_the_end_of_much_output_is_kept(monkeypatch: pytest.MonkeyPatch) ->
     "text", [">>> ", r"\(gdb\) $", "[a-z]+>", "(a|b)c?", ".{3}", r"\)*", "[)*+]", "a+?", "{", "x{,", "[]+*]a"]
 )
 def test_patterns(text: str) -> None:
+    """Usual patterns are taken as they are."""
     assert pattern(text).pattern == text
 
 
@@ -91,17 +97,20 @@ def test_patterns(text: str) -> None:
     ],
 )
 def test_patterns_without_a_bound_are_refused(text: str) -> None:
+    """They could match without an end."""
     with pytest.raises(InvalidArgument, match="cannot expect"):
         pattern(text)
 
 
 def test_what_is_shown_has_no_functions_of_terminals() -> None:
+    """Text, tabs and line ends remain."""
     assert shown("\x1b[?2004l\x1b[1mbold\x1b[0m\n\ttab\x1b]0;title\x07") == "bold\n\ttab"
     assert shown("a\x9b31mb") == "ab"
     assert shown("plain\r\n") == "plain\r\n"
 
 
 def test_a_place_is_that_of_one_command() -> None:
+    """Another command or another shell does not get it, and nobody gets it twice."""
     unread = UnreadOutput()
     place = ReadingPlace("one", 7, "rest")
     unread.keep("s", "main", place)
@@ -113,6 +122,7 @@ def test_a_place_is_that_of_one_command() -> None:
 
 
 def test_places_are_few() -> None:
+    """The oldest place is forgotten, and the text of each has a limit."""
     unread = UnreadOutput()
     for number in range(MOST_PLACES + 1):
         unread.keep("s", str(number), ReadingPlace("id", number, "x" * (1 << 20)))

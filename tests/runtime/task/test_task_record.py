@@ -61,6 +61,7 @@ def full() -> TaskRecord:
 
 
 def test_a_plan_has_phases_and_numbered_steps() -> None:
+    """Each step has the number of its phase and its own, its title, and the command that verifies it."""
     assert [(number, step.title, step.verify) for number, step in begun().steps()] == [
         ("1.1", "Read the code", None),
         ("1.2", "Run the tests", "make test"),
@@ -69,6 +70,7 @@ def test_a_plan_has_phases_and_numbered_steps() -> None:
 
 
 def test_every_change_counts_and_names_its_actor() -> None:
+    """The revision grows by one; the time is kept to the second."""
     change = task_items.decide(begun(), Stamp("person:ann", AT), "SQLite", "no server")
     assert (change.record.revision, change.record.by) == (3, "person:ann")
     assert change.line == "decided: SQLite"
@@ -76,6 +78,7 @@ def test_every_change_counts_and_names_its_actor() -> None:
 
 
 def test_a_new_plan_keeps_what_was_done() -> None:
+    """A step with the same title is still done, wherever the new plan has it."""
     record = changes.done(begun(), BY, "1.1", None).record
     replanned = changes.plan(record, BY, "Prepare\n- Ask\n- Read the code\nChange\n- Rewrite").record
     assert [(step.title, step.status) for _, step in replanned.steps()] == [
@@ -86,6 +89,7 @@ def test_a_new_plan_keeps_what_was_done() -> None:
 
 
 def test_a_step_with_another_verification_is_not_done_any_more() -> None:
+    """Evidence proves the command that ran, and no other."""
     record = changes.done(begun(), BY, "1.2", "#5").record
     for changed in (
         changes.plan(record, BY, PLAN.replace("make test", "make all")).record,
@@ -96,6 +100,7 @@ def test_a_step_with_another_verification_is_not_done_any_more() -> None:
 
 
 def test_a_step_is_done_only_with_evidence_if_something_verifies_it() -> None:
+    """Its own command, or the one that the policy has for all steps."""
     record = begun()
     with pytest.raises(InvalidArgument, match="has not passed"):
         changes.done(record, BY, "1.2", None)
@@ -108,6 +113,7 @@ def test_a_step_is_done_only_with_evidence_if_something_verifies_it() -> None:
 
 
 def test_a_verification_that_was_changed_while_it_ran_proves_nothing() -> None:
+    """The result counts only if the step still has the command that ran."""
     changed = changes.step(begun(), BY, "1.2", verify="make all").record
     with pytest.raises(InvalidArgument, match="was changed in the meantime"):
         changes.verified(changed, BY, "1.2", "make test", "#3")
@@ -115,6 +121,7 @@ def test_a_verification_that_was_changed_while_it_ran_proves_nothing() -> None:
 
 
 def test_old_attempts_are_counted_not_lost_silently() -> None:
+    """The newest attempts are kept in full, the others as a number."""
     record = begun()
     for entry in range(1, MOST_ATTEMPTS + 4):
         record = changes.attempt(record, BY, "1.2", failed(f"#{entry}")).record
@@ -125,6 +132,7 @@ def test_old_attempts_are_counted_not_lost_silently() -> None:
 
 
 def test_the_policy_limits_retries() -> None:
+    """An attempt beyond the limit is refused, with the number of failures."""
     record = changes.set_(begun(), BY, retry_limit=1).record
     for entry in ("#1", "#2"):
         record = changes.attempt(record, BY, "1.2", failed(entry)).record
@@ -133,6 +141,7 @@ def test_the_policy_limits_retries() -> None:
 
 
 def test_blocked_work_names_its_step_and_continues_when_unblocked() -> None:
+    """Record and step are blocked together, and active again together."""
     record = changes.block(begun(), BY, "no key", "a key", step_number="2.1").record
     assert (record.state, step_rules.find_step(record, "2.1").status) == ("blocked", "blocked")
     record = changes.unblock(record, BY).record
@@ -142,6 +151,7 @@ def test_blocked_work_names_its_step_and_continues_when_unblocked() -> None:
 
 
 def test_what_is_settled_can_be_dropped() -> None:
+    """By kind and number; other kinds and numbers are refused."""
     record = task_items.note(begun(), BY, "Which?", "question").record
     assert task_items.drop(record, BY, "question", 1).record.questions == ()
     for kind, number in (("question", 2), ("question", 0), ("goal", 1)):
@@ -174,6 +184,7 @@ def test_what_is_settled_can_be_dropped() -> None:
     ],
 )
 def test_a_change_that_makes_no_sense_is_refused(change: Any, why: str) -> None:
+    """The record is the same as before."""
     record = begun()
     before = task_form.dump(record)
     with pytest.raises(InvalidArgument, match=why):
@@ -182,6 +193,7 @@ def test_a_change_that_makes_no_sense_is_refused(change: Any, why: str) -> None:
 
 
 def test_a_record_that_is_too_large_is_refused_not_cut() -> None:
+    """The message has the size and the number of bytes beyond the limit."""
     record = begun()
     for number in range(17):
         record = task_items.note(record, BY, f"{number} " + "ä" * 900).record
@@ -191,10 +203,12 @@ def test_a_record_that_is_too_large_is_refused_not_cut() -> None:
 
 
 def test_json_round_trip() -> None:
+    """A record with every field is the same after it was written and read."""
     assert task_form.parse(task_form.compact(task_form.dump(full()))) == full()
 
 
 def test_json_has_no_empty_fields() -> None:
+    """A record with a goal alone has its goal and its head."""
     values = task_form.dump(changes.set_(None, BY, goal="g").record)
     assert values == {
         "format": 1,
@@ -224,6 +238,7 @@ def test_json_has_no_empty_fields() -> None:
     ],
 )
 def test_json_that_is_no_record_is_refused_in_one_line(text: str, why: str) -> None:
+    """The message begins with the action and says what is wrong."""
     with pytest.raises(InvalidArgument, match=why) as refused:
         task_form.parse(text)
     assert str(refused.value).startswith("cannot read the task record: ")
@@ -236,6 +251,9 @@ def test_the_published_schema_is_the_record_s() -> None:
 
 
 def test_markdown_round_trip() -> None:
+    """A record with every field is the same after it was written and read, also with the line ends of
+    trackers.
+    """
     record = full()
     assert task_markdown.parse(task_markdown.export(record)) == record
     trackers = task_markdown.export(record).replace("\n", "\r\n")
@@ -252,6 +270,7 @@ def test_markdown_round_trip_of_random_records(seed: int) -> None:
 
 @pytest.mark.parametrize("section", task_markdown.SECTIONS)
 def test_markdown_without_a_section_is_refused(section: str) -> None:
+    """Only the section of alternatives is optional."""
     text = task_markdown.export(full())
     without = text.replace(f"## {section}\n", "")
     if section in task_markdown.OPTIONAL:
@@ -275,6 +294,7 @@ def test_markdown_without_a_section_is_refused(section: str) -> None:
     ],
 )
 def test_markdown_edited_into_nonsense_is_refused(old: str, new: str, why: str) -> None:
+    """In one line that says what is wrong."""
     text = task_markdown.export(full())
     assert old in text
     with pytest.raises(InvalidArgument, match=why) as refused:
@@ -319,6 +339,7 @@ def test_markdown_is_taken_as_people_write_it() -> None:
 
 
 def test_a_block_follows_its_step_to_a_new_number() -> None:
+    """A step inserted before it in Markdown moves both."""
     text = task_markdown.export(full())
     blocked = text.replace("- [ ] 2.1 Migrate", "- [ ] Before it\n- [ ] 2.1 Migrate", 1)
     record = task_markdown.parse(blocked, by="person:ada", at=AT)
@@ -327,6 +348,7 @@ def test_a_block_follows_its_step_to_a_new_number() -> None:
 
 
 def test_a_resume_point_goes_with_its_step_and_has_an_age() -> None:
+    """It keeps the revision in which it was set, and ends when its step is done."""
     record = changes.set_(begun(), BY, resume_at="2.1: migrate.py, once").record
     assert record.resume_revision == record.revision
     later = changes.done(record, BY, "1.1", None).record
@@ -336,6 +358,7 @@ def test_a_resume_point_goes_with_its_step_and_has_an_age() -> None:
 
 
 def test_the_limit_counts_failures_only() -> None:
+    """Attempts that passed can be as many as they like."""
     record = changes.set_(begun(), BY, retry_limit=1).record
     passed = StepAttempt(entry="#9", outcome="passed", at=AT, by="agent")
     for _ in range(MOST_ATTEMPTS + 5):
@@ -349,6 +372,7 @@ def test_the_limit_counts_failures_only() -> None:
 
 
 def test_a_plan_has_no_two_steps_of_one_title_in_a_phase() -> None:
+    """The message names the line of the second one."""
     with pytest.raises(InvalidArgument, match="line 3 is a second step 'Same' of phase 'Phase'"):
         changes.plan(begun(), BY, "Phase\n- Same\n- Same\n")
 

@@ -188,6 +188,7 @@ def _nothing(context: Context, engine: LayeredEngine) -> bool:
 
 
 def test_parts_travel_before_what_names_them(context: Context, taken: SnapshotRow, tmp_path: Path) -> None:
+    """A bundle that was cut off has no index."""
     end = Recorded(tmp_path / "bundle")
     sent = _send(context, taken, end)
     assert end.kinds[0] == media.LAYER_GZIP
@@ -195,13 +196,14 @@ def test_parts_travel_before_what_names_them(context: Context, taken: SnapshotRo
     assert end.kinds.index(media.IMAGE_CONFIG) < end.kinds.index(media.MANIFEST)
     assert end.kinds.index(media.MANIFEST) < end.kinds.index(media.SNAPSHOT_CONFIG)
     assert sent.sent == sent.bytes
-    assert sent.signed_by is None
+    assert sent.signed_by == ""
 
 
 @pytest.mark.parametrize("kind", [media.LAYER_GZIP, media.IMAGE_CONFIG, media.SNAPSHOT_CONFIG])
 def test_a_destination_that_fails_leaves_no_file_and_no_operation(
     context: Context, engine: LayeredEngine, taken: SnapshotRow, tmp_path: Path, kind: str
 ) -> None:
+    """Whichever part it fails at."""
     before = left(context, engine)
     with pytest.raises(StoreError, match="no space left"):
         _send(context, taken, Recorded(tmp_path / "bundle", kind))
@@ -235,6 +237,7 @@ def test_a_snapshot_that_cannot_be_used_is_not_sent(
 def test_a_secret_is_refused_before_anything_is_sent(
     context: Context, engine: LayeredEngine, taken: SnapshotRow, tmp_path: Path
 ) -> None:
+    """With a warning instead, it is sent and reported."""
     engine.images.contents[IMAGE] = [_layer(SECRET)]
     end = Recorded(tmp_path / "bundle")
     with pytest.raises(SecretsFound):
@@ -247,6 +250,7 @@ def test_a_secret_is_refused_before_anything_is_sent(
 def test_a_snapshot_arrives_with_its_files_and_only_once(
     context: Context, taken: SnapshotRow, tmp_path: Path, there: tuple[Context, LayeredEngine]
 ) -> None:
+    """A second import finds the first."""
     other, engine = there
     sent = _send(context, taken, FileDestination(tmp_path / "bundle"))
     row = _receive(other, tmp_path / "bundle", files_only=True)
@@ -324,6 +328,7 @@ def test_a_thin_bundle_needs_its_layers_there(
 
 
 def test_only_the_lowest_layers_of_the_known_image_are_left_out(tmp_path: Path) -> None:
+    """A layer above a different one is sent."""
     end = ThinDestination(FileDestination(tmp_path / "thin"), ("a", "b", "c"))
     assert [end.layers_there(each) for each in (("a", "b", "x"), ("a", "b"), ("x", "b", "c"), ())] == [
         *(2, 2, 0, 0)
@@ -333,6 +338,7 @@ def test_only_the_lowest_layers_of_the_known_image_are_left_out(tmp_path: Path) 
 def test_a_taken_label_is_refused_before_anything_is_read(
     context: Context, taken: SnapshotRow, tmp_path: Path
 ) -> None:
+    """An empty file is enough to show it."""
     (tmp_path / "bundle").write_bytes(b"")
     with pytest.raises(InvalidArgument, match="the label is taken"):
         receive(context, FileOrigin(tmp_path / "bundle"), ReceiveOptions(label="taken"))
@@ -341,6 +347,7 @@ def test_a_taken_label_is_refused_before_anything_is_read(
 def test_a_changed_layer_never_reaches_the_engine(
     context: Context, taken: SnapshotRow, tmp_path: Path, there: tuple[Context, LayeredEngine]
 ) -> None:
+    """One bit is enough."""
     other, engine = there
     engine.images.loading = lambda: pytest.fail("the engine was given something")
     end = Recorded(tmp_path / "bundle")
@@ -387,6 +394,7 @@ def test_a_failure_after_the_image_was_loaded_takes_it_back(
     there: tuple[Context, LayeredEngine],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    """The other home is as empty as before."""
     other, engine = there
     _send(context, taken, FileDestination(tmp_path / "bundle"))
 

@@ -17,6 +17,16 @@ from holdfast.runtime.guest.files import watched_tree
 from holdfast.runtime.guest.files.watched_tree import WatchedTree, WatchLimit
 from holdfast.runtime.guest.identity.account import UserAccount
 
+OPENED: list[WatchedTree] = []
+"""The trees that a test watches: a user has 128 instances of inotify(7) by default."""
+
+
+@pytest.fixture(autouse=True)
+def closed() -> Iterator[None]:
+    yield
+    while OPENED:
+        OPENED.pop().close()
+
 
 class Watcher:
     """Does what the operation and its reader do, without a connection in between."""
@@ -24,6 +34,7 @@ class Watcher:
     def __init__(self, root: Path, **options: Any) -> None:
         me = UserAccount.of(str(os.getuid()))
         self.watched = WatchedTree(str(root), me, **{"recursive": True, **options})
+        OPENED.append(self.watched)
         self.tree = FileTree()
         self.changes: list[TreeChange] = []
         self._walk(self.tree, "")
@@ -79,6 +90,7 @@ def root(tmp_path: Path) -> Path:
 
 
 def test_each_kind_of_change_is_reported_once(root: Path) -> None:
+    """Also where one name replaces another, or a folder a file."""
     (root / "kept").write_text("old")
     (root / "folder").mkdir()
     watcher = Watcher(root)
@@ -114,6 +126,7 @@ def test_a_write_within_one_tick_of_the_clock_is_seen(root: Path) -> None:
 
 
 def test_folders_that_arrive_are_watched_with_all_that_is_in_them(root: Path, tmp_path: Path) -> None:
+    """They are no longer watched once they have left."""
     (tmp_path / "outside" / "a" / "b").mkdir(parents=True)
     (tmp_path / "outside" / "a" / "b" / "file").touch()
     watcher = Watcher(root)
@@ -130,6 +143,7 @@ def test_folders_that_arrive_are_watched_with_all_that_is_in_them(root: Path, tm
 
 
 def test_one_file_is_watched_by_its_name(root: Path) -> None:
+    """From before it is there; others in its folder are not reported."""
     watcher = Watcher(root, recursive=False, only="file")
     (root / "other").touch()
     assert watcher.catch_up() == []
@@ -138,6 +152,7 @@ def test_one_file_is_watched_by_its_name(root: Path) -> None:
 
 
 def test_the_end_of_the_root_is_noticed(root: Path, tmp_path: Path) -> None:
+    """Whether it is removed or moved."""
     for act in (lambda: root.rmdir(), lambda: root.rename(tmp_path / "elsewhere")):
         root.mkdir(exist_ok=True)
         watcher = Watcher(root)
@@ -147,6 +162,7 @@ def test_the_end_of_the_root_is_noticed(root: Path, tmp_path: Path) -> None:
 
 
 def test_links_lead_nowhere_and_other_file_systems_are_left_out(root: Path, tmp_path: Path) -> None:
+    """A link is an entry like a file."""
     (tmp_path / "secret").mkdir()
     (root / "link").symlink_to(tmp_path / "secret")
     watcher = Watcher(root)
@@ -159,6 +175,7 @@ def test_links_lead_nowhere_and_other_file_systems_are_left_out(root: Path, tmp_
 
 
 def test_too_many_folders_are_refused(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The message has the limit."""
     monkeypatch.setattr(watched_tree, "MAX_FOLDERS", 3)
     for name in "abc":
         (root / name).mkdir()
@@ -228,6 +245,7 @@ def test_what_moves_is_told_from_what_is_removed(root: Path) -> None:
 
 
 def test_rights_are_told_from_content(root: Path) -> None:
+    """A change of the mode, of the times and of the content are three kinds of change."""
     (root / "kept").touch()
     watcher = Watcher(root)
     (root / "kept").chmod(0o600)
@@ -292,6 +310,7 @@ def test_changes_while_they_are_looked_at_are_not_lost(
 
 
 def test_events_that_the_kernel_dropped_are_made_up_for(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The tree is walked again, once, and then agrees with the disk."""
     watcher, begun = Watcher(root), list[WatchedTree]()
     restart = WatchedTree.restart
 

@@ -26,6 +26,7 @@ def _table(root: Path, name: str) -> str:
 
 
 def test_an_image_without_any_table_gets_them(tmp_path: Path) -> None:
+    """With the user, its group and its home, and without a table of passwords."""
     found = made_account.make("user", tmp_path)
     assert (found.uid, found.gid, found.home, found.shell) == (1000, 1000, "/home/user", "/bin/sh")
     assert _table(tmp_path, "passwd") == "user:*:1000:1000::/home/user:/bin/sh\n"
@@ -56,6 +57,7 @@ def test_lines_of_others_stay_and_numbers_are_free_ones(root: Path) -> None:
 
 
 def test_the_group_of_its_name_is_its_own_unless_that_is_the_group_of_root(root: Path) -> None:
+    """A group 0 of the same name is left alone."""
     (root / "etc/group").write_text("user:x:555:\n")
     assert made_account.make("user", root).gid == 555
     assert _table(root, "group") == "user:x:555:\n"
@@ -64,6 +66,7 @@ def test_the_group_of_its_name_is_its_own_unless_that_is_the_group_of_root(root:
 
 
 def test_sudo_is_allowed_where_the_image_has_rules_for_it(root: Path) -> None:
+    """The rule is readable by root and its group only."""
     made_account.make("user", root)
     assert not (root / "etc/sudoers.d").exists()
     (root / "etc/sudoers.d").mkdir()
@@ -74,6 +77,7 @@ def test_sudo_is_allowed_where_the_image_has_rules_for_it(root: Path) -> None:
 
 @pytest.mark.parametrize("name", ["", "../x", "a/b", "a:0:0", "a\nroot", "-x", "A", "x" * 33, "\u0661"])
 def test_names_that_are_no_names_are_refused(root: Path, name: str) -> None:
+    """Nothing is written for them."""
     with pytest.raises(CannotMakeAccount, match="name must be"):
         made_account.make(name, root)
     assert list((root / "etc").iterdir()) == []
@@ -90,6 +94,7 @@ def test_a_link_in_the_place_of_the_home_is_not_followed(root: Path) -> None:
 
 
 def test_an_account_of_the_image_stays_and_is_given_no_folder_of_others(root: Path) -> None:
+    """Its home belongs to root before and after."""
     line = "user:x:0:0::/etc:/bin/sh\n"
     (root / "etc/passwd").write_text(line.replace(":0:0:", ":7:7:"))
     found = made_account.make("user", root)
@@ -99,6 +104,7 @@ def test_an_account_of_the_image_stays_and_is_given_no_folder_of_others(root: Pa
 
 
 def test_a_table_that_is_a_link_is_replaced_and_its_target_stays(root: Path) -> None:
+    """The link's target is not written to."""
     (root / "store").write_text("root:x:0:0::/root:/bin/sh\n")
     (root / "etc/passwd").symlink_to(root / "store")
     made_account.make("user", root)
@@ -137,23 +143,27 @@ def folder(tmp_path: Path) -> Path:
 
 
 def test_the_folder_is_given_and_nothing_in_it(folder: Path) -> None:
+    """Files in it keep their owner."""
     give_workspace(folder, ADA)
     assert (folder.stat().st_uid, folder.stat().st_gid) == (1234, 5678)
     assert (folder / "inside").stat().st_uid == 0
 
 
 def test_one_that_has_another_owner_stays_as_it_is(folder: Path) -> None:
+    """The first owner keeps it."""
     give_workspace(folder, ADA)
     give_workspace(folder, UserAccount("bob", 4321, 0, "/", ""))
     assert folder.stat().st_uid == 1234
 
 
 def test_root_needs_no_gift(folder: Path) -> None:
+    """The folder belongs to root already."""
     give_workspace(folder, UserAccount("root", 0, 0, "/root", ""))
     assert folder.stat().st_uid == 0
 
 
 def test_what_is_mounted_belongs_to_others(folder: Path, tmp_path: Path) -> None:
+    """A folder of the host keeps its owner."""
     table = tmp_path / "mountinfo"
     table.write_text(
         f"36 35 98:0 / / rw - ext4 /dev/root rw\n37 36 98:0 /srv {folder} rw - ext4 /dev/root rw\n"
@@ -163,6 +173,7 @@ def test_what_is_mounted_belongs_to_others(folder: Path, tmp_path: Path) -> None
 
 
 def test_a_folder_that_stays_writable_below_a_read_only_root_is_given(folder: Path, tmp_path: Path) -> None:
+    """It is a mount of its own, and still the session's."""
     table = tmp_path / "mountinfo"
     own = f"37 36 0:70 {folder} {folder} rw - overlay overlay rw\n"
     table.write_text(f"36 35 0:70 / / ro - overlay overlay rw\n{own}")
@@ -171,6 +182,7 @@ def test_a_folder_that_stays_writable_below_a_read_only_root_is_given(folder: Pa
 
 
 def test_a_link_is_not_followed(folder: Path, tmp_path: Path) -> None:
+    """Neither to a folder nor to nowhere."""
     link = tmp_path / "link"
     for target in (folder, tmp_path / "nowhere"):
         link.unlink(missing_ok=True)

@@ -60,11 +60,13 @@ def test_large_anonymous_memory_is_found() -> None:
     ],
 )
 def test_other_memory_is_not(line: str) -> None:
+    """Memory that is shared, executable, read-only, of a file or a stack is left to CRIU."""
     assert found(mapping(CODE, 8), mapping(line, 65536)) is None
 
 
 @pytest.mark.parametrize("flag", ["dc", "wf", "io", "pf", "lo", "ht", "gd", "sh"])
 def test_memory_that_a_child_has_not_or_that_is_special_is_not(flag: str) -> None:
+    """Each flag of such memory excludes it."""
     assert found(mapping(CODE, 8), mapping(BIG, 65536, f"{ORDINARY} {flag}")) is None
 
 
@@ -75,6 +77,7 @@ def test_a_process_whose_faults_are_served_has_no_twin() -> None:
 
 
 def test_there_must_be_code_of_a_file_and_flags() -> None:
+    """What cannot be read as a process's memory has no heap."""
     anonymous = CODE.replace("08:01 1234 /usr/bin/program", "00:00 0")
     assert found(mapping(anonymous, 8), mapping(BIG, 65536)) is None
     assert found(mapping(CODE, 8), mapping(BIG, 65536).replace(f"VmFlags: {ORDINARY} \n", "")) is None
@@ -83,6 +86,7 @@ def test_there_must_be_code_of_a_file_and_flags() -> None:
 
 
 def test_little_memory_is_not_worth_it() -> None:
+    """A heap has 8 MiB in it, and a process 32 MiB of heaps."""
     assert found(mapping(CODE, 8), mapping(BIG, 8191)) is None
     assert found(mapping(CODE, 8), mapping(BIG, 32767)) is None
     assert found(mapping(CODE, 8), mapping(BIG, 32768)) is not None
@@ -146,6 +150,7 @@ def entry(page: int, count: int, flags: int = heaps.PRESENT) -> Any:
 
 
 def test_heaps_come_between_what_is_written() -> None:
+    """The entries are divided at the heaps, and so are their pages in the file."""
     entries = [entry(1, 2), entry(5, 1, flags=0), entry(20, 3), entry(40, 1)]
     parts = heaps.split_pages(entries, [10 * PAGE, 30 * PAGE])
     assert [[one.vaddr // PAGE for one in part.entries] for part in parts] == [[1, 5], [20], [40]]
@@ -154,11 +159,13 @@ def test_heaps_come_between_what_is_written() -> None:
 
 
 def test_a_heap_that_was_written_is_refused() -> None:
+    """The images and the heaps would contradict each other."""
     with pytest.raises(ImagesUnreadable):
         heaps.split_pages([entry(8, 4)], [10 * PAGE])
 
 
 def test_zeros_are_left_out() -> None:
+    """A page with one byte is written whole."""
     full, empty = b"\1" * PAGE, bytes(PAGE)
     late = bytes(PAGE - 1) + b"\1"
     data = bytearray(empty + full + late + empty + full + full)
@@ -168,6 +175,7 @@ def test_zeros_are_left_out() -> None:
 
 
 def test_long_runs_have_several_entries() -> None:
+    """An entry has at most a MiB of pages."""
     most = heaps.MOST_OF_ENTRY
     assert list(heaps.page_entries(0x1000, most + PAGE)) == [(0x1000, most // PAGE), (0x1000 + most, 1)]
     assert list(heaps.page_entries(0x1000, PAGE)) == [(0x1000, 1)]
@@ -207,10 +215,12 @@ class Entry:
     ],
 )
 def test_only_large_heaps_wait(area: Area, waits: bool) -> None:
+    """Small ones, and special memory, are loaded immediately."""
     assert heaps.waiting_heaps([area]) == ([(0, LARGE)] if waits else [])
 
 
 def test_entries_are_cut_at_the_ends_of_heaps() -> None:
+    """The flag of pages that wait is set within heaps only."""
     entries = [
         Entry(0, 10, PRESENT | LAZY),
         Entry(20 * PAGE, 5, PRESENT),
