@@ -24,9 +24,9 @@ from holdfast.errors import CaptureFailed, GuestError, ProtocolError, SessionDea
 from holdfast.runtime.capture import (
     capture_failures,
     capture_record,
+    copied_amounts,
     preflight,
     reuse_check,
-    written_memory,
 )
 from holdfast.runtime.capture import capture_record as taken
 from holdfast.runtime.capture.capture_record import Records
@@ -135,7 +135,7 @@ class Taking:
         self._ask = ask
         self._twins = True
         self._linked: dict[str, str] = {}
-        self._memory = self._changed = 0
+        self._memory = self._changed = self._processes = 0
         self._attempts = 0
 
     def suspend_files(self) -> SnapshotRow:
@@ -202,6 +202,7 @@ class Taking:
         found = preflight.clear(self.context, self.session, self._container, self._force_drop)
         self._left_out, self._versions = found.left_out, found.versions
         self._memory, self._changed = found.memory_bytes, found.changed_bytes
+        self._processes = found.processes
         if self._force_drop:  # what was named has ended now
             self._remembered = beside.submit(self._remember)
 
@@ -238,7 +239,7 @@ class Taking:
         if versions is None:  # the check failed: perhaps a restore is still loading memory
             with self._ask("hello", container=self._container.id) as link:
                 self._versions = versions = link.until("done")
-        with written_memory.files_shown(self.context, self.session.name, self._staging, self._changed):
+        with copied_amounts.files_shown(self.context, self.session.name, self._staging, self._changed):
             self._files.begin()
         if self._remembered is not None:
             self._remembered.result()
@@ -284,7 +285,8 @@ class Taking:
         target = Target(self._container.id, self._container.pid, prepared.root_pid)
         twins, self._twins = self._twins, False  # root in the session can end them: only the first time
         is_tracked = twins and not self._ends_session and earlier_memory.is_wanted()
-        self.context.doing(f"freezing {self.session.name}, copying its memory and files")
+        has = f" with {self._processes} processes" if self._processes else ""
+        self.context.doing(f"freezing {self.session.name}{has}, copying its memory and files")
         try:
             link = self._ask(
                 "dump",
@@ -296,7 +298,7 @@ class Taking:
                 **target.fields(),
             )
             commit = self._files.commit if self._files.by_engine else None
-            with written_memory.shown(self.context, self.session.name, self._staging, self._memory):
+            with copied_amounts.shown(self.context, self.session.name, self._staging, self._memory):
                 return freeze_protocol.run(link, lambda: self._check_paused(prepared), commit, settle)
         except LinkLost as error:
             raise CaptureFailed(

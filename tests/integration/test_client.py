@@ -267,9 +267,9 @@ def test_a_life_of_a_session(server: Served) -> None:
     steps: list[Step | None] = []
     with RemoteHoldfast(server.url, token=server.token, on_step=steps.append) as remote:
         _live(remote)
-    assert {"creating the container of life", "freezing life, copying its memory and files"} <= {
-        step.text for step in steps if step is not None
-    }
+    said = {step.text for step in steps if step is not None}
+    assert "creating the container of life" in said
+    assert any(text.startswith("freezing life with ") for text in said)
     assert steps[-1] is None
 
 

@@ -23,6 +23,7 @@ from holdfast.errors import MoveFailed, OutcomeUnknown, SessionExists
 from holdfast.runtime.api.controller import Holdfast
 from holdfast.runtime.capture import snapshot_service
 from holdfast.runtime.moving import move_session
+from holdfast.runtime.operations.step import Step, watched
 from holdfast.snapshots.bundle.keys import Keys
 
 pytestmark = pytest.mark.timeout(300)
@@ -93,7 +94,12 @@ def test_a_session_is_the_same_one_wherever_it_runs(
     """
     session = prepared(hf)
     kept = session.snapshot("before")
-    assert session.move(HOST, remote_command=REMOTE).session_id == session.id
+    steps: list[Step | None] = []
+    with watched(steps.append):
+        assert session.move(HOST, remote_command=REMOTE).session_id == session.id
+    sent = [each for each in steps if each is not None and each.text == "moving work, MiB"]
+    assert sent[0].total
+    assert {each.done for each in sent if each.total == sent[0].total} >= {0, sent[0].total}
     there.cli("snapshot", "work", "--label", "later")
     there.cli("export", "later", str(tmp_path / "later.tar"))
     there.machine.cli("move", "work", "here", HOLDFAST_SSH=back)

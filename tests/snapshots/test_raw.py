@@ -50,7 +50,11 @@ def make(home: Home) -> Make:
         )
         manifest.write(folder, kept)
         storage.keep(folder, entries)
-        assert storage.pack(home, folder, name, entries, None) is not None
+        amounts: list[tuple[int, int]] = []
+        packed = storage.pack(home, folder, name, entries, None, lambda *amount: amounts.append(amount))
+        assert packed is not None
+        assert amounts == sorted(amounts)
+        assert amounts[-1] == (packed.raw, packed.raw)
         return kept
 
     return act
