@@ -36,7 +36,7 @@ def section(title: str) -> str:
     return README.split(f"\n## {title}\n")[1].split("\n## ")[0]
 
 
-def test_it_is_short() -> None:
+def test_the_readme_is_short() -> None:
     assert words(README) <= MOST_WORDS
     assert len(README.splitlines()) <= MOST_LINES
 

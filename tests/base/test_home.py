@@ -92,7 +92,7 @@ def test_the_home_is_found_however_little_is_set(
     assert str(Home.default().root) == place
 
 
-def test_a_user_without_account_and_home_is_told_what_to_set(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_user_without_account_and_home_gets_a_hint(monkeypatch: pytest.MonkeyPatch) -> None:
     def nobody(_: int) -> Any:
         raise KeyError
 

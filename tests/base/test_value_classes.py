@@ -98,7 +98,7 @@ def test_values_do_not_change(kind: Any) -> None:
 @pytest.mark.parametrize(
     ("args", "given"), [((), {}), ((1, 2, [], "", 4), {}), ((1,), {"x": 1}), ((1,), {"z": 1})]
 )
-def test_what_fits_no_field_is_refused(args: tuple[Any, ...], given: dict[str, Any]) -> None:
+def test_unknown_fields_are_refused(args: tuple[Any, ...], given: dict[str, Any]) -> None:
     for kind in (Point, Same):
         with pytest.raises(TypeError):
             kind(*args, **given)
@@ -112,7 +112,7 @@ def test_values_that_are_not_frozen_change(kind: Any) -> None:
     assert dataclasses.replace(value, y=1).sum == 5
 
 
-def test_only_what_does_not_change_is_hashed() -> None:
+def test_only_unchanging_data_is_hashed() -> None:
     """Unless it is compared by identity."""
     for kind in (Cell, Loose):
         with pytest.raises(TypeError):

@@ -29,7 +29,7 @@ def test_an_act_that_was_acknowledged_is_there_once() -> None:
     assert compare([replace(ACT, appends=False)], {}).faults == []
 
 
-def test_unknown_is_what_nobody_can_know() -> None:
+def test_only_unknowable_outcomes_are_unknown() -> None:
     """Without a key, and under way when the server was killed, or begun while there was none."""
     unknown = replace(ACT, outcome="unknown", keyed=False)
     for held in (names(unknown), {}):

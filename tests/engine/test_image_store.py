@@ -77,7 +77,7 @@ def test_folders_follow_the_records(root: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["c0ff", "sha256:cc", "torn", "round", ""])
-def test_what_is_not_recorded_as_a_whole_has_no_folders(root: Path, name: str) -> None:
+def test_incomplete_records_have_no_folders(root: Path, name: str) -> None:
     assert image_store.folders_of([root], name) == []
 
 

@@ -88,7 +88,7 @@ def test_without_one_ours_comes_last_and_leaves_nothing(place: Path, tmp_path: P
     assert list((place / "kernels").rglob("*.pyc")) == []
 
 
-def test_one_that_fails_is_tried_in_the_next_way(place: Path, tmp_path: Path) -> None:
+def test_a_failing_interpreter_gives_way_to_the_next(place: Path, tmp_path: Path) -> None:
     """The number of the attempt grows; ours is put in front in the end."""
     packages = tmp_path / "image"
     _package(packages, "theirs")

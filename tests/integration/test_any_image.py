@@ -171,7 +171,7 @@ def test_an_image_is_fitted_once(hf: Holdfast, home: Home, cli: Cli, image: Call
     assert cli("ls").out.count(name) == 2
 
 
-def test_what_cannot_be_used_is_refused_in_one_line(
+def test_unusable_images_are_refused_in_one_line(
     hf: Holdfast, cli: Cli, remains: Callable[[Home], list[str]]
 ) -> None:
     """Nothing is left behind."""

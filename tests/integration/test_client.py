@@ -166,7 +166,7 @@ def test_large_output_has_no_gap(session: RemoteSession) -> None:
     assert (result.ok, len(result.output) + result.dropped, result.lost) == (True, 6_000_001, 0)
 
 
-def test_what_waits_is_answered(session: RemoteSession) -> None:
+def test_waiting_commands_are_answered(session: RemoteSession) -> None:
     asked = session.exec("read -p 'name? ' name; echo hi $name")
     assert asked.waiting
     assert (asked.running, asked.waiting.detail, asked.waiting.prompt) == (True, "line", "name? ")
@@ -434,7 +434,7 @@ def test_async_in_process(shared: Session, shared_home: Home) -> None:
     assert polling.until(lambda: "holdfast-server" not in {each.name for each in threading.enumerate()}, 60)
 
 
-def test_a_cancelled_call_leaves_what_it_followed(server: Served, shared: Session) -> None:
+def test_a_cancelled_call_leaves_the_followed_command(server: Served, shared: Session) -> None:
     async def main() -> None:
         async with AsyncHoldfast(server.url, token=server.token) as controller:
             session = await controller.session("shared")
@@ -494,7 +494,7 @@ def test_the_command_line_over_a_url(over: Over, shared: Session, shared_hf: Hol
     assert [each.name for each in shared_hf.sessions()] == ["shared"]
 
 
-def test_what_it_cannot_do_is_one_line(over: Over) -> None:
+def test_unsupported_requests_are_one_line(over: Over) -> None:
     for words in (
         ("fits", "point"),
         ("journal", "shared", "--ipynb", "-"),

@@ -31,12 +31,12 @@ def typed(cli: Cli, hf: Holdfast, tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("page", ["agent", "notebook", "ci"])
-def test_a_tutorial_shows_what_happens(cli: Cli, typed: Path, page: str) -> None:
+def test_a_tutorial_shows_real_output(cli: Cli, typed: Path, page: str) -> None:
     """Each command of the tutorial, typed in order, prints what stands below it."""
     assert run(cli, typed, (ROOT / "docs" / "tutorials" / f"{page}.md").read_text()) >= 5
 
 
-def test_the_readme_shows_what_happens(cli: Cli, typed: Path) -> None:
+def test_the_readme_shows_real_output(cli: Cli, typed: Path) -> None:
     """The console about the shell."""
     text = (ROOT / "README.md").read_text()
     sections = dict(part.partition("\n")[::2] for part in text.split("\n## "))

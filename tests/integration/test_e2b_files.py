@@ -167,7 +167,7 @@ def test_a_body_of_any_size_is_not_kept_in_memory(wire: FileWire, server: Served
     shared.files.remove("/tmp/large")
 
 
-def test_signed_addresses_are_for_just_what_was_signed(wire: FileWire, shared: Session) -> None:
+def test_signed_addresses_open_exactly_the_signed_file(wire: FileWire, shared: Session) -> None:
     shared.files.write("/tmp/signed", b"content")
     shared.files.write("/tmp/secret", b"secret")
     shared.programs.run(["chmod", "600", "/tmp/secret"])
@@ -290,7 +290,7 @@ for number in range(5):
     shared.files.remove("/tmp/many")
 
 
-def test_a_watch_tells_what_happens_and_continues_over_a_capture(wire: FileWire, shared: Session) -> None:
+def test_a_watch_reports_changes_and_continues_over_a_capture(wire: FileWire, shared: Session) -> None:
     shared.files.make_folder("/tmp/seen/sub", parents=True)
     with wire.watching(path="/tmp/seen", recursive=True, includeEntry=True) as messages:
         assert next(messages) == (False, {"start": {}})

@@ -143,7 +143,7 @@ def test_contexts_are_made_used_restarted_and_removed(wire: InterpreterWire) -> 
     assert [each["id"] for each in wire.call("GET", "/contexts")] == ["main"]
 
 
-def test_what_cannot_be_done_is_refused_in_a_sentence(wire: InterpreterWire) -> None:
+def test_impossible_requests_are_refused_in_a_sentence(wire: InterpreterWire) -> None:
     """And nothing of it is left."""
 
     def refused(body: Mapping[str, Any], path: str = "/execute") -> str:
@@ -254,7 +254,7 @@ def test_an_execution_does_not_notice_a_snapshot(wire: InterpreterWire, shared: 
     assert (of_type(found, "error"), of_type(found, "result")[0]["text"]) == ([], "29")
 
 
-def test_what_becomes_of_a_context_under_its_code_is_told(wire: InterpreterWire) -> None:
+def test_changes_of_a_context_under_its_code_are_reported(wire: InterpreterWire) -> None:
     """It dies, is restarted or removed: the code has an error, and the stream its end."""
     found = wire.run("import os, signal; os.kill(os.getpid(), signal.SIGKILL)")
     assert error_of(found) == "KernelDied"
@@ -270,7 +270,7 @@ def test_what_becomes_of_a_context_under_its_code_is_told(wire: InterpreterWire)
     assert wire.value("1 + 1") == "2"
 
 
-def test_what_is_too_large_is_told(wire: InterpreterWire) -> None:
+def test_oversized_output_is_reported(wire: InterpreterWire) -> None:
     found = wire.run("'x' * 9_000_000")
     assert of_type(found, "error") == []  # the code has made none
     assert "bytes of a result were left out" in written(found, "stderr")

@@ -180,7 +180,7 @@ def test_ports_are_public_if_that_was_asked_for(
     assert Ports(server, made["sandboxID"], made["trafficAccessToken"]).ask().is_success
 
 
-def test_what_cannot_be_reached_is_told(ports: Ports, server: Served) -> None:
+def test_unreachable_addresses_are_reported(ports: Ports, server: Served) -> None:
     closed = ports.ask(port=9)
     assert (closed.status_code, closed.json()["port"], closed.json()["code"]) == (502, 9, 502)
     assert "port is not open" in closed.json()["message"]
@@ -223,7 +223,7 @@ def test_the_servers_own_ports_are_reached_by_name(ports: Ports, server: Served,
 
 
 @pytest.mark.parametrize("kind", [GARBAGE, ENDLESS_HEAD])
-def test_what_is_no_answer_is_an_error_of_the_sandbox(ports: Ports, kind: int) -> None:
+def test_malformed_answers_are_errors_of_the_sandbox(ports: Ports, kind: int) -> None:
     answer = ports.ask(port=FIRST + kind)
     assert answer.status_code == 502
     assert answer.json()["message"].startswith("cannot read the answer")
@@ -255,7 +255,7 @@ def test_a_session_that_floods_or_is_silent_delays_no_one(ports: Ports, server: 
     assert polling.until(lambda: ports.ask().status_code == 200, PATIENCE, 0.05)
 
 
-def test_a_capture_cuts_what_passes_and_copies_answer_for_themselves(
+def test_a_capture_cuts_traffic_and_copies_answer_for_themselves(
     ports: Ports, server: Served, shared: Session
 ) -> None:
     """A request that begins meanwhile waits; the token of the captured session is none of the copy's."""

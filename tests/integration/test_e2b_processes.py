@@ -59,7 +59,7 @@ def test_a_process_has_two_streams_a_pid_and_an_end(wire: ProcessWire) -> None:
     assert wire.run("true").end == {"exitCode": 0, "exited": True, "status": "exit status 0"}
 
 
-def test_what_runs_is_listed_and_ends_with_all_it_started(wire: ProcessWire, shared: Session) -> None:
+def test_running_programs_are_listed_and_end_with_their_children(wire: ProcessWire, shared: Session) -> None:
     with wire.bash("sleep 1000 & setsid sleep 2000 & echo $! & echo here; wait", tag="some job") as found:
         found.until("stdout", b"here\n")
         (listed,) = wire.ask("List", {})["processes"]
@@ -96,7 +96,7 @@ def test_a_client_that_leaves_ends_nothing(wire: ProcessWire, shared: Session) -
         assert again.all().written["stdout"] == b"begun\nend\n"
 
 
-def test_a_process_whose_time_is_over_is_killed_with_what_it_started(
+def test_a_timed_out_process_is_killed_with_its_children(
     wire: ProcessWire, shared: Session
 ) -> None:
     """The time of one who connects ends the stream only."""

@@ -175,7 +175,7 @@ def test_sessions_neither_reach_nor_know_each_other(shared_hf: Holdfast, shared:
         pass
 
 
-def test_nothing_in_a_session_may_change_the_network(shared: Session) -> None:
+def test_no_program_of_a_session_can_change_the_network(shared: Session) -> None:
     """No process, not even the first, has NET_ADMIN in any set."""
     sets = said(shared, "cat /proc/[0-9]*/status | grep -E '^Cap(Inh|Prm|Eff|Bnd|Amb)' | cut -f2 | sort -u")
 

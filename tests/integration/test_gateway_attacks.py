@@ -146,7 +146,7 @@ def test_hostile_answers_end_with_their_connection(
 
 
 @pytest.mark.thorough
-def test_what_takes_too_much_memory_ends_for_its_session_alone(
+def test_excess_memory_ends_its_session_alone(
     shared_hf: Holdfast, rough: Session, world: Hosts, watched: None
 ) -> None:
     """Many bodies that wait for their last byte: the session's process ends, and comes back."""

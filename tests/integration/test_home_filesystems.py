@@ -39,7 +39,7 @@ def mounted(point: Path, kind: str, options: str) -> Iterator[Path]:
 
 
 @pytest.mark.parametrize("kind", LACKING)
-def test_what_a_file_system_lacks_is_named_at_once(kind: str, tmp_path: Path) -> None:
+def test_missing_features_of_a_file_system_are_named_together(kind: str, tmp_path: Path) -> None:
     """In one line, when a home is made there; nothing is in its folder then."""
     lacks, named = LACKING[kind]
     below, point = tmp_path / "below", tmp_path / "point"

@@ -62,7 +62,7 @@ def prepare(key: str, **changed: Any) -> dict[str, Any]:
     return {"do": "prepare", **fields, **changed}
 
 
-def test_what_is_not_of_the_protocol_ends_the_connection(
+def test_protocol_violations_end_the_connection(
     receive: Callable[..., list[dict[str, Any]]],
 ) -> None:
     for sent in (b"", b"\n", b"GET / HTTP/1.1\n\n", b"[]\n", b"{" * 2_000_000, b"\x00" * 5000 + b"\n"):

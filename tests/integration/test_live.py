@@ -235,7 +235,7 @@ def test_sessions_have_names_of_their_own(three: Three) -> None:
     assert len({said(session, "hostname -I") for session in three.all}) == 3
 
 
-def test_they_do_not_disturb_each_other(three: Three) -> None:
+def test_concurrent_captures_do_not_disturb_each_other(three: Three) -> None:
     """Files, variables and kernels are separate from the capture on."""
     for session in three.all:
         said(session, f"echo {session.name} > /srv/mine; mine={session.name}")

@@ -96,7 +96,7 @@ def test_clients_share_sessions_and_nothing_waits_for_another(server: Server, mo
     anyio.run(together)
 
 
-def test_only_who_has_the_token_is_served(server: Server) -> None:
+def test_the_token_is_required(server: Server) -> None:
     right = f"Bearer {server.token}"
     assert server.post() == 401
     assert server.post(authorization="Bearer " + "0" * 48) == 401

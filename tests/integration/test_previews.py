@@ -182,7 +182,7 @@ def test_a_link_stays_when_the_session_is_captured_resumed_and_rewound(
     shared.revoke_preview(FIRST)
 
 
-def test_what_listens_and_what_answers_there(
+def test_listeners_and_their_answers(
     server: Served, shared: Session, remote: RemoteHoldfast, shared_cli: Cli
 ) -> None:
     """Titles are safe to show, servers that do not answer hold nobody up, and to look is no activity."""

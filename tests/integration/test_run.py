@@ -38,7 +38,7 @@ def test_streams_exit_code_and_environment_are_the_programs(work: Session) -> No
     assert kinds == ["run_started", "run_ended"]
 
 
-def test_what_cannot_be_run_is_one_line(shared: Session) -> None:
+def test_a_failure_to_run_is_one_line(shared: Session) -> None:
     for argv, how, said in (
         (["nosuch"], {}, "cannot run nosuch: no such program"),
         (["/etc/passwd"], {}, "cannot run /etc/passwd: permission denied"),

@@ -93,7 +93,7 @@ def test_single_files_are_read_written_moved_and_removed(work: Session, place: s
     assert noted[-3:] == [("wrote", "link"), ("removed", "a"), ("removed", "a")]
 
 
-def test_what_cannot_be_read_or_written_is_an_error_like_those_of_open(work: Session, place: str) -> None:
+def test_reading_and_writing_fail_with_the_errors_of_open(work: Session, place: str) -> None:
     files = work.files
     work.exec("mkfifo fifo; mkdir folder; truncate -s 300M large", timeout=60)
     for path in ("fifo", "/dev/zero", "folder"):

@@ -106,7 +106,7 @@ def test_a_conversation_goes_on_in_copies_and_after_a_pause(shared: Session) -> 
         copy.remove()
 
 
-def test_it_is_awaited_without_blocking(shared: Session) -> None:
+def test_a_spawned_child_is_awaited_without_blocking(shared: Session) -> None:
     async def drive() -> tuple[int, int]:
         child = shared.spawn("bash", ["-c", "read line; echo got $line"], echo=False)
         child.sendline("this")

@@ -48,7 +48,7 @@ def unwritten(snapshot: Snapshot) -> int:
     return int(snapshot.row.details.get("unwritten") or 0)
 
 
-def test_copies_have_what_was_not_written_since(hf: Holdfast, tmp_path: Path) -> None:
+def test_copies_have_unwritten_memory(hf: Holdfast, tmp_path: Path) -> None:
     """Whatever becomes of the snapshots before: restored, forked, verified, and brought along as a bundle."""
     session = hf.new("tracked")
     begun(session)

@@ -242,7 +242,7 @@ def test_a_kernel_is_closed(guest: Guest) -> None:
     assert guest.ask("kernel_open", kernel="closing")[0].head["kernel"]["epoch"] == 1
 
 
-def test_what_is_run_before_a_cell_leaves_no_trace(guest: Guest) -> None:
+def test_code_run_before_a_cell_leaves_no_trace(guest: Guest) -> None:
     """It is neither shown nor counted, its error ends nothing, and the cell finds what it has done."""
     first = guest.run_cell("1")[-1].head["execution_count"]
     before = "given = 7; print('unseen'); 1 / 0"

@@ -223,7 +223,7 @@ def test_a_wrong_field_is_refused_by_its_name(kind: type[GuestValue], path: tupl
             kind.of(changed(sample, path, value))
 
 
-def test_bounds_of_what_is_said() -> None:
+def test_bounds_of_statements() -> None:
     """A number, a text and a list that are too large are refused; what nobody knows is passed over."""
     for path, value in (
         (("processes", "rows", 0, "resident"), 2**63),
@@ -292,7 +292,7 @@ def test_a_wrong_field_that_is_read_by_itself_is_refused_by_its_name(read: Any, 
 
 
 @pytest.mark.filterwarnings("error")
-def test_a_job_for_programs_is_what_the_session_says() -> None:
+def test_a_job_for_programs_has_the_sessions_fields() -> None:
     """The same fields; its state whole, its beginning as a date."""
     whole = {**JOB, "observed": {**STATE, "exit_code": None, "signal": None}}
     told = JobList.of({"jobs": [whole]}).jobs[0].as_dict()

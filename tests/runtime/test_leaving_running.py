@@ -18,7 +18,7 @@ from holdfast.runtime.store.store import Store
 SESSIONS = {"c1": "work", "c2": "other"}
 
 
-def test_those_that_run_are_named() -> None:
+def test_running_sessions_are_named() -> None:
     with pytest.raises(StoreError, match=r"it holds 1 running session \(other\)") as refused:
         leaving_running.check(Path("/home"), SESSIONS, lambda: {"c2", "c3"})
     assert "suspend or remove them with that version first" in refused.value.hint

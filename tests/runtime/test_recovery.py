@@ -341,7 +341,7 @@ def test_a_container_that_ended_is_reported_with_its_exit_code(
 
 
 @pytest.mark.parametrize(("state", "word"), [("suspended", "resume"), ("creating", "again")])
-def test_unusable_states_say_what_to_do(
+def test_unusable_states_come_with_advice(
     controller: Holdfast, engine: FakeEngine, state: Any, word: Any
 ) -> None:
     """A session that is not running is refused with the way to continue."""

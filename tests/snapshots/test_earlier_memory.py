@@ -58,7 +58,7 @@ def test_a_snapshot_with_memory_of_earlier_ones_has_the_third_form(tmp_path: Pat
     assert manifest.read(tmp_path).format == 1
 
 
-def test_what_is_shared_has_the_digest_it_had(tmp_path: Path) -> None:
+def test_shared_layers_keep_their_digest(tmp_path: Path) -> None:
     """It is not read again; a file that the last snapshot lacks is refused."""
     images = tmp_path / "images"
     images.mkdir()

@@ -205,7 +205,7 @@ def test_a_failure_is_said_as_the_check_would_say_it(
     assert CATALOGUE[kind].advice == reason.advice
 
 
-def test_what_it_was_about_is_named() -> None:
+def test_the_subject_of_an_entry_is_named() -> None:
     """Command and what was open come from a look at the session."""
     reason = explain(
         [

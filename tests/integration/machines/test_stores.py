@@ -65,7 +65,7 @@ def test_no_file_is_committed_during_a_freeze(
     tell(f"{store}: frozen {frozen:.3f} s of {took:.1f} s")
 
 
-def test_what_is_written_below_a_read_only_root_is_kept(there: Holdfast) -> None:
+def test_files_written_below_a_read_only_root_are_kept(there: Holdfast) -> None:
     """Mounts of the same files hide none of them from the copy, and its root is read-only as well."""
     session = there.new("held", read_only=True, writable=["/srv"])
     assert session.exec("echo new >/srv/new; exec 9<>/workspace/file; echo held >&9; MOMENT=kept").ok

@@ -100,7 +100,7 @@ def test_names_that_would_be_something_else_in_an_actor(name: str, tmp_path: Pat
 
 
 @pytest.mark.parametrize("scope", ["", "root", "files", "files:", "*", "*:*", "files:delete"])
-def test_what_is_no_scope_is_refused(scope: str, tmp_path: Path) -> None:
+def test_invalid_scopes_are_refused(scope: str, tmp_path: Path) -> None:
     """A typing error must not make a key that allows less than was meant, or more."""
     with pytest.raises(InvalidArgument, match="neither a role nor a scope"):
         AccessKeys(tmp_path).create("ci", [scope])
@@ -111,7 +111,7 @@ def test_a_wildcard_is_all_of_a_thing() -> None:
     assert permissions.expanded(["files:*"]) == {"files:read", "files:write"}
 
 
-def test_each_role_has_what_the_one_before_has() -> None:
+def test_each_role_includes_the_one_before() -> None:
     """Only the last one gives a session folders of the machine."""
     roles = [frozenset(scopes) for scopes in permissions.ROLES.values()]
     assert all(one < other for one, other in pairwise(roles))

@@ -37,7 +37,7 @@ def _trail(folder: Path, count: int = 6) -> AuditTrail:
     return AuditTrail(folder)
 
 
-def test_what_was_noted_is_read_again(tmp_path: Path) -> None:
+def test_earlier_notes_are_read_again(tmp_path: Path) -> None:
     """In its order and every field, and the chain is whole."""
     trail = _trail(tmp_path)
     assert trail.rows() == [_request(number) for number in range(6)]
@@ -110,7 +110,7 @@ def test_rows_are_chosen(tmp_path: Path) -> None:
     assert [each.request for each in trail.rows(since=1000.5)] == ["r2", "r3"]
 
 
-def test_what_a_full_disk_lost_is_a_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_entries_lost_to_a_full_disk_are_a_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The server answers on; the trail says how many rows are missing."""
     trail = AuditTrail(tmp_path / "missing")
     trail.note(_request(1))

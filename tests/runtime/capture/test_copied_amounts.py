@@ -97,7 +97,7 @@ def test_arriving_memory_is_an_amount_of_the_memory_captured(tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("watcher", "total"), [(None, 8 * MIB), (Watcher(), 0)], ids=["unwatched", "unknown"]
 )
-def test_nothing_is_looked_at_in_vain(
+def test_unwatched_captures_are_not_looked_at(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, watcher: Watcher | None, total: int
 ) -> None:
     monkeypatch.setattr(threading, "Thread", None)

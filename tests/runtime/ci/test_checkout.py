@@ -401,7 +401,7 @@ def test_ends_of_lines_are_no_change(repo: Path, git: Git) -> None:
 
 
 @pytest.mark.parametrize("of_git", [True, False])
-def test_what_holdfast_wrote_is_no_input(repo: Path, git: Git, tmp_path: Path, of_git: bool) -> None:
+def test_files_written_by_holdfast_are_not_input(repo: Path, git: Git, tmp_path: Path, of_git: bool) -> None:
     """Captures of earlier jobs, of this version or others, their summary, and a home."""
     DeliveryTarget(repo / "captured", options={}).check(Home(tmp_path / "home").create(), lambda _: None)
     (repo / "captured" / "failure.holdfast").write_text("memory")

@@ -32,7 +32,7 @@ from holdfast.runtime.cli.guesses import GUESSES, RENAMED, translated
         ("wait work --patience=1.5h", "wait work --patience=5400"),
     ],
 )
-def test_a_guess_becomes_what_does_it(given: str, used: str) -> None:
+def test_a_guess_becomes_the_right_verb(given: str, used: str) -> None:
     words, notes = translated(given.split())
     assert words == used.split()
     assert len(notes) <= 1
@@ -56,7 +56,7 @@ def test_a_guess_becomes_what_does_it(given: str, used: str) -> None:
         "--reason ps exec work true",
     ],
 )
-def test_everything_else_stays_as_it_is(given: str) -> None:
+def test_other_words_stay_as_they_are(given: str) -> None:
     """Names of sessions and words of commands are no verbs."""
     assert translated(given.split()) == (given.split(), [])
 

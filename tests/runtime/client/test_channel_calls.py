@@ -102,19 +102,19 @@ def test_a_command_that_may_have_begun_is_not_sent_twice() -> None:
         call.opening()
 
 
-def test_one_with_a_key_is() -> None:
+def test_a_keyed_call_is_repeated() -> None:
     call = CommandCall("s", "exec", {"command": "make"}, key="k")
     opened(call)
     assert opened(call)["call"] == "exec"
 
 
-def test_one_that_was_never_sent_is() -> None:
+def test_an_unsent_call_is_repeated() -> None:
     call = CommandCall("s", "exec", {"command": "make"})
     call.opening()
     assert json.loads(call.opening())["call"] == "exec"
 
 
-def test_what_the_patience_left_behind_continues_where_it_ended() -> None:
+def test_a_command_left_by_patience_continues_where_it_ended() -> None:
     call = CommandCall("s", "join", {"command_id": "c1"}, patience=0)
     call.patience.begin()
     opened(call)
@@ -133,7 +133,7 @@ def test_a_server_that_is_stopped_is_not_the_end() -> None:
     assert not call.ended
 
 
-def test_credit_is_given_back_for_what_was_read() -> None:
+def test_credit_is_given_back_for_read_data() -> None:
     call = CommandCall("s", "join", {"command_id": "c1"})
     opened(call)
     replies = [tell(call, **output("x" * 50_000, 50_000 * (at + 1))) for at in range(30)]

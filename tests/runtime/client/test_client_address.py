@@ -58,7 +58,7 @@ def test_the_token_of_this_machine_is_in_the_home(tmp_path: Path) -> None:
         assert address_of(url).kept == tmp_path / "server-token"
 
 
-def test_one_that_is_replaced_there_is_sent_from_then_on(tmp_path: Path) -> None:
+def test_a_replaced_token_is_sent_from_then_on(tmp_path: Path) -> None:
     """As by `serve --new-token`, for clients that outlive their server; a given one stays."""
     kept, given = address_of("unix:///s"), address_of("unix:///s", "given")
     (tmp_path / "server-token").write_text("another\n")
@@ -129,7 +129,7 @@ def stranger() -> Iterator[Stranger]:
 
 @as_root
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
-def test_a_stranger_who_has_the_port_does_not_get_the_token(stranger: Stranger, host: str) -> None:
+def test_a_stranger_on_the_port_does_not_get_the_token(stranger: Stranger, host: str) -> None:
     url = f"http://{host}:{stranger.port}"
 
     async def ask() -> None:
@@ -147,7 +147,7 @@ def test_a_stranger_who_has_the_port_does_not_get_the_token(stranger: Stranger, 
 
 
 @as_root
-def test_one_that_is_given_is_sent_to_any(stranger: Stranger) -> None:
+def test_an_explicit_token_is_sent_to_any_server(stranger: Stranger) -> None:
     """The attack would succeed if nothing were looked up."""
     with pytest.raises(ServerUnavailable):
         RemoteHoldfast(f"http://127.0.0.1:{stranger.port}", token=TOKEN).sessions()
@@ -242,11 +242,11 @@ def test_a_server_that_is_started_again_is_waited_for_some_twenty_seconds() -> N
 
 
 @pytest.mark.parametrize("error", [TimeoutError(), ConnectionResetError(), OSError(113, "No route to host")])
-def test_one_that_accepts_or_is_out_of_reach_is_given_up_sooner(error: BaseException) -> None:
+def test_an_unreachable_server_is_given_up_sooner(error: BaseException) -> None:
     assert 5 < sum(pauses(error)) < 8
 
 
-def test_what_the_system_reports_where_nothing_listens_is_a_refusal(tmp_path: Path) -> None:
+def test_a_systems_report_of_a_closed_port_is_a_refusal(tmp_path: Path) -> None:
     """On one address, on all addresses of a name, and on a socket that is gone or abandoned."""
     with socket.socket() as reserved, socket.socket(socket.AF_INET6) as sixth:
         reserved.bind(("127.0.0.1", 0))

@@ -146,7 +146,7 @@ def test_options_that_reach_further_take_a_scope_more(
     run(tmp_path, steps)
 
 
-def test_what_opens_nothing(tmp_path: Path) -> None:
+def test_invalid_links_open_nothing(tmp_path: Path) -> None:
     """One that was revoked, and two at once."""
 
     async def steps(doors: WalkedDoors) -> None:

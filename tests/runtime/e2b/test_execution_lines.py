@@ -59,7 +59,7 @@ def test_a_string_loses_its_quotes(text: str, shown: str) -> None:
 
 
 @pytest.mark.parametrize("value", [None, 7, {"a": 1}, ["a", 1], "no base64!", "abc"])
-def test_what_is_no_image_is_not_told_as_one(value: Any) -> None:
+def test_other_archives_are_not_taken_for_images(value: Any) -> None:
     assert result_fields({"image/png": value}) == {"extra": {"image/png": value}}
 
 
@@ -144,7 +144,7 @@ def test_an_end_that_the_code_does_not_tell_is_an_error(status: str, name: str) 
 
 
 @pytest.mark.parametrize(("lost", "left_out", "why"), [(7, 0, "7 bytes of out"), (0, 7, "7 bytes of a re")])
-def test_what_a_client_would_miss_is_told_and_is_no_error_of_the_code(
+def test_results_a_client_would_miss_are_reported_without_an_error(
     lost: int, left_out: int, why: str
 ) -> None:
     lines = ExecutionLines()

@@ -212,7 +212,7 @@ def test_answers_of_each_form(answer: bytes, content: bytes) -> None:
         (b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\nContent-Length: 4\r\n\r\nabcd", "cannot read the answer"),
     ],
 )
-def test_what_is_no_answer_is_an_error_of_the_sandbox(answer: bytes, why: str) -> None:
+def test_malformed_answers_are_errors_of_the_sandbox(answer: bytes, why: str) -> None:
     """However much of it there is: it is read no further than to its limit."""
     with pytest.raises(BadAnswer, match=why):
         exchanged(answer, ends=len(answer) < 1000)
@@ -410,7 +410,7 @@ def test_fragments_are_one_message() -> None:
         ([frame(Opcode.CLOSE, b"\0\1")], 1002),
     ],
 )
-def test_what_is_no_message_closes_it(frames: list[bytes], code: int) -> None:
+def test_malformed_messages_close_the_channel(frames: list[bytes], code: int) -> None:
     found = relayed(sending(*frames))
     assert found.messages == []
     assert found.told[-1]["code"] == code
@@ -427,7 +427,7 @@ def test_what_is_no_message_closes_it(frames: list[bytes], code: int) -> None:
         b"HTTP/1.1 999 Odd\r\n\r\n",
     ],
 )
-def test_what_opens_no_websocket_is_an_error_of_the_sandbox(answer: bytes) -> None:
+def test_a_refused_websocket_is_an_error_of_the_sandbox(answer: bytes) -> None:
     with pytest.raises(BadAnswer, match="cannot open a WebSocket"):
         relayed(answering(answer))
 

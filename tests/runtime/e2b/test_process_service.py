@@ -79,7 +79,7 @@ def test_a_process_is_told_from_its_beginning_to_its_end(begun: Any) -> None:
     assert process.signals == []
 
 
-def test_its_time_being_over_kills_what_a_client_started(begun: Any) -> None:
+def test_a_timeout_kills_a_clients_process(begun: Any) -> None:
     process = begun(waits)
     assert process_service.start_call(START, None, 0.05)(SESSION, Patience(0.05), None) is DEADLINE
     assert process.signals == ["KILL"]
@@ -98,7 +98,7 @@ def test_leaving_kills_only_right_before_the_end_of_the_time(begun: Any) -> None
     assert process.signals == ["KILL"]
 
 
-def test_one_who_connected_ends_nothing(begun: Any) -> None:
+def test_a_connected_client_ends_nothing(begun: Any) -> None:
     process = begun(waits)
     call = process_service.connect_call(ProcessChoice(pid=7))
     assert call(SESSION, Patience(0.05), None) is DEADLINE

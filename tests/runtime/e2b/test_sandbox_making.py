@@ -75,6 +75,6 @@ async def test_after_a_failure_the_key_can_be_used_again() -> None:
 
 @pytest.mark.asyncio
 @pytest.mark.parametrize("key", ["", "x" * 201])
-async def test_what_is_no_key(key: str) -> None:
+async def test_invalid_keys_are_refused(key: str) -> None:
     with pytest.raises(InvalidArgument):
         await asked(OnceMade(), Maker(), key)

@@ -54,7 +54,7 @@ def test_output_is_sent_as_it_is(data: bytes) -> None:
 @pytest.mark.parametrize(
     "words", [["/bin/bash", "-i", "-l"], [""], ["a b", "'", '"', "\n", "é"], ["exec", "x"]], ids=repr
 )
-def test_a_list_has_the_words_of_what_a_terminal_runs(words: list[str]) -> None:
+def test_a_list_has_the_words_of_a_terminals_program(words: list[str]) -> None:
     assert sandbox_processes.words_of(sandbox_processes.command_of(words)) == words
 
 

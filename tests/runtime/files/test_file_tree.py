@@ -95,7 +95,7 @@ def _of_a(**facts: Any) -> SessionFile:
         (_of_a(version="1:2:4", kind="fifo"), False, True, False),
     ],
 )
-def test_what_of_a_file_has_changed(
+def test_changed_parts_of_a_file(
     after: SessionFile, written: bool | None, content: bool, attributes: bool
 ) -> None:
     tree = FileTree()
@@ -104,7 +104,7 @@ def test_what_of_a_file_has_changed(
     assert found == TreeChange("modified", "a", False, content, attributes)
 
 
-def test_a_folder_that_moves_is_what_moves_and_not_what_is_in_it() -> None:
+def test_a_moved_folder_is_one_move() -> None:
     tree = FileTree()
     list(tree.replace("", [of("f", "folder")], more=False))
     list(tree.replace("f", [of("x")], more=False))

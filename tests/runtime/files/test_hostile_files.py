@@ -181,7 +181,7 @@ def test_zeros_become_holes(tmp_path: Path) -> None:
     assert (told.st_size, told.st_blocks) == (8 << 20, 0)
 
 
-def test_what_cannot_be_read_leaves_no_part_behind(tmp_path: Path) -> None:
+def test_an_unreadable_file_leaves_no_part_behind(tmp_path: Path) -> None:
     class Failing(Hostile):
         def read(self, path: str, offset: int, length: int, *, follow: bool = True) -> tuple[bytes, int, str]:
             raise ProtocolError("cannot understand the session: a test")

@@ -110,7 +110,7 @@ def test_unreachable_names_are_not_resolved(host: str, port: int, asked: bool) -
     assert destinations.worth_asking(NARROW, host, port) is asked
 
 
-def test_a_refusal_says_what_would_allow_it() -> None:
+def test_a_refusal_names_the_option_that_allows_it() -> None:
     """A domain by its name, an address by its port."""
     said = [
         destinations.refusal(NARROW, host, port)

@@ -53,7 +53,7 @@ def held(guest: Guest) -> tuple[int, dict[str, int]]:
     return guest.ask("hello")[0].head["kernels"][0]["pid"], {"tcp": int(tcp), "udp": int(udp)}
 
 
-def test_processes_are_reported_with_what_started_them(guest: Guest) -> None:
+def test_processes_are_reported_with_their_command(guest: Guest) -> None:
     """A job is there with its parent, user, command, terminal and the command it belongs to."""
     command = f"sleep 301.{os.getpid()}"
     guest.exec(f"{command} &", id="begins-it")

@@ -100,7 +100,7 @@ def test_pages_may_offer_the_token_as_a_subprotocol_of_a_websocket() -> None:
         (b"\xff", 421),
     ],
 )
-def test_it_answers_by_its_own_names_only(host: bytes, status: int | None) -> None:
+def test_the_door_answers_by_its_own_names_only(host: bytes, status: int | None) -> None:
     """A name of another site that resolves to loopback is how its pages would come in."""
     admission = Admission(TOKEN, ["here.test"])
     assert asked((b"host", host), bearer(TOKEN), admission=admission) == status
@@ -154,7 +154,7 @@ def test_only_ports_of_loopback_are_listened_on(address: str) -> None:
         listener(address)
 
 
-def test_it_listens_when_its_address_is_told_and_a_taken_port_is_refused() -> None:
+def test_the_server_listens_before_it_prints_its_address_and_a_taken_port_is_refused() -> None:
     with listener("0") as opened:
         port = opened.getsockname()[1]
         assert url(opened, "/mcp") == f"http://127.0.0.1:{port}/mcp"

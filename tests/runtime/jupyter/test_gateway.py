@@ -80,7 +80,7 @@ def test_both_sub_protocols_share_the_agents_variables(server: Gateway, *, binar
         assert front.done(asked)[0]["status"] == "ok"
 
 
-def test_what_a_front_end_ends_is_its_own_affair(server: Gateway, http: httpx.Client) -> None:
+def test_a_front_end_ends_only_its_own_connections(server: Gateway, http: httpx.Client) -> None:
     """Neither DELETE nor a request to shut down takes the agent's variables; a restart does."""
     server.guest.run_cell("work = 'kept'")
     with front_end(server, "ends") as front:

@@ -22,7 +22,7 @@ def folder(tmp_path: Path) -> Path:
     return made
 
 
-def test_what_was_read_is_what_is_built(folder: Path, tmp_path: Path) -> None:
+def test_the_context_that_was_read_is_built(folder: Path, tmp_path: Path) -> None:
     (folder / ".dockerignore").write_text("# none\n  secret \n\n!x\n")
     found = build_source.read(folder, folder / "Dockerfile")
     assert (found.name, found.text, found.ignored) == ("docker/one", "FROM a\n", ("secret", "!x"))
@@ -105,7 +105,7 @@ def test_the_registry_of_a_name(name: str, host: str | None) -> None:
         "FROM ${A%%b}",
     ],
 )
-def test_what_the_engine_would_fetch_is_found(text: str) -> None:
+def test_sources_for_the_engine_are_found(text: str) -> None:
     assert build_source.fetched_by(text, {}).remote
 
 
@@ -129,7 +129,7 @@ def test_files_of_the_folder_are_not_fetched(text: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["BUILDKIT_SYNTAX", "buildkit_context_keep_git_dir"])
-def test_arguments_do_not_choose_what_reads_the_file(name: str) -> None:
+def test_arguments_do_not_choose_the_reader(name: str) -> None:
     assert build_source.fetched_by("FROM a", {name: "evil/frontend"}).remote
 
 

@@ -27,7 +27,7 @@ def test_a_folder_has_its_own_dockerfile(folder: Path, tmp_path: Path) -> None:
     assert ImageBuild.of(folder, other, {"A": "b"}, "last") == ImageBuild(folder, other, {"A": "b"}, "last")
 
 
-def test_what_is_missing_is_named(tmp_path: Path) -> None:
+def test_missing_parts_are_named(tmp_path: Path) -> None:
     for given, why in (
         ("none", "the folder does not exist"),
         ("file", "it is not a folder"),
@@ -54,7 +54,7 @@ def test_names_are_checked_before_anything_is_sent(folder: Path) -> None:
         ("x" * 200, f"holdfast/provided:{'x' * 40}-0123456789ab"),
     ],
 )
-def test_images_are_named_after_what_they_are_from(called: str, name: str) -> None:
+def test_images_are_named_after_their_source(called: str, name: str) -> None:
     assert provided_name(called, "sha256:0123456789abcdef") == name
 
 

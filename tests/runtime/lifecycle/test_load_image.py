@@ -109,7 +109,7 @@ def check(found: dict[str, bytes], about: bytes) -> None:
     ]
 
 
-def test_what_docker_saves(tmp_path: Path) -> None:
+def test_archives_of_docker_save_are_loaded(tmp_path: Path) -> None:
     """Its names do not matter; a layer that is there twice is a link."""
     manifest = [{"Config": "c.json", "RepoTags": ["debian:13"], "Layers": ["a/layer.tar", "b/layer.tar"]}]
     files = {"manifest.json": json.dumps(manifest).encode(), "c.json": config(), "b/layer.tar": LAYERS[1]}
@@ -282,7 +282,7 @@ def test_an_image_is_loaded_once(context: Any, said: list[str], tmp_path: Path) 
         (config(), LAYERS[::-1], "it is damaged"),
     ],
 )
-def test_what_cannot_be_used_is_refused_in_one_line(
+def test_unusable_images_are_refused_in_one_line(
     context: Any, tmp_path: Path, about: bytes, layers: tuple[bytes, ...], why: str
 ) -> None:
     path = saved_load_image(tmp_path / "app.tar", about, layers)

@@ -101,7 +101,7 @@ def test_a_session_of_another_folder_is_refused(hf: Holdfast, tmp_path: Path) ->
         agents(hf, here).of("")
 
 
-def test_what_a_person_changes_later_is_left_alone(hf: Holdfast, tmp_path: Path) -> None:
+def test_later_changes_of_a_person_are_left_alone(hf: Holdfast, tmp_path: Path) -> None:
     here = folder(tmp_path / "api")
     id_ = made(hf, name_for(here), record(here, {}))
     changed = SessionOptions.parse(allow=["10.0.0.1:80"]).model_dump(mode="json")
@@ -109,7 +109,7 @@ def test_what_a_person_changes_later_is_left_alone(hf: Holdfast, tmp_path: Path)
     assert agents(hf, here).known("") is not None
 
 
-def test_a_named_session_needs_only_what_is_asked_for(hf: Holdfast) -> None:
+def test_a_named_session_needs_only_the_requested_options(hf: Holdfast) -> None:
     made(hf, "work", image="python:3", network="none")
     assert AgentSessions(hf, Default("work")).known("") is not None
     assert AgentSessions(hf, Default("work", {"network": "none"})).known("") is not None
@@ -130,7 +130,7 @@ def test_a_session_of_an_earlier_version_is_found_where_its_folder_is_certain(
     assert agents(hf, second).known("") is None
 
 
-def test_one_whose_folder_is_not_certain_is_not_used(hf: Holdfast, tmp_path: Path) -> None:
+def test_a_session_of_an_uncertain_folder_is_not_used(hf: Holdfast, tmp_path: Path) -> None:
     here = folder(tmp_path / "api")
     made(hf, "agent-api")
     assert agents(hf, here).known("") is None

@@ -77,7 +77,7 @@ def test_a_question_that_is_answered_or_over_is_not_told(kind: str, data: dict[s
         ("job_ended", {"id": "j", "command": "serve", "exit_code": 1}, "failed", "serve (exit 1)"),
     ],
 )
-def test_the_end_of_what_was_run_says_how(kind: str, data: dict[str, Any], told: str, text: str) -> None:
+def test_an_end_has_its_manner(kind: str, data: dict[str, Any], told: str, text: str) -> None:
     """With the command's text, which came when it started."""
     work = _work()
     work.hear("command_started", {"id": "c1", "command": "make test"}, 1.0, 1.0)
@@ -97,7 +97,7 @@ def test_a_session_that_dies_is_told_and_one_that_is_ended_is_not(cause: str, to
     assert (found is not None and found.kind == "died") is told
 
 
-def test_what_a_session_writes_into_its_events_is_cut_and_plain() -> None:
+def test_a_sessions_texts_in_events_are_cut_and_plain() -> None:
     """Fields of any type, control characters, directions and lengths; and no number of them takes memory."""
     hostile = "\x1b]0;x\x07\u202e<b>" + "A" * 10_000
     work = _work()

@@ -72,7 +72,7 @@ def test_keys_that_are_no_browsers_are_refused(point: bytes, auth: bytes) -> Non
         PushKeys.read(text(point), text(auth))
 
 
-def test_a_push_service_can_check_who_sends() -> None:
+def test_a_push_service_can_check_the_sender() -> None:
     """The token names the service and an end within a day, and is signed by the key beside it (RFC 8292)."""
     jwt = pytest.importorskip("jwt")
     signer = PushSigner(push_messages.new_key())

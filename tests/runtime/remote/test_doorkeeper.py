@@ -101,7 +101,7 @@ def door(tmp_path: Path) -> Iterator[Any]:
             pipe.close()
 
 
-def test_it_runs_the_command_holdfast(door: Any) -> None:
+def test_the_doorkeeper_runs_the_command_holdfast(door: Any) -> None:
     one = door()
     one.begin(PIPES, "--version")
     assert one.end() == 0

@@ -45,7 +45,7 @@ def test_another_command_than_ssh() -> None:
         "ssh://[x",
     ],
 )
-def test_what_is_no_address_is_refused(url: str) -> None:
+def test_invalid_addresses_are_refused(url: str) -> None:
     """An option for ssh above all."""
     with pytest.raises(InvalidArgument, match="its address is not one for ssh"):
         forwarding(EnginePlace(url), LOCAL, {})

@@ -207,7 +207,7 @@ def idle(monkeypatch: pytest.MonkeyPatch) -> FakeEngine:
     return engine
 
 
-def test_what_was_built_or_loaded_stays_while_a_session_uses_it(home: Home, idle: FakeEngine) -> None:
+def test_built_and_loaded_images_stay_while_a_session_uses_them(home: Home, idle: FakeEngine) -> None:
     """Its container has the fitted image; that it came from this one is among its options."""
     context = context_of(home, idle)
     name = "holdfast/provided:app-0123456789ab"

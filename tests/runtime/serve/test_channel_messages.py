@@ -43,7 +43,7 @@ def test_a_whole_number_may_have_a_point() -> None:
         ('{"channel": 1, "resize": [40, 120.5]}', "resize.1: "),
     ],
 )
-def test_what_is_no_message_is_refused_in_one_line(text: str, why: str) -> None:
+def test_malformed_messages_are_refused_in_one_line(text: str, why: str) -> None:
     with pytest.raises(InvalidArgument, match="cannot read the message") as refused:
         messages.parse(text)
     assert why in str(refused.value)

@@ -45,7 +45,7 @@ from holdfast.runtime.serve.event_streams import EventBridge, StreamedCall
         ("text/html, text/event-stream", event_format.SSE),
     ],
 )
-def test_the_form_is_what_the_client_accepts(accept: str, form: str) -> None:
+def test_the_form_follows_the_clients_accept_header(accept: str, form: str) -> None:
     assert event_format.wanted(accept) == form
 
 
@@ -213,12 +213,12 @@ def test_messages_are_read_exactly() -> None:
         '{"open": 1' + ', "args": ' + "[" * 100_000,
     ],
 )
-def test_what_is_no_message_is_refused(text: str) -> None:
+def test_malformed_messages_are_refused(text: str) -> None:
     with pytest.raises(InvalidArgument, match="cannot read the message"):
         parse(text)
 
 
-def test_what_is_not_base64_is_not_typed() -> None:
+def test_invalid_base64_is_not_typed() -> None:
     message: Any = parse('{"channel": 3, "type_base64": "%%%"}')
     with pytest.raises(InvalidArgument, match="cannot type"):
         typed(message)

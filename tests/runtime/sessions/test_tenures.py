@@ -78,7 +78,7 @@ def test_a_chain_is_bounded_and_still_recognized() -> None:
         [{"id": A, "at": 1.0, "host": "x"}] * (MOST + 1),
     ],
 )
-def test_what_is_no_chain_is_an_empty_one(given: object) -> None:
+def test_an_invalid_chain_is_an_empty_one(given: object) -> None:
     assert Tenures.parse(given) == Tenures()
 
 

@@ -132,7 +132,7 @@ def test_a_symmetric_key_among_those_of_an_issuer_is_not_used() -> None:
 @pytest.mark.parametrize(
     "text", ["", ".", "a.b", "a.b.c", "\x00.\x00.\x00", "é.é.é", "x" * 20_000, "....", "[" * 9]
 )
-def test_what_is_not_a_token_is_refused(text: str) -> None:
+def test_malformed_tokens_are_refused(text: str) -> None:
     sets: list[dict[str, Any]] = [KEYS, {}, {"keys": []}, {"keys": [None, 7, {"kty": "RSA"}]}]
     for keys in sets:
         with pytest.raises(NotPermitted):

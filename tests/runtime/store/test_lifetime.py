@@ -39,7 +39,7 @@ def test_other_choices_are_refused(choices: dict[str, Any], why: str) -> None:
         changed(Lifetime(), 1000, choices)
 
 
-def test_an_end_is_moved_and_by_who_connects_only_to_later() -> None:
+def test_an_end_can_be_moved_and_by_connecting_only_later() -> None:
     found = Lifetime().given(60, 1000)
     assert (found.due("running", 1059), found.due("running", 1060)) == (False, True)
     assert found.given(10, 1000).ends_at == 1010
@@ -68,7 +68,7 @@ REMOVED = replace(ENDS, then="remove")
         ("removed", replace(REMOVED, ended=True), False),
     ],
 )
-def test_what_is_due(state: str, found: Lifetime, due: bool) -> None:
+def test_due_work_is_planned(state: str, found: Lifetime, due: bool) -> None:
     assert found.due(state, 100) is due
 
 
@@ -85,7 +85,7 @@ def test_a_resumed_session_lives_again() -> None:
     assert Lifetime(idle=60).suspended("idle").resumed(50).ends_at is None
 
 
-def test_only_what_was_put_to_sleep_wakes_on_use() -> None:
+def test_only_sleeping_sessions_wake_on_use() -> None:
     assert ENDS.suspended("life").sleeps
     assert Lifetime(idle=60).suspended("idle").sleeps
     assert not ENDS.suspended().sleeps
@@ -110,17 +110,17 @@ def test_when_to_look_again() -> None:
 
 
 @pytest.mark.parametrize("detail", [None, 3, "x", [], {"life": "soon"}, {"then": "explode"}, {"ended": 1}])
-def test_what_cannot_be_read_is_no_end(detail: object) -> None:
+def test_an_unreadable_journal_is_not_taken_for_an_end(detail: object) -> None:
     assert Lifetime.kept(detail) == Lifetime()
 
 
-def test_what_is_kept_is_read_again() -> None:
+def test_kept_values_are_read_again() -> None:
     found = replace(REMOVED, asleep="idle", idle=60.0, files_only=True, warned_of=99.0, trouble="busy")
     assert Lifetime.of(SessionDetails().plus(lifetime=found.as_dict())) == found
     assert Lifetime().as_dict() == {}
 
 
-def test_it_is_told_in_words() -> None:
+def test_a_lifetime_has_a_text() -> None:
     assert lines(Lifetime(), "running", 0) == ["does not end"]
     found = Lifetime(idle=1800, then="remove").given(7200, 0)
     assert lines(found, "running", 3600) == [

@@ -45,7 +45,7 @@ def _all_at_once(count: int, work: Callable[[int], object]) -> list[QuotaReached
     return failed
 
 
-def test_fifty_at_once_get_what_five_may(home: Home, store: Store) -> None:
+def test_fifty_concurrent_requests_get_five_sessions(home: Home, store: Store) -> None:
     """The limit is checked in the transaction that adds the session: nobody passes between the two."""
     quotas.write(home.place, Quota(running=5))
 
@@ -76,7 +76,7 @@ def test_sessions_woken_at_once_pass_the_limit_together(home: Home, store: Store
     wake(0)
 
 
-def test_what_sleeps_does_not_count_as_running(home: Home, store: Store) -> None:
+def test_sleeping_sessions_do_not_count_as_running(home: Home, store: Store) -> None:
     quotas.write(home.place, Quota(running=1, sessions=3))
     first = store.add_session("one", "i", {})
     with pytest.raises(QuotaReached, match="1 running sessions, and this one would make it 2"):
@@ -161,7 +161,7 @@ def test_a_damaged_quota_is_not_no_quota(text: str, home: Home, store: Store) ->
 @pytest.mark.parametrize(
     "texts", [{"running": "1.5"}, {"running": "-1"}, {"memory": "lots"}, {"idle": "1s"}, {"cpus": "nan"}]
 )
-def test_what_is_not_a_limit(texts: dict[str, str]) -> None:
+def test_invalid_limits_are_refused(texts: dict[str, str]) -> None:
     with pytest.raises(InvalidArgument):
         Quota().with_texts(texts)
 

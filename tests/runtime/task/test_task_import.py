@@ -22,7 +22,7 @@ def begun() -> TaskRecord:
     return changes.plan(record, AGENT, "Phase\n- Read\n- Migrate :: make check\n").record
 
 
-def test_an_old_export_does_not_take_back_what_was_recorded_since() -> None:
+def test_an_old_export_keeps_later_records() -> None:
     exported = begun()
     now = task_items.decide(exported, AGENT, "SQLite", "no server").record
     now = task_items.note(now, AGENT, "must not run twice", "risk").record

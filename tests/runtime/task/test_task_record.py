@@ -75,7 +75,7 @@ def test_every_change_counts_and_names_its_actor() -> None:
     assert change.record.decisions[0].at == AT.replace(microsecond=0)
 
 
-def test_a_new_plan_keeps_what_was_done() -> None:
+def test_a_new_plan_keeps_finished_steps() -> None:
     record = changes.done(begun(), BY, "1.1", None).record
     replanned = changes.plan(record, BY, "Prepare\n- Ask\n- Read the code\nChange\n- Rewrite").record
     assert [(step.title, step.status) for _, step in replanned.steps()] == [
@@ -141,7 +141,7 @@ def test_blocked_work_names_its_step_and_continues_when_unblocked() -> None:
         changes.unblock(record, BY)
 
 
-def test_what_is_settled_can_be_dropped() -> None:
+def test_settled_items_can_be_dropped() -> None:
     record = task_items.note(begun(), BY, "Which?", "question").record
     assert task_items.drop(record, BY, "question", 1).record.questions == ()
     for kind, number in (("question", 2), ("question", 0), ("goal", 1)):

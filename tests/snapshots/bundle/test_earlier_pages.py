@@ -39,7 +39,7 @@ def _new(ranges: list[PageRange]) -> int:
     return sum(one.size for one in ranges if one.name is None)
 
 
-def test_what_did_not_change_is_one_range(tmp_path: Path) -> None:
+def test_unchanged_memory_is_one_range(tmp_path: Path) -> None:
     before = _pages(500)
     assert _compared(tmp_path, {NAME: before}, before) == [PageRange(len(before), NAME)]
     assert _compared(tmp_path, {NAME: before}, b"") == []

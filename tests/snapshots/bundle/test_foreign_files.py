@@ -107,7 +107,7 @@ LNK, SYM, CHR, BLK, FIFO = (
         {"type": FIFO},
     ],
 )
-def test_a_layer_may_have_what_images_have(tmp_path: Path, member: dict[str, Any]) -> None:
+def test_a_layer_can_have_the_entries_of_images(tmp_path: Path, member: dict[str, Any]) -> None:
     """Links lead anywhere within a container; null is a device that every one has."""
     foreign_files.check_layer(_archive(tmp_path / "layer.tar", member))
 

@@ -54,7 +54,7 @@ def test_the_same_bundle_is_the_same_file(tmp_path: Path) -> None:
     assert (tmp_path / "one.tar").read_bytes() == (tmp_path / "two.tar").read_bytes()
 
 
-def test_it_is_an_image_layout_that_old_engines_load(tmp_path: Path) -> None:
+def test_a_bundle_is_an_image_layout_that_old_engines_load(tmp_path: Path) -> None:
     """oci-layout, index.json and blobs; manifest.json has config and layers for engines before Docker 25."""
     config = form.described(media.IMAGE_CONFIG, b"{}")
     layer = form.described(media.LAYER_GZIP, b"layer")
@@ -128,7 +128,7 @@ def test_an_invalid_or_truncated_archive_is_refused(tmp_path: Path) -> None:
             origin.index()
 
 
-def test_an_index_that_is_not_what_index_json_names_is_refused(tmp_path: Path) -> None:
+def test_an_index_that_differs_from_index_json_is_refused(tmp_path: Path) -> None:
     """Several, of another kind, too large, changed, or none."""
     index = form.described(media.INDEX, b'{"manifests":[]}').as_dict()
     for number, (manifests, why) in enumerate(

@@ -31,7 +31,7 @@ def members(data: bytes) -> dict[str, bytes]:
         return {one.name: file.read() for one in archive if (file := archive.extractfile(one))}
 
 
-def test_a_layout_has_what_the_specification_asks_for_and_one_layer(folder: Path) -> None:
+def test_a_layout_follows_the_specification_with_one_layer(folder: Path) -> None:
     """Documents are named by their digests, and the manifest names the parent's blobs as they were given."""
     layout = OciLayout(BELOW, lambda digest: json.dumps({"layer": digest}).encode(), "some/name:tag")
 

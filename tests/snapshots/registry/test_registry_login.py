@@ -33,7 +33,7 @@ def test_the_environment_comes_first(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("key", ["r.test", "https://r.test", "https://r.test/v1/", "r.test/v2/"])
-def test_what_docker_login_wrote(tmp_path: Path, key: str) -> None:
+def test_credentials_of_docker_login_are_read(tmp_path: Path, key: str) -> None:
     """A password may have colons; hosts were also written as addresses."""
     environ = _config(tmp_path, auths={"x.test": _auth("no:no"), key: _auth("me:pass:word")})
     assert find("r.test", environ) == RegistryCredentials("me", "pass:word")

@@ -51,7 +51,7 @@ def test_large_ones_are_sent_in_pieces(registry: FakeRegistry) -> None:
 
 @pytest.mark.parametrize("received", [0, 1, 57, 100])
 @pytest.mark.parametrize("piece", [0, 4, 9])
-def test_it_resumes_where_it_was_cut(registry: FakeRegistry, piece: int, received: int) -> None:
+def test_an_upload_resumes_where_it_was_cut(registry: FakeRegistry, piece: int, received: int) -> None:
     """At the byte that the registry names, also in the middle of a piece; nothing is sent twice."""
     sent: list[int] = []
 
@@ -70,7 +70,7 @@ def test_it_resumes_where_it_was_cut(registry: FakeRegistry, piece: int, receive
     assert sum(sent) == 1000 if (piece, received) != (0, 1) else _requests(registry, "POST") == 2
 
 
-def test_it_resumes_after_it_was_killed(registry: FakeRegistry, tmp_path: Path) -> None:
+def test_an_upload_resumes_after_a_kill(registry: FakeRegistry, tmp_path: Path) -> None:
     """Another process continues, from what is remembered in a folder."""
 
     class Killed(BaseException):
@@ -123,7 +123,7 @@ def test_a_lost_answer_does_not_lose_the_blob(registry: FakeRegistry) -> None:
     assert _requests(registry, "POST") == 1
 
 
-def test_it_gives_up_in_the_end(registry: FakeRegistry) -> None:
+def test_an_upload_gives_up_in_the_end(registry: FakeRegistry) -> None:
     """After a number of losses without progress, not after that number of losses."""
     lost = [0]
 

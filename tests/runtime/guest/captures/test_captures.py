@@ -57,7 +57,7 @@ def test_requests_without_a_server_are_refused(told: Told) -> None:
     assert not told.captures.open
 
 
-def test_one_is_out_at_a_time(told: Told) -> None:
+def test_one_request_is_out_at_a_time(told: Told) -> None:
     """The next goes out when the one before is answered; a second answer is ignored."""
     told.captures.serve(0)
     told.ask("a", "b")

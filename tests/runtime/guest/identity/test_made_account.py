@@ -142,7 +142,7 @@ def test_the_folder_is_given_and_nothing_in_it(folder: Path) -> None:
     assert (folder / "inside").stat().st_uid == 0
 
 
-def test_one_that_has_another_owner_stays_as_it_is(folder: Path) -> None:
+def test_a_home_of_a_different_owner_stays_as_it_is(folder: Path) -> None:
     give_workspace(folder, ADA)
     give_workspace(folder, UserAccount("bob", 4321, 0, "/", ""))
     assert folder.stat().st_uid == 1234
@@ -153,7 +153,7 @@ def test_root_needs_no_gift(folder: Path) -> None:
     assert folder.stat().st_uid == 0
 
 
-def test_what_is_mounted_belongs_to_others(folder: Path, tmp_path: Path) -> None:
+def test_mounts_belong_to_others(folder: Path, tmp_path: Path) -> None:
     table = tmp_path / "mountinfo"
     table.write_text(
         f"36 35 98:0 / / rw - ext4 /dev/root rw\n37 36 98:0 /srv {folder} rw - ext4 /dev/root rw\n"

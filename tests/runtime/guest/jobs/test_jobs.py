@@ -153,7 +153,7 @@ def test_a_job_survives_a_pause(guest: Guest) -> None:
         assert follower.until("finished").head["exit_code"] == 0
 
 
-def test_what_a_job_leaves_running_is_known_as_its_own(guest: Guest) -> None:
+def test_processes_left_by_a_job_belong_to_it(guest: Guest) -> None:
     """Its end is reported like that of a command's server."""
     wait_for = "until [ -e {} ]; do sleep 0.01; done"
     daemon, rest = wait_for.format("go"), wait_for.format("now")

@@ -60,7 +60,7 @@ def test_a_person_attaches_types_and_leaves(guest: Guest) -> None:
     assert 3 in [entry["exit_code"] for entry in typed]
 
 
-def test_a_person_interrupts_what_they_started(guest: Guest) -> None:
+def test_a_person_interrupts_their_own_command(guest: Guest) -> None:
     with guest.call("attach", actor=EVE, rows=40, cols=120) as person:
         person.until("attached")
         # One program does both: a shell may lose an interrupt that comes between two commands.

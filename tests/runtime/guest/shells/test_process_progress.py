@@ -181,6 +181,6 @@ def test_a_copy_that_was_taken_for_a_program_is_one_later() -> None:
     assert scene.hit == [5, 5]
 
 
-def test_it_gives_up() -> None:
+def test_the_search_gives_up() -> None:
     """A command that continues in the shell itself is not pursued forever."""
     assert Scene([SHELL] * 1000).play() == LOOKS - 1

@@ -104,7 +104,7 @@ def test_one_command_at_a_time() -> None:
     assert caught.value.holder == "exec1"
 
 
-def test_what_a_person_runs_holds_the_shell() -> None:
+def test_a_persons_command_holds_the_shell() -> None:
     """While a typed command runs others are refused after a moment; afterwards they are not."""
     play = Play()
     play.prompt()
@@ -118,7 +118,7 @@ def test_what_a_person_runs_holds_the_shell() -> None:
     assert play.submit()[1] == [ShellAction.OFFER]
 
 
-def test_a_person_who_is_faster_wins() -> None:
+def test_the_faster_person_wins() -> None:
     """If a typed line is accepted first, the offer is withdrawn; the command waits a moment."""
     play = Play()
     play.prompt()
@@ -278,7 +278,7 @@ def test_a_shell_that_is_at_work_is_waited_for_longer() -> None:
     assert play.wake() == [ShellAction.WITHDRAW]
 
 
-def test_what_a_person_runs_gets_no_extra_time_for_working() -> None:
+def test_a_persons_command_does_not_get_extra_time_for_working() -> None:
     """It would keep working for as long as it likes."""
     play = Play()
     play.prompt()

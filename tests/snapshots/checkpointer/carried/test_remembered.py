@@ -109,7 +109,7 @@ def test_a_process_that_nearly_has_it_everywhere_is_looked_at_in_some_places_onl
     assert searched(tmp_path, memory) == []
 
 
-def test_only_what_memory_still_says_is_renewed(tmp_path: Path) -> None:
+def test_only_numbers_still_in_memory_are_renewed(tmp_path: Path) -> None:
     """With the numbers that the descriptor has now."""
     file = tmp_path / "file"
     file.touch()
@@ -124,7 +124,7 @@ def test_only_what_memory_still_says_is_renewed(tmp_path: Path) -> None:
     assert memory.raw == struct.pack("=QQ", told.st_dev, told.st_ino) + b"another number.."
 
 
-def test_nothing_is_renewed_for_who_is_gone_or_has_something_else_open() -> None:
+def test_ended_and_reopened_descriptors_are_not_renewed() -> None:
     """The memory says what it said."""
     memory = ctypes.create_string_buffer(PAIR, 16)
     at = ctypes.addressof(memory)
@@ -138,7 +138,7 @@ def test_nothing_is_renewed_for_who_is_gone_or_has_something_else_open() -> None
     assert memory.raw == PAIR
 
 
-def test_what_is_noted_is_read_again(tmp_path: Path) -> None:
+def test_notes_are_read_again(tmp_path: Path) -> None:
     """A snapshot without a note has none."""
     assert remembered.read_numbers(tmp_path) == []
     (tmp_path / remembered.NUMBERS_FILE).write_text(json.dumps([[7, 5, 191, 2**63, MODE, LINKS]]))

@@ -236,7 +236,7 @@ def captures(built: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> It
         write_tracking.taken("c" * 64, "")
 
 
-def test_every_page_of_every_copy_is_what_it_was(captures: Captures, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_page_of_every_copy_is_unchanged(captures: Captures, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever threads, children, other processes and the kernel do; whenever the holder is killed."""
     chance = random.Random(SEED)
     saved = 0

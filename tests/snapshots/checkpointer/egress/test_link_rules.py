@@ -43,7 +43,7 @@ def test_every_frame_is_judged_by_the_addresses_of_its_link() -> None:
     assert text.index("dport 53") < text.index("@refused4 drop") < text.index('accept comment "internet"')
 
 
-def test_what_is_denied_leaves_no_link() -> None:
+def test_denied_names_leave_no_link() -> None:
     """But for what is allowed of it, and only if it is not refused for other reasons."""
     rules = replace(RULES, denied=(ip_network("0.0.0.0/0"),), allowed=(ip_network("1.1.1.1/32"),))
     text = link_rules.text(rules, [LINK])

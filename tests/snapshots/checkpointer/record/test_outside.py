@@ -140,7 +140,7 @@ def test_files_terminals_and_memory_from_outside_are_reported() -> None:
     assert len(outside.strange(images)) == 4
 
 
-def test_what_gives_a_task_more_than_others_have_is_reported() -> None:
+def test_extra_rights_of_a_task_are_reported() -> None:
     """Its turn before others, its life before others, a profile of its own."""
     assert outside.strange(_task(sched_policy=0, sched_nice=10, creds=_creds())) == []
     for thread in (
@@ -197,7 +197,7 @@ SOCKETS = {
 
 
 @pytest.mark.parametrize("entry", SOCKETS.values(), ids=SOCKETS)
-def test_what_takes_more_capabilities_than_a_session_has_is_reported(entry: dict[str, Any]) -> None:
+def test_excess_capabilities_are_reported(entry: dict[str, Any]) -> None:
     """CRIU would make it with its own."""
     assert len(outside.strange(Images(files=[Message(type=4, **entry)]))) == 1
 

@@ -76,7 +76,7 @@ def test_a_dump_may_leave_descriptors_out() -> None:
         [{"pid": 310, "fd": 7, "with": "null"}] * 257,
     ],
 )
-def test_what_is_left_out_has_a_fixed_form(value: object) -> None:
+def test_omitted_descriptors_have_a_fixed_form(value: object) -> None:
     """Numbers in bounds, and nothing that would be opened by name."""
     with pytest.raises(BadRequest):
         parse(DUMP | {"substitute": value})
@@ -167,7 +167,7 @@ RULES: dict[str, Any] = {
 }
 
 
-def test_what_was_refused_is_asked_of_one_container() -> None:
+def test_refusals_are_asked_of_one_container() -> None:
     """Nothing else is in the question."""
     asked = {"v": 1, "op": "attempts", "container": CONTAINER, "init_pid": 4000}
 
