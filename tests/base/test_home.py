@@ -104,7 +104,7 @@ def test_a_user_without_account_and_home_gets_a_hint(monkeypatch: pytest.MonkeyP
     assert "HOLDFAST_HOME" in told.value.hint
 
 
-def test_a_relative_home_below_a_folder_that_is_gone_is_refused(
+def test_a_relative_home_below_a_removed_folder_is_refused(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     (tmp_path / "gone").mkdir()

@@ -50,7 +50,7 @@ Seat: Any = value_classes.dataclass(slots=True, eq=False)(_Point)
 Point.__name__ = Point.__qualname__ = "Point"  # for pickle
 
 
-def test_values_behave_as_those_of_dataclasses() -> None:
+def test_values_behave_as_dataclasses() -> None:
     assert {field.name: field.type for field in dataclasses.fields(Point)} == {
         field.name: field.type for field in dataclasses.fields(Same)
     }

@@ -27,7 +27,7 @@ CONTENT = "io.containerd.content.v1.content/blobs/sha256"
         ("fuse-overlayfs", None, ImageStore.OTHER),
     ],
 )
-def test_stores_are_told_from_each_other(driver: str, status: Any, expected: ImageStore) -> None:
+def test_stores_are_distinguished(driver: str, status: Any, expected: ImageStore) -> None:
     assert image_store.kind({"Driver": driver, "DriverStatus": status}) is expected
 
 

@@ -127,7 +127,7 @@ def test_which_packages_a_version_gets(version: tuple[int, int], gnu: bool, foun
     ("program", "why"),
     [("/bin/sh", "it is not Python"), ("none/such", "it is not Python")],
 )
-def test_a_chosen_program_that_is_no_python_is_refused(program: str, why: str) -> None:
+def test_a_chosen_program_other_than_python_is_refused(program: str, why: str) -> None:
     """In one line, and it is given nothing to run."""
     words = [sys.executable, str(IMAGES / "portable" / "start_kernel.py"), "-f", "file"]
     environment = {**os.environ, "HOLDFAST_PYTHON": program}

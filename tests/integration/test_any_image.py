@@ -94,7 +94,7 @@ def test_no_system_at_all(
 
 
 @pytest.mark.thorough
-def test_settings_that_are_heeded_and_those_that_are_not(hf: Holdfast, image: Callable[..., str]) -> None:
+def test_heeded_and_ignored_settings(hf: Holdfast, image: Callable[..., str]) -> None:
     """User, folder and variables are the image's; its command, checks and triggers never run."""
     name = image("odd", ODD)
     session = hf.new("odd", image=name)

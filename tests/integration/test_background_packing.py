@@ -91,7 +91,7 @@ def test_a_snapshot_is_usable_while_it_is_packed(hf: Holdfast) -> None:
         assert folder.exists() == (verb != "remove")
 
 
-def test_a_snapshot_that_is_being_removed_is_no_trouble(hf: Holdfast) -> None:
+def test_a_snapshot_being_removed_is_not_a_failure(hf: Holdfast) -> None:
     """Some of its files are gone, its folder and its row are not yet: it is waited for."""
     session = hf.new("parent")
     with locks.whole_file(packing_request.lock_of(hf.home), 60.0):

@@ -102,7 +102,7 @@ def test_labels(
         ")",
     ],
 )
-def test_results_of_commands_are_those_in_process(
+def test_results_of_commands_equal_results_in_process(
     session: RemoteSession, shared: Session, command: str
 ) -> None:
     here, there = shared.exec(f"({command})"), session.exec(f"({command})")
@@ -112,7 +112,7 @@ def test_results_of_commands_are_those_in_process(
     assert there.end_offset - there.start_offset >= len(there.output)
 
 
-def test_results_of_cells_are_those_in_process(session: RemoteSession, shared: Session) -> None:
+def test_results_of_cells_equal_results_in_process(session: RemoteSession, shared: Session) -> None:
     code = "import sys; print('é'); print('e', file=sys.stderr); 6 * 7"
     here, there = shared.cell(code), session.cell(code)
     same: dict[str, Any] = {"cell_id": "", "duration": 0.0, "seq": 0, "execution_count": None, "outputs": ()}
@@ -132,7 +132,7 @@ def test_results_of_cells_are_those_in_process(session: RemoteSession, shared: S
     assert session.kernel.answer(asking, "ada").text == "'ada'"
 
 
-def test_results_of_programs_are_those_in_process(session: RemoteSession, shared: Session) -> None:
+def test_results_of_programs_equal_results_in_process(session: RemoteSession, shared: Session) -> None:
     argv, data = ["sh", "-c", "cat; echo $MODE >&2; exit 4"], bytes(range(256))
     here, there = (each.run(argv, input=data, env={"MODE": "x"}) for each in (shared, session))
     assert (there.stdout, there.stderr, there.exit_code) == (here.stdout, here.stderr, 4)
@@ -373,7 +373,7 @@ def test_errors(server: Served, session: RemoteSession) -> None:
         RemoteHoldfast("http://me@host")
 
 
-def test_callbacks_may_be_coroutines_where_they_can_be_awaited(
+def test_callbacks_can_be_coroutines_where_they_can_be_awaited(
     server: Served, shared: Session, session: RemoteSession
 ) -> None:
     """Async callers lose nothing of what theirs are called with; blocking ones are told at once."""

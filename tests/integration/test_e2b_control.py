@@ -327,7 +327,7 @@ def test_refusals(wire: ControlWire, method: str, path: str, body: Any, status: 
     assert wire.call("GET", "/v2/sandboxes") == []  # nothing was made
 
 
-def test_without_the_token_nothing_is_told(wire: ControlWire, shared: Session) -> None:
+def test_without_the_token_nothing_is_reported(wire: ControlWire, shared: Session) -> None:
     for key in ("", "e2b_", "e2b_00", wire.server.token[:-1]):
         for method, path in (
             ("GET", f"/sandboxes/{shared.id}"),
@@ -367,9 +367,7 @@ print(*filter(sends, ("1.1.1.1", "8.8.8.8", "9.9.9.9", "10.0.0.1")))
 """
 
 
-def test_denied_addresses_spare_allowed_ones(
-    wire: ControlWire, shared_hf: Holdfast
-) -> None:
+def test_denied_addresses_spare_allowed_ones(wire: ControlWire, shared_hf: Holdfast) -> None:
     """At its creation, by changes that replace all rules, and in copies; nothing opens what is private."""
     everything = {"denyOut": ["0.0.0.0/0"], "allowOut": ["1.1.1.1", "8.8.8.8/32"]}
     made = wire.new(network=everything)["sandboxID"]

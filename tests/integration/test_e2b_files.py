@@ -60,7 +60,7 @@ def test_a_file_is_written_looked_at_moved_and_removed(wire: FileWire, shared: S
     assert not shared.programs.run(["test", "-e", "/tmp/life"]).ok
 
 
-def test_paths_that_are_none_are_refused(wire: FileWire) -> None:
+def test_invalid_paths_are_refused(wire: FileWire) -> None:
     for path in ("", "\0", "/" + "x" * 5000):
         assert wire.code("Remove", path=path) == "invalid_argument"
         assert wire.get(path).status_code == 400
@@ -270,7 +270,7 @@ def test_metadata_stays_with_a_file(wire: FileWire, shared: Session, shared_hf: 
     shared.files.remove("/tmp/meta", recursive=True)
 
 
-def test_a_session_keeps_any_attributes_and_few_are_told(wire: FileWire, shared: Session) -> None:
+def test_a_session_keeps_any_attributes_and_few_are_shown(wire: FileWire, shared: Session) -> None:
     hostile = r"""
 import os
 open("/tmp/many", "w").close()
@@ -444,7 +444,7 @@ def test_whatever_a_session_makes_of_its_files(wire: FileWire, server: Served, s
     shared.files.remove("/tmp/hostile", recursive=True)
 
 
-def test_variables_of_the_sandbox_are_told(wire: FileWire) -> None:
+def test_variables_of_the_sandbox_are_reported(wire: FileWire) -> None:
     found: Any = wire.client.get("/envs")
     assert (found.status_code, found.json()) == (200, {})
     assert wire.client.get("/metrics").status_code == 501

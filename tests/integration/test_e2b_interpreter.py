@@ -189,7 +189,7 @@ def test_health_is_that_of_the_port(wire: InterpreterWire) -> None:
     assert (answer.status_code, answer.text) == (200, "OK")
 
 
-def test_variables_are_those_of_the_execution_and_of_the_sandbox(
+def test_variables_come_from_the_execution_and_the_sandbox(
     wire: InterpreterWire, shared: Session, shared_hf: Holdfast
 ) -> None:
     look = (
@@ -214,7 +214,7 @@ def test_a_client_that_leaves_interrupts_its_code_and_the_next_is_served(wire: I
     assert wire.value("1 + 1") == "2"
 
 
-def test_a_client_that_leaves_the_queue_changes_nothing_for_those_in_it(
+def test_a_client_that_leaves_the_queue_does_not_affect_others(
     wire: InterpreterWire, server: Served, shared: Session
 ) -> None:
     """Executions wait for their turn. One whose client leaves meanwhile is never run, and ends no other."""
@@ -236,7 +236,7 @@ def test_a_client_that_leaves_the_queue_changes_nothing_for_those_in_it(
     assert found == ["first"]
 
 
-def test_code_that_asks_for_input_is_told_that_there_is_none(wire: InterpreterWire) -> None:
+def test_code_that_asks_for_input_gets_an_error(wire: InterpreterWire) -> None:
     found = wire.run("before = 5; input('name? ')")
     assert error_of(found) == "StdinNotImplementedError"
     assert wire.value("before") == "5"

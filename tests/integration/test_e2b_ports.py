@@ -192,7 +192,7 @@ def test_unreachable_addresses_are_reported(ports: Ports, server: Served) -> Non
     assert ports.ask(headers=elsewhere).status_code == 421
 
 
-def test_a_page_of_a_sandbox_is_no_page_of_the_server(ports: Ports, server: Served) -> None:
+def test_a_page_of_a_sandbox_is_not_a_page_of_the_server(ports: Ports, server: Served) -> None:
     """Whatever its path: the name of a port leads to the session, which never sees the server's token."""
     for path in ("/v1/sessions", "/mcp", "/sandboxes", "/openapi.json", "/health", "/files"):
         told = ports.ask(path, headers=server.headers | {"x-api-key": f"e2b_{server.token}"}).json()

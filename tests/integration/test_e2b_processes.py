@@ -96,9 +96,7 @@ def test_a_client_that_leaves_ends_nothing(wire: ProcessWire, shared: Session) -
         assert again.all().written["stdout"] == b"begun\nend\n"
 
 
-def test_a_timed_out_process_is_killed_with_its_children(
-    wire: ProcessWire, shared: Session
-) -> None:
+def test_a_timed_out_process_is_killed_with_its_children(wire: ProcessWire, shared: Session) -> None:
     """The time of one who connects ends the stream only."""
     with wire.bash("sleep 1000 & echo $!; wait", 3) as found:
         child = int(found.until("stdout", b"\n"))
@@ -140,7 +138,7 @@ def test_input_is_taken_in_order_and_ends(wire: ProcessWire) -> None:
         assert found.all().written["stdout"] == b"a" + b"b" * 100_000 + b"c\n"
 
 
-def test_input_that_nobody_reads_is_told_and_delays_no_other(wire: ProcessWire, server: Served) -> None:
+def test_unread_input_is_reported_and_does_not_delay_others(wire: ProcessWire, server: Served) -> None:
     with wire.bash("sleep 1000", stdin=True) as found, ThreadPoolExecutor(8) as pool:
         bodies = [b"x" * 300_000] * 8
         headers = {"connect-timeout-ms": "1500"}
@@ -331,7 +329,7 @@ def test_a_capture_in_the_middle_is_not_noticed_and_copies_have_the_same_process
         assert b"is-42\r\n" in screen.all().written["pty"]
 
 
-def test_requests_of_another_form_are_refused_in_one_line(wire: ProcessWire) -> None:
+def test_requests_of_an_unexpected_form_are_refused_in_one_line(wire: ProcessWire) -> None:
     process = {"process": {"cmd": "true"}}
     cases: list[tuple[bytes, str]] = [
         (b"", "0 messages"),
@@ -404,7 +402,7 @@ def test_a_process_that_goes_on_in_the_background_is_not_waited_for(wire: Proces
     wire.run("pkill -x sleep")
 
 
-def test_a_sandbox_that_is_gone_is_told_in_words_that_clients_know(
+def test_a_removed_sandbox_is_reported_in_words_that_clients_know(
     server: Served, shared_hf: Holdfast, shared: Session
 ) -> None:
     """502 and `was not found`; a stream under way is cut, upon which clients ask whether the sandbox runs."""

@@ -72,7 +72,7 @@ def test_a_home_that_lost_its_locks_is_refused(tmp_path: Path, make_cli: Callabl
         assert (found.ok, found.detail.endswith("its file system (fuse) lacks locks")) == (False, True)
 
 
-def test_a_home_that_root_may_not_read_is_refused(tmp_path: Path) -> None:
+def test_a_home_that_root_cannot_read_is_refused(tmp_path: Path) -> None:
     """NFS of a server that makes root nobody, and FUSE of an ordinary user: the engine is root."""
     tmp_path.parent.chmod(0o755)
     tmp_path.chmod(0o755)

@@ -179,7 +179,7 @@ def when_suspended(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], No
 
 
 @pytest.mark.thorough
-def test_the_snapshot_that_was_sent_first_may_be_removed(
+def test_the_snapshot_that_was_sent_first_can_be_removed(
     hf: Holdfast, there: There, when_suspended: Callable[[Callable[[], None]], None]
 ) -> None:
     """It was held open, so only what changed since is sent all the same."""

@@ -30,7 +30,7 @@ def names(session: Session) -> list[str]:
     return [shell.name for shell in session.shells.list()]
 
 
-def test_shells_are_apart_and_continue_in_copies(hf: Holdfast, cli: Any, tmp_path: Path) -> None:
+def test_shells_are_separate_and_continue_in_copies(hf: Holdfast, cli: Any, tmp_path: Path) -> None:
     """A question that waits in one is answered in the parent and in each copy, as each likes."""
     session = hf.new("work")
     assert cli("shells", "work", "open", "build", "--size", "30x90").code == 0

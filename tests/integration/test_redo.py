@@ -94,9 +94,7 @@ def test_a_redo_begins_with_the_files_of_the_snapshot_before(
         shared_hf.snapshot("second").redo("again")
 
 
-def test_a_redo_can_begin_with_a_fresh_session(
-    worked: Session, shared_hf: Holdfast, made: list[str]
-) -> None:
+def test_a_redo_can_begin_with_a_fresh_session(worked: Session, shared_hf: Holdfast, made: list[str]) -> None:
     """Keys that the caller names are repeated, under the same key; entries can be left out."""
     entry = shared_hf.snapshot("second").actions()[0].entry
     found = shared_hf.snapshot("second").redo("fresh", since="begin", repeat=["pay-1"], skip=[entry])

@@ -426,7 +426,7 @@ signal.pause()
 """
 
 
-def test_programs_may_kill_each_other_as_soon_as_they_run(hf: Holdfast) -> None:
+def test_programs_can_kill_each_other_as_soon_as_they_run(hf: Holdfast) -> None:
     """A restored program kills those that CRIU still holds: they end, and the session does not."""
     session = hf.new("killer")
     session.files.write("/srv/killer.py", KILLER)

@@ -93,7 +93,7 @@ def test_a_timeout_ends_the_program_and_all_that_it_started(work: Session) -> No
     assert left.wait().text == "late\n"
 
 
-def test_input_comes_in_pieces_and_may_be_ignored(work: Session) -> None:
+def test_input_comes_in_pieces_and_can_be_ignored(work: Session) -> None:
     program = work.programs.start(["sh", "-c", "read a; echo got $a; cat"], input=True)
     program.write("one\n")
     program.write(b"two\n")

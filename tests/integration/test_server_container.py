@@ -138,9 +138,7 @@ def test_the_servers_container_has_the_posture_of_remote_commands(
         (["holdfast/controller:lost"], "does not have holdfast/controller:lost"),
     ],
 )
-def test_a_failure_to_start_is_one_line(
-    variables: dict[str, str], words: list[str], why: str
-) -> None:
+def test_a_failure_to_start_is_one_line(variables: dict[str, str], words: list[str], why: str) -> None:
     done = subprocess.run(
         [SCRIPT, *words],
         cwd=ROOT,

@@ -136,7 +136,7 @@ def test_a_person_joins_it(shared: Session, shared_home: Home) -> None:
     local.expect(pexpect.EOF)
 
 
-def test_mistakes_are_told(shared: Session, server: Served) -> None:
+def test_mistakes_are_reported(shared: Session, server: Served) -> None:
     with pytest.raises(InvalidArgument, match="its command is empty"):
         shared.spawn("")
     with pytest.raises(InvalidArgument, match="must be a list"):

@@ -231,7 +231,7 @@ def test_names_of_no_session_are_refused_in_a_line(shared_cli: Cli, host: str) -
     assert done.err.startswith("holdfast: cannot ")
 
 
-def test_a_broken_server_is_told(shared: Session, ssh: Ssh) -> None:
+def test_a_broken_server_is_reported(shared: Session, ssh: Ssh) -> None:
     """Root in the session can break it; others of the session are not affected."""
     shared.exec("mv /opt/holdfast/ssh/sshd /opt/holdfast/ssh/kept")
     try:

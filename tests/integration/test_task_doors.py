@@ -266,9 +266,7 @@ def test_the_command_line_matches_the_library(
     assert _played(shared_hf, "shell", answer) == left
 
 
-def test_http_matches_the_library(
-    left: dict[str, Any], shared_hf: Holdfast, shared_home: Home
-) -> None:
+def test_http_matches_the_library(left: dict[str, Any], shared_hf: Holdfast, shared_home: Home) -> None:
     with (
         serving(Cli(shared_home), shared_home) as server,
         RemoteHoldfast(server.url, token=server.token) as remote,

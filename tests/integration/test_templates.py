@@ -38,7 +38,7 @@ def test_sessions_start_where_the_template_was(hf: Holdfast, cli: Cli) -> None:
 
 
 @pytest.mark.thorough
-def test_a_template_is_replaced_and_the_old_one_is_gone(hf: Holdfast, cli: Cli) -> None:
+def test_a_template_is_replaced_and_the_old_one_removed(hf: Holdfast, cli: Cli) -> None:
     session = hf.new("work")
     first = session.template("base")
     session.exec("echo new > /srv/new")

@@ -281,7 +281,7 @@ def ended(head: Any) -> object:
     ],
     ids=["state", "event", "end of a command", "screen", "entry"],
 )
-def test_a_wrong_field_that_is_read_by_itself_is_refused_by_its_name(read: Any, sample: Any) -> None:
+def test_a_wrong_field_read_on_its_own_is_refused_by_its_name(read: Any, sample: Any) -> None:
     """On the path of `exec`, and in journal entries, fields are read one by one, with the same result."""
     read(sample)
     for name in sample:

@@ -32,7 +32,7 @@ def test_without_sessions_the_engine_is_not_asked() -> None:
     leaving_running.check(Path("/home"), {}, running)
 
 
-def test_without_the_engine_they_may_run(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_the_engine_they_can_run(monkeypatch: pytest.MonkeyPatch) -> None:
     def running() -> set[str]:
         raise EngineError("cannot reach the engine")
 

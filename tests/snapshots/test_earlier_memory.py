@@ -19,7 +19,7 @@ from holdfast.snapshots.earlier_memory import EarlierMemory
 from holdfast.snapshots.manifest import StoredFile
 
 
-def test_names_lead_to_those_of_the_snapshot_before(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_names_lead_to_the_snapshot_before(monkeypatch: pytest.MonkeyPatch) -> None:
     """And no further back than eight; a bundle brings no others, and none where the experiment is off."""
     monkeypatch.delenv(earlier_memory.VARIABLE, raising=False)
     assert not foreign_files.belongs("images/earlier-8-pages-3.img")
@@ -33,7 +33,7 @@ def test_names_lead_to_those_of_the_snapshot_before(monkeypatch: pytest.MonkeyPa
         assert not foreign_files.belongs(f"images/{name}")
 
 
-def test_sets_of_pages_are_those_of_their_pages() -> None:
+def test_sets_of_pages_hold_their_pages() -> None:
     chance = random.Random(3)
     for _ in range(300):
         one, other = ({page for page in range(40) if chance.random() < 0.4} for _ in range(2))

@@ -112,7 +112,7 @@ def test_a_vdso_that_criu_sees_to_be_another_does_not_matter(other: Vdso) -> Non
     assert "vDSO differs" in live.notes[0]
 
 
-def test_programs_for_another_kind_of_processor_cannot_be_had_at_all() -> None:
+def test_programs_for_a_different_kind_of_processor_cannot_be_had_at_all() -> None:
     """Not even its files would run."""
     found = HERE.model_copy(update={"platform": "linux/arm64"})
     ladder = compare(NEEDS, found, commands=1)

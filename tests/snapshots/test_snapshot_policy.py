@@ -52,7 +52,7 @@ def test_rights_of_a_session_are_allowed() -> None:
 
 
 @pytest.mark.parametrize("which", ["bounding", "permitted", "effective", "inheritable", "ambient"])
-def test_no_set_may_have_more_capabilities(which: str) -> None:
+def test_no_set_can_have_more_capabilities(which: str) -> None:
     """A set that is not in effect now can come into effect."""
     assert said(tree(thread(**{which: CHOWN | SYS_ADMIN}))) == (
         f"process 301 (sh) has more {which} capabilities than a session: SYS_ADMIN"

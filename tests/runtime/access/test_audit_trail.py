@@ -81,7 +81,7 @@ def test_every_change_is_found(attack: str, fault: str, tmp_path: Path) -> None:
     assert fault in trail.verify().faults[0]
 
 
-def test_a_trail_that_was_made_anew_does_not_match_a_noted_head(tmp_path: Path) -> None:
+def test_a_rewritten_trail_does_not_match_a_noted_head(tmp_path: Path) -> None:
     """Cut at the end, or cut and linked again: the chain is whole, and another one."""
     head = _trail(tmp_path).verify().head
     with sqlite3.connect(tmp_path / FILE) as db:
@@ -143,7 +143,7 @@ def _faults(folder: Path, keys: Keys) -> tuple[str, ...]:
     return AuditTrail(folder).verify(trusts=lambda public: keys.trusted(public) is not None).faults
 
 
-def test_a_trail_that_was_cut_and_linked_anew_has_no_signed_heads(tmp_path: Path) -> None:
+def test_a_cut_and_relinked_trail_lacks_signed_heads(tmp_path: Path) -> None:
     """The chain is whole, and whoever made it does not have the key of the home."""
     keys = Keys(Home(tmp_path).create())
     _signed(tmp_path, range(6), keys)

@@ -137,7 +137,9 @@ def test_a_damaged_index_is_reported(store: ArtifactStore, home: Home) -> None:
         store.listed()
 
 
-def test_an_artifact_is_saved_as_a_file_or_into_a_folder(store: ArtifactStore, home: Home, tmp_path: Path) -> None:
+def test_an_artifact_is_saved_as_a_file_or_into_a_folder(
+    store: ArtifactStore, home: Home, tmp_path: Path
+) -> None:
     """Its name cannot lead out of the folder."""
     kept(store, "../../dist/a.whl", b"wheel")
     artifacts = HomeArtifacts(home)

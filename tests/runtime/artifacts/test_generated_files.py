@@ -34,7 +34,7 @@ def file(path: str, change: Change = "new", *by: int, folder: bool = False) -> F
         ("nothing  *.txt", "/workspace/b.txt", True),
     ],
 )
-def test_patterns_are_those_of_a_shell(globs: str, path: str, matches: bool) -> None:
+def test_patterns_match_as_in_a_shell(globs: str, path: str, matches: bool) -> None:
     found = generated_files.matching([file(path)], generated_files.patterns(globs))
     assert [each.path for each in found] == ([path] if matches else [])
 

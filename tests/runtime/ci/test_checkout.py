@@ -350,7 +350,7 @@ def _changes(repo: Path, git: Git) -> str:
 @pytest.mark.parametrize("version", [2, 4])
 @pytest.mark.parametrize("form", ["sha1", "sha256"])
 @pytest.mark.parametrize("packed", [False, True])
-def test_changes_are_told_without_git(
+def test_changes_are_reported_without_git(
     tmp_path: Path, git: Git, version: int, form: str, packed: bool
 ) -> None:
     """What is written, added, removed, or made a program; not what is only touched."""
@@ -390,7 +390,7 @@ def test_changes_are_told_without_git(
     assert _changes(repo, git) == "and changes"
 
 
-def test_ends_of_lines_are_no_change(repo: Path, git: Git) -> None:
+def test_ends_of_lines_do_not_count_as_change(repo: Path, git: Git) -> None:
     git(repo, "config", "core.autocrlf", "true")
     git(repo, "checkout", "-q", "gone")
     (repo / "gone").write_bytes(b"x\r\n")

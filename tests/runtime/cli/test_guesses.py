@@ -112,7 +112,7 @@ def test_an_old_name_becomes_the_new_one(given: str, used: str) -> None:
         "export one file",
     ],
 )
-def test_other_words_are_no_old_names(given: str) -> None:
+def test_other_words_are_not_old_names(given: str) -> None:
     """Options of other verbs, words after `--`, and values are not names of options."""
     assert translated(given.split()) == (given.split(), [])
 

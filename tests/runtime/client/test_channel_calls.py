@@ -95,7 +95,7 @@ def test_a_lost_command_is_joined_where_it_was() -> None:
     assert "key" not in again
 
 
-def test_a_command_that_may_have_begun_is_not_sent_twice() -> None:
+def test_a_command_that_perhaps_began_is_not_sent_twice() -> None:
     call = CommandCall("s", "exec", {"command": "make"})
     opened(call)
     with pytest.raises(OutcomeUnknown, match="connection to the server was lost"):
@@ -190,7 +190,7 @@ def test_lost_events_continue_behind_the_last_one() -> None:
 FILE = {"name": "b", "kind": "file", "size": 1, "mode": "0644", "mtime_ns": 5, "uid": 0, "gid": 0}
 
 
-def test_a_watch_has_changes_and_says_whether_its_folder_is_gone() -> None:
+def test_a_watch_has_changes_and_reports_the_removal_of_its_folder() -> None:
     call = WatchCall("s", "watch", {"path": "."})
     opened(call)
     tell(call, event="watching", path="/a")
@@ -205,7 +205,7 @@ def test_a_watch_has_changes_and_says_whether_its_folder_is_gone() -> None:
     assert (call.ended, call.result) == (True, True)
 
 
-def test_a_watch_that_may_have_missed_something_ends_in_an_error() -> None:
+def test_a_watch_that_perhaps_missed_something_ends_in_an_error() -> None:
     call = WatchCall("s", "watch", {"path": "."})
     opened(call)
     with pytest.raises(ServerUnavailable, match="changes since then are not known"):
@@ -220,7 +220,7 @@ def test_a_watch_that_may_have_missed_something_ends_in_an_error() -> None:
 
 
 @pytest.mark.parametrize("change", [{"kind": "x"}, {"path": None}, {"file": 5}, {"file": {"name": "b"}}])
-def test_a_change_of_another_form_is_an_error(change: dict[str, Any]) -> None:
+def test_a_change_of_an_unexpected_form_is_an_error(change: dict[str, Any]) -> None:
     call = WatchCall("s", "watch", {"path": "."})
     opened(call)
     with pytest.raises(ProtocolError):

@@ -76,7 +76,7 @@ def test_no_other_server_gets_it(monkeypatch: pytest.MonkeyPatch) -> None:
     address_of("http://127.0.0.1:1").check()  # whoever is there: the caller chose it for that
 
 
-def test_folders_are_no_urls() -> None:
+def test_folders_are_not_urls() -> None:
     assert not any(map(is_url, (None, "/home/x", "http", Path("/x"))))
     assert is_url("unix:///x")
 
@@ -199,7 +199,7 @@ def test_the_owner_is_found_where_the_kernel_is_not_asked(monkeypatch: pytest.Mo
             client_address.check_port("localhost", port)
 
 
-def test_a_listener_on_another_address_is_none() -> None:
+def test_a_listener_on_a_different_address_does_not_count() -> None:
     with closing(socket.create_server(("127.0.0.9", 0))) as opened, pytest.raises(ConnectionRefusedError):
         client_address.check_port("127.0.0.1", opened.getsockname()[1])
 
@@ -217,7 +217,7 @@ def test_a_unix_socket_of_another_user_is_refused(tmp_path: Path, monkeypatch: p
             client_address.check_socket(path)
 
 
-def test_nothing_that_listens_is_told_as_ever(tmp_path: Path) -> None:
+def test_a_closed_port_is_reported_as_before(tmp_path: Path) -> None:
     with closing(socket.socket()) as opened:
         opened.bind(("127.0.0.1", 0))
         with pytest.raises(ServerUnavailable, match=r"cannot reach the server .*refused"):
@@ -274,6 +274,6 @@ async def _connected(port: int) -> None:
     await asyncio.open_connection("localhost", port)
 
 
-def test_a_refusal_by_some_addresses_alone_is_none() -> None:
+def test_a_refusal_by_some_addresses_alone_does_not_count() -> None:
     mixed = OSError("Multiple exceptions: [Errno 111] Connect call failed, [Errno 113] No route")
     assert not is_refusal(mixed)

@@ -191,9 +191,7 @@ def test_each_route_of_each_door_is_in_one_row(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("row", ROUTES)
-def test_each_credential_reaches_the_tables_doors(
-    row: str, tmp_path: Path, reached: list[Reached]
-) -> None:
+def test_each_credential_reaches_the_tables_doors(row: str, tmp_path: Path, reached: list[Reached]) -> None:
     """By whatever header it is sent, and by whatever name or header the request is meant for a sandbox."""
     observed: set[tuple[str, str]] = set()
     strange: set[tuple[str, str, str | None]] = set()

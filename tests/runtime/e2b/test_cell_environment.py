@@ -97,7 +97,7 @@ def in_bash(*cells: str) -> list[str]:
     return done.stdout.splitlines()
 
 
-def test_bash_has_those_of_an_execution_until_the_next_one() -> None:
+def test_bash_has_an_executions_variables_until_the_next_one() -> None:
     """They are other programs' as well; what was there before returns, and what the cell has set stays."""
 
     def before(passing: dict[str, str], kept: dict[str, str] | None = None) -> str:
@@ -122,7 +122,7 @@ def test_bash_has_those_of_an_execution_until_the_next_one() -> None:
     assert shown[0] == "".join(octal.stdout.split())
 
 
-def test_bash_has_those_of_the_sandbox_once() -> None:
+def test_bash_has_the_sandboxs_variables_once() -> None:
     kept = {"KEPT": "theirs", "not-a-name": "x"}
     first, second = (code_execution.source("bash", each, {}) or "" for each in (kept, {"KEPT": "other"}))
     assert in_bash(first, "KEPT+=more; printenv KEPT", first, "printenv KEPT", second, "printenv KEPT") == [

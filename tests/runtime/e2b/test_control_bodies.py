@@ -48,7 +48,9 @@ ALL = "0.0.0.0/0"
         (None, {"allowPublicTraffic": True, "maskRequestHost": "localhost:${PORT}"}, NetworkWish(None)),
     ],
 )  # fmt: skip
-def test_sandbox_bodies_become_session_options(internet: bool | None, said: Any, expected: NetworkWish) -> None:
+def test_sandbox_bodies_become_session_options(
+    internet: bool | None, said: Any, expected: NetworkWish
+) -> None:
     assert network_wish(internet, None if said is None else NetworkBody.model_validate(said)) == expected
 
 
@@ -164,6 +166,6 @@ def test_pages_have_each_row_once_although_others_come_and_go(oldest_first: bool
 
 
 @pytest.mark.parametrize(("limit", "token"), [(0, None), (101, None), (1, "%%%"), (1, "é"), (1, "bm9uZQ")])
-def test_limits_and_tokens_that_are_none(limit: int, token: str | None) -> None:
+def test_invalid_limits_and_tokens_are_refused(limit: int, token: str | None) -> None:
     with pytest.raises(InvalidArgument):
         page([row(1)], limit, token, oldest_first=True)

@@ -244,7 +244,7 @@ class _Endless(Folders):
         return path, of("d", "folder")
 
 
-def test_folders_may_be_nested_deeper_than_calls() -> None:
+def test_folders_can_be_nested_deeper_than_calls() -> None:
     deep: dict[str, str] = {"__".join("d" * level): "d/" for level in range(1, 3000)}
     assert len(listed(Folders(**deep), "/d", 2**32 - 1)) == 2999
 

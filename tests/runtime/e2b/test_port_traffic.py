@@ -98,7 +98,7 @@ def test_an_answer_keeps_its_cookies_to_its_own_name() -> None:
 
 
 @pytest.mark.parametrize("status", [600, 999])
-def test_a_status_that_no_client_knows_is_none(status: int) -> None:
+def test_an_unknown_status_is_refused(status: int) -> None:
     assert port_traffic.answer_head(h11.Response(status_code=status, headers=[])) is None
 
 
@@ -366,7 +366,7 @@ def frame(opcode: Opcode, data: bytes, *, fin: bool = True) -> bytes:
     return bytes(Frame(opcode, data, fin).serialize(mask=False))
 
 
-def test_messages_pass_both_ways_and_an_end_is_told() -> None:
+def test_messages_pass_both_ways_and_an_end_is_reported() -> None:
     said: list[dict[str, Any]] = [
         {"type": "websocket.receive", "text": "grüß Gott"},
         {"type": "websocket.receive", "text": None, "bytes": b"\0\xff"},
@@ -381,7 +381,7 @@ def test_a_session_that_closes_closes_the_client_with_its_code() -> None:
     assert relayed(sending(closed)).told[-1] == {"type": "websocket.close", "code": 4321, "reason": "bye"}
 
 
-def test_a_session_that_is_gone_closes_the_client() -> None:
+def test_a_removed_session_closes_the_client() -> None:
     async def serve(far: SessionStream) -> None:
         await accepted(far)
         far.writer.close()

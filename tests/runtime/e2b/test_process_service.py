@@ -68,7 +68,7 @@ def leaves(patience: Patience) -> None:
     patience.end()
 
 
-def test_a_process_is_told_from_its_beginning_to_its_end(begun: Any) -> None:
+def test_a_process_is_reported_from_its_beginning_to_its_end(begun: Any) -> None:
     """The variables of the sandbox stand below those of the request."""
     process = begun(lambda _patience: EndOfProcess(0, None))
     told: list[Mapping[str, Any]] = []

@@ -374,7 +374,7 @@ def test_other_names_are_refused(host: str, status: int) -> None:
     assert port_asked(host, e2b_traffic_access_token=TRAFFIC) == status
 
 
-def test_a_sandbox_that_is_gone_is_told_from_nothing() -> None:
+def test_a_removed_sandbox_differs_from_an_unknown_one() -> None:
     """Its own token is no exception."""
     for token in ("", TRAFFIC, TOKENS.traffic("b" * 12)):
         assert port_asked(f"3000-{ONE}.localhost", there=(), e2b_traffic_access_token=token) == 502

@@ -37,7 +37,7 @@ async def asked(once: OnceMade, maker: Any, key: str | None, body: NewSandbox = 
 
 
 @pytest.mark.asyncio
-async def test_requests_with_one_key_get_one_sandbox_and_those_without_one_each() -> None:
+async def test_keyed_requests_share_one_sandbox_and_others_get_one_each() -> None:
     once, maker = OnceMade(), Maker()
     calls = [asyncio.create_task(asked(once, maker, key)) for key in ("k", "k", None, None)]
     await asyncio.sleep(0)

@@ -32,14 +32,16 @@ from holdfast.runtime.e2b.sandbox_processes import (
         (EndOfProcess(2**60, None), 2**31 - 1, True, f"exit status {2**31 - 1}"),
     ],
 )
-def test_an_end_is_told_as_clients_know_it(end: EndOfProcess, code: int, exited: bool, status: str) -> None:
+def test_an_end_is_reported_as_clients_know_it(
+    end: EndOfProcess, code: int, exited: bool, status: str
+) -> None:
     """Whatever numbers a session says; an error goes with every end that is none of success."""
     told = sandbox_processes.ended_message(end)["event"]["end"]
     expected = {"exitCode": code, "exited": exited, "status": status}
     assert told == (expected if code == 0 else expected | {"error": status})
 
 
-def test_output_that_is_lost_is_told() -> None:
+def test_output_that_is_lost_is_reported() -> None:
     told = sandbox_processes.ended_message(EndOfProcess(0, None, lost=7))["event"]["end"]
     assert told["exitCode"] == 0
     assert "7 bytes" in told["error"]

@@ -83,9 +83,7 @@ def test_nothing_is_read_while_nothing_is_sent(rules: Rules, monkeypatch: pytest
     assert watch.is_due(seen)
 
 
-def test_a_recent_look_is_repeated_only_on_request(
-    rules: Rules, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_recent_look_is_repeated_only_on_request(rules: Rules, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(host_event_watch, "SECONDS", 600.0)
     watch = RefusalWatch()
     watch._pause = 600.0

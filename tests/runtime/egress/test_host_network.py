@@ -230,6 +230,6 @@ def test_only_an_exception_by_its_address_beats_a_denial() -> None:
     assert host_network.denied_resolvers(MACHINE, asked) == []
 
 
-def test_only_the_host_may_connect_in() -> None:
+def test_only_the_host_can_connect_in() -> None:
     """By its address in the sessions' network."""
     assert host_network.rules("internet", MACHINE, BRIDGE).callers == (ip_address("192.168.7.1"),)

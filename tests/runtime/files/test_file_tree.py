@@ -69,7 +69,7 @@ def test_another_report_of_everything_is_compared_with_the_one_before() -> None:
     assert list(tree.forget_all_but(again)) == []
 
 
-def test_the_times_of_a_folder_are_no_change_and_writing_is_one() -> None:
+def test_times_of_a_folder_do_not_count_as_changes_and_writes_do() -> None:
     tree = FileTree()
     list(tree.replace("", [of("f", "folder"), of("a")], more=False))
     assert list(tree.change("", "f", of("f", "folder", "other"))) == []

@@ -130,7 +130,7 @@ def test_links_that_are_here_already_are_not_followed(tmp_path: Path) -> None:
     assert not (copy / "a").is_symlink()
 
 
-def test_a_folder_that_is_a_file_by_now_is_no_way_out(tmp_path: Path) -> None:
+def test_a_folder_that_became_a_file_is_not_a_way_out(tmp_path: Path) -> None:
     """The session names one path twice, as a link and as a folder, in two lists."""
     given = Hostile({
         "/s": [{"name": "d", "kind": "folder"}],

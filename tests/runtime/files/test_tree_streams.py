@@ -175,7 +175,7 @@ def test_other_streams_are_refused(tmp_path: Path, name: str) -> None:
     assert not [path for path in (tmp_path / "copy").rglob("*") if not path.is_dir()]
 
 
-def test_links_are_no_way_out(tmp_path: Path) -> None:
+def test_links_do_not_lead_out(tmp_path: Path) -> None:
     """Neither those that come, nor those that are here already."""
     outside, copy = tmp_path / "outside", tmp_path / "copy"
     outside.mkdir()

@@ -199,7 +199,7 @@ def test_a_session_has_some_turns_and_others_have_theirs() -> None:
     run(test())
 
 
-def test_no_address_is_an_answer_and_silence_is_none() -> None:
+def test_an_answer_without_addresses_counts_and_silence_does_not() -> None:
     """An absent name does not have an address; a resolver that fails, is silent or too busy says nothing."""
 
     async def test() -> None:

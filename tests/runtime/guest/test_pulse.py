@@ -250,7 +250,7 @@ def test_other_tasks_get_their_turn(monkeypatch: pytest.MonkeyPatch) -> None:
     assert turns >= count > 0
 
 
-def test_a_process_that_is_gone_has_no_descriptors() -> None:
+def test_an_ended_process_has_no_descriptors() -> None:
     """A process may end between two scans."""
     (table,) = descriptors.look(1 << 22, 0, 0, ScanBounds(links=10, files=10))
     assert (table.count, table.files) == (None, [])

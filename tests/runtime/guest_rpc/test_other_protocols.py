@@ -67,7 +67,9 @@ def test_a_newer_supervisor_carries_out_an_older_hosts_requests(
     assert refused.value.hint == "upgrade Holdfast"
 
 
-def test_an_older_supervisor_carries_out_known_requests(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_older_supervisor_carries_out_known_requests(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """What has another meaning since it was made is refused by it, not misunderstood."""
     monkeypatch.setattr(protocol, "SINCE", {"weigh": VERSION + 1})
     assert _asked(tmp_path, "exec").event == "done"

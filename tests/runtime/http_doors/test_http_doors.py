@@ -73,7 +73,7 @@ def test_with_the_token_it_is() -> None:
     assert asked(HOST, (b"Authorization", b"Bearer " + TOKEN.encode())) is None
 
 
-def test_pages_may_offer_the_token_as_a_subprotocol_of_a_websocket() -> None:
+def test_pages_can_offer_the_token_as_a_subprotocol_of_a_websocket() -> None:
     """They cannot set its headers."""
     offered = (b"sec-websocket-protocol", b"holdfast.v1, bearer." + TOKEN.encode())
     assert asked(HOST, offered, kind="websocket") is None
@@ -112,7 +112,7 @@ def test_one_host_is_needed_and_over_a_unix_socket_none() -> None:
     assert asked(bearer(TOKEN), admission=Admission(TOKEN, None)) is None
 
 
-def test_a_page_of_the_same_place_is_no_other_origin() -> None:
+def test_a_page_of_the_same_place_has_the_same_origin() -> None:
     admission = Admission(TOKEN)
     for host, origin, refused in (
         (b"localhost:8420", b"http://localhost:8420", False),

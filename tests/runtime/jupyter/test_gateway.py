@@ -190,7 +190,7 @@ def test_pages_of_other_origins_and_names_are_refused(server: Gateway) -> None:
 
 
 @pytest.mark.parametrize("data", ["nonsense", b"\xff" * 64, '{"header": {}}'], ids=["text", "bytes", "no id"])
-def test_a_message_that_is_none_closes_its_connection_only(server: Gateway, data: str | bytes) -> None:
+def test_a_malformed_message_closes_its_connection_only(server: Gateway, data: str | bytes) -> None:
     with front_end(server, "bystander") as bystander, front_end(server, "bad") as front:
         front.socket.send(data)
         with pytest.raises(ConnectionClosed) as closed:

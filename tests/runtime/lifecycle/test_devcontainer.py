@@ -78,7 +78,7 @@ def test_builds_begin_beside_the_file(project: Path) -> None:
     assert (found.context, found.file) == (project, beside / "Other")
 
 
-def test_the_file_may_be_in_the_folder_itself(project: Path) -> None:
+def test_the_file_can_be_in_the_folder_itself(project: Path) -> None:
     (project / ".devcontainer.json").write_text('{"image": "a"}')
     assert devcontainer.read(project).image == "a"
     (project / devcontainer.PLACES[0]).write_text('{"image": "b"}')
@@ -154,7 +154,7 @@ def test_unavailable_options_are_refused(project: Path, given: dict[str, Any], w
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{", '"' * 3, "[" * 100_000, "/*", "\0", "{} {}"])
-def test_files_of_another_form(project: Path, text: str) -> None:
+def test_files_of_an_unexpected_form(project: Path, text: str) -> None:
     (project / devcontainer.PLACES[0]).write_text(text)
     with pytest.raises(InvalidArgument, match=r"^cannot use .*devcontainer\.json: it is "):
         devcontainer.read(project)

@@ -240,7 +240,7 @@ def test_a_hostile_text_is_harmless_or_refused_in_one_line(project: Path, place:
         "/opt/holdfast/x",
     ],
 )
-def test_a_workspace_is_no_place_of_the_system(project: Path, folder: str) -> None:
+def test_a_workspace_is_not_a_place_of_the_system(project: Path, folder: str) -> None:
     """The engine follows such paths, where it may find folders of its own (CVE-2024-21626)."""
     with pytest.raises(InvalidArgument, match="is not a folder for a project"):
         read(project, image="a", workspaceFolder=folder)

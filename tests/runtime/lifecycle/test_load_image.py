@@ -292,7 +292,7 @@ def test_unusable_images_are_refused_in_one_line(
     assert list(context.home.staging.iterdir()) == []
 
 
-def test_files_that_are_none_or_end_early(context: Any, tmp_path: Path) -> None:
+def test_invalid_and_short_files(context: Any, tmp_path: Path) -> None:
     """At any place, compressed or not."""
     path = saved_load_image(tmp_path / "app.tar", config())
     whole, packed = path.read_bytes(), gzip.compress(path.read_bytes())
@@ -315,5 +315,5 @@ def test_files_that_are_none_or_end_early(context: Any, tmp_path: Path) -> None:
     ("text", "path"),
     [("./a.tar", True), ("/a", True), ("../a", True), ("~/a", True), ("a.tar", False), ("a/b:1", False)],
 )
-def test_paths_are_told_from_names(text: str, path: bool) -> None:
+def test_paths_differ_from_names(text: str, path: bool) -> None:
     assert load_image.is_path(text) is path

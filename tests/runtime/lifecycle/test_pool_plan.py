@@ -36,7 +36,7 @@ def test_settings_are_kept_and_zero_removes_them(home: Home) -> None:
 @pytest.mark.parametrize(
     "text", ["", "[]", '{"size": -1}', '{"size": 1e9}', '{"size": 2, "image": 3}', "\xff"]
 )
-def test_damaged_settings_are_no_pool(home: Home, text: str) -> None:
+def test_damaged_settings_do_not_make_a_pool(home: Home, text: str) -> None:
     """A file that cannot be read costs the pool, and no session."""
     (home.root / pool_plan.FILE).write_bytes(text.encode("latin-1"))
     assert pool_plan.read(home) == PoolSettings()

@@ -77,12 +77,14 @@ def _seen(observed: str, **more: Any) -> dict[str, Any]:
         ("idle", "dead", "exited", False),
     ],
 )
-def test_running_commands_count_as_use_unless_they_wait_for_input(shell: str, kernel: str, other: str, runs: bool) -> None:
+def test_running_commands_count_as_use_unless_they_wait_for_input(
+    shell: str, kernel: str, other: str, runs: bool
+) -> None:
     shells, kernels = [_seen(shell)], [_seen("running", state=kernel)]
     assert busy(shells, kernels, [_seen("sleep", state=other)]) is runs
 
 
-def test_a_cell_and_a_job_that_wait_for_input_are_no_use() -> None:
+def test_waiting_cells_and_jobs_do_not_count_as_use() -> None:
     assert not busy([], [_seen("waiting", state="busy")], [_seen("waiting", state="running")])
 
 

@@ -192,7 +192,7 @@ def test_long_output_says_how_to_read_the_rest() -> None:
     assert text.endswith("read(id='c0ffee', line=46) shows the rest]")
 
 
-def test_news_and_remarks_are_told() -> None:
+def test_news_and_remarks_are_reported() -> None:
     text = outcomes.command(result(dropped=5, lost=2, message="it was not finished"), ["session x was made"])
     assert text.startswith(
         "session x was made\n(7 earlier bytes are no longer kept)\nhi\n(it was not finished)\n["

@@ -43,7 +43,7 @@ def test_a_policy_is_read_from_lines(text: str, expected: dict[str, object]) -> 
 
 
 @pytest.mark.parametrize("text", ["nonsense", "retry limit: many", "profile: quick", "verify: a\nverify: b"])
-def test_a_line_that_is_no_rule_is_refused(text: str) -> None:
+def test_malformed_rules_are_refused(text: str) -> None:
     with pytest.raises(InvalidArgument):
         task_tools.policy(text)
 

@@ -21,7 +21,9 @@ from holdfast.runtime.moving.receiver_channel import ReceiverAddress, ReceiverCh
         ("sh -c 'exec cat /dev/zero'", "instead of a greeting"),
     ],
 )
-def test_other_programs_are_not_taken_for_a_receiver(ssh: str, said: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_other_programs_are_not_taken_for_a_receiver(
+    ssh: str, said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Also one that only waits."""
     monkeypatch.setenv(SSH, ssh)
     monkeypatch.setattr(receiver_channel, "GREETING", 0.5)

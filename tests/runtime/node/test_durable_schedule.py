@@ -68,7 +68,7 @@ def test_captures_stay_within_their_share_of_the_processors() -> None:
     assert broken
 
 
-def test_a_breach_is_told_once_until_a_copy_mends_it() -> None:
+def test_a_breach_is_reported_once_until_a_copy_mends_it() -> None:
     """And what fails is tried again later each time, up to half a minute."""
     schedule = DurableSchedule(2)
     schedule.keep({"s": 10.0}, 0.0)

@@ -34,7 +34,7 @@ def _notice(kind: Any = "ended", **more: Any) -> SentNotice:
     return SentNotice(kind, "0123456789ab", "work", "title", "", 0.0, **more)
 
 
-def test_a_question_is_told_once_nobody_has_answered_it_for_a_moment() -> None:
+def test_an_unanswered_question_is_reported_after_a_moment() -> None:
     """It says the program, the kind and the prompt, and is told once."""
     work = _work()
     assert work.hear("waiting", ASKS, 100.0, 100.0) is None
@@ -56,7 +56,7 @@ def test_a_question_is_told_once_nobody_has_answered_it_for_a_moment() -> None:
         ("command_ended", {"shell": "main", "id": "c1", "exit_code": 0, "duration": 1.0}),
     ],
 )
-def test_a_question_that_is_answered_or_over_is_not_told(kind: str, data: dict[str, Any]) -> None:
+def test_answered_questions_are_not_reported(kind: str, data: dict[str, Any]) -> None:
     """An agent that answers at once disturbs nobody; input into a different shell is no answer."""
     work = _work()
     work.hear("waiting", ASKS, 100.0, 100.0)
@@ -91,7 +91,7 @@ def test_an_end_has_its_manner(kind: str, data: dict[str, Any], told: str, text:
     ("cause", "told"),
     [("oom", True), ("exited", True), ("dead", True), ("removed", False)],
 )
-def test_a_session_that_dies_is_told_and_one_that_is_ended_is_not(cause: str, told: bool) -> None:
+def test_a_death_of_a_session_is_reported_and_its_removal_is_not(cause: str, told: bool) -> None:
     """To remove or suspend it is somebody's wish."""
     found = _work().hear("session_ended", {"cause": cause, "message": "its container ended"}, 1.0, 1.0)
     assert (found is not None and found.kind == "died") is told
@@ -141,7 +141,7 @@ def test_quiet_hours_pass_midnight_in_their_zone(hour: int, quiet: bool) -> None
     assert Wish("a", quiet=hours).takes(_notice("waiting"), at) is not quiet
 
 
-def test_hours_by_day_and_hours_that_are_none() -> None:
+def test_hours_by_day_and_invalid_hours() -> None:
     """UTC without a zone; a text that is not two times is refused."""
     assert QuietHours(time(9), time(17), UTC).are_at(datetime(2026, 1, 1, 12, tzinfo=UTC).timestamp())
     for text in (
@@ -156,7 +156,7 @@ def test_hours_by_day_and_hours_that_are_none() -> None:
             quiet_hours(text)
 
 
-def test_a_session_that_writes_events_without_end_is_told_some_times() -> None:
+def test_a_session_that_writes_events_without_end_is_reported_a_few_times() -> None:
     """The rest of the window is silent for this session alone."""
     rate = NoticeRate()
     given = [rate.allows("s", "one", float(number)) for number in range(100)]

@@ -66,7 +66,7 @@ def test_messages_have_room_for_a_push_service() -> None:
     ],
     ids=["off the curve", "too short", "a short secret", "the point at infinity", "nothing"],
 )
-def test_keys_that_are_no_browsers_are_refused(point: bytes, auth: bytes) -> None:
+def test_foreign_push_keys_are_refused(point: bytes, auth: bytes) -> None:
     """A point off the curve would give away what the private key is."""
     with pytest.raises(InvalidArgument, match="cannot subscribe"):
         PushKeys.read(text(point), text(auth))

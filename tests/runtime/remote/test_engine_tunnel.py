@@ -29,7 +29,7 @@ def test_the_engines_socket_is_forwarded(url: str, end: list[str]) -> None:
     assert command[-len(end) :] == end
 
 
-def test_another_command_than_ssh() -> None:
+def test_a_command_other_than_ssh() -> None:
     command = forwarding(EnginePlace("ssh://host"), LOCAL, {"HOLDFAST_SSH": "ssh -F 'my config'"})
     assert command[:3] == ["ssh", "-F", "my config"]
 

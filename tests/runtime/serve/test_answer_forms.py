@@ -55,7 +55,7 @@ def test_messages_have_no_control_characters() -> None:
     assert "\x1b" not in str(answer_forms.body("code", "a\x1b[2Jb", "c\x07"))
 
 
-def test_names_that_are_no_utf_8_come_back() -> None:
+def test_names_outside_utf_8_come_back() -> None:
     told = {"path": "/w/\udcff", "\udc80": "\x9b31m", "text": "é"}
     body = bytes(PrintableAnswer(told).body)
     assert json.loads(body) == told

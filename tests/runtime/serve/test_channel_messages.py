@@ -13,7 +13,7 @@ from holdfast.runtime.serve.channels import channel_messages as messages
 OPEN: dict[str, Any] = {"open": 1, "call": "exec", "session": "work", "args": {"command": "true"}}
 
 
-def test_a_whole_number_may_have_a_point() -> None:
+def test_a_whole_number_can_have_a_point() -> None:
     read = messages.parse(json.dumps(OPEN | {"open": 2.0, "patience": 3}))
     assert isinstance(read, messages.OpenMessage)
     assert (read.open, read.patience, read.args) == (2, 3, {"command": "true"})

@@ -149,7 +149,7 @@ def test_200_idle_followers_have_one_thread() -> None:
     asyncio.run(run())
 
 
-def test_a_follower_that_lacks_events_reads_by_itself_before_it_joins() -> None:
+def test_a_follower_that_lacks_events_reads_on_its_own_before_it_joins() -> None:
     """What the feed has passed is not left out; what the feed has yet to pass is not told twice."""
 
     async def run() -> None:
@@ -170,7 +170,7 @@ def test_a_follower_that_lacks_events_reads_by_itself_before_it_joins() -> None:
     asyncio.run(run())
 
 
-def test_each_follower_meets_the_end_of_the_session_by_itself() -> None:
+def test_each_follower_meets_the_end_of_the_session_on_its_own() -> None:
     """With the error that it would have met without a feed; none waits for ever."""
 
     async def run() -> None:

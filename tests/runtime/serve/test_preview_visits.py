@@ -207,7 +207,7 @@ def test_a_port_is_public_if_that_was_asked_for(tmp_path: Path, seen: list[Any])
     assert [each[PORT].port for each in seen] == [3000]
 
 
-def test_a_person_is_told_in_a_line_of_text(tmp_path: Path) -> None:
+def test_a_person_gets_a_line_of_text(tmp_path: Path) -> None:
     async def steps(doors: WalkedDoors) -> None:
         answer = await doors.ask("GET", "/", [(b"host", HOST), *HTML])
         assert (answer.status, answer.body[:24]) == (403, b"cannot answer: the port ")

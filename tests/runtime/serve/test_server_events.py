@@ -64,7 +64,7 @@ def test_a_server_sent_event_is_one_whatever_it_carries() -> None:
     assert json.loads(line) == event
 
 
-def test_bytes_that_are_no_text_are_in_base64_as_well() -> None:
+def test_binary_output_is_in_base64_as_well() -> None:
     assert event_format.text("output", "é".encode()) == {"output": "é", "output_base64": None}
     assert event_format.text("output", b"\xff!") == {"output": "�!", "output_base64": "/yE="}
 

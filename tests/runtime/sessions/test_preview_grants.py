@@ -49,7 +49,7 @@ def details(store: Store) -> SessionDetails:
     return store.session(ONE).details
 
 
-def test_links_and_everyone_are_granted_apart(store: Store) -> None:
+def test_links_and_everyone_are_granted_separately(store: Store) -> None:
     """A later link takes nothing back, and to be public is never by the way."""
     first = preview_grants.grant(store, ONE, 3000, seconds=100, public=False, now=0)
     assert not first.is_public(1)
@@ -98,7 +98,7 @@ def test_unavailable_scopes_are_refused(store: Store, port: int, seconds: float,
     assert preview_grants.DETAIL not in details(store)
 
 
-def test_a_session_that_is_gone_has_none(store: Store) -> None:
+def test_a_removed_session_has_no_recording(store: Store) -> None:
     with pytest.raises(SessionNotFound):
         preview_grants.grant(store, TWO, 3000, seconds=10, public=False, now=0)
 

@@ -120,7 +120,7 @@ def test_a_signature_that_anyone_can_make_is_refused() -> None:
             claims_of(each, KEYS, EXPECTED, NOW)
 
 
-def test_a_symmetric_key_among_those_of_an_issuer_is_not_used() -> None:
+def test_a_symmetric_key_of_an_issuer_is_not_used() -> None:
     """An issuer that published one by mistake would let everyone sign."""
     secret = b"known to everyone who reads the set"
     known = base64.urlsafe_b64encode(secret).decode().rstrip("=")
@@ -139,7 +139,7 @@ def test_malformed_tokens_are_refused(text: str) -> None:
             claims_of(text, keys, EXPECTED, NOW)
 
 
-def test_a_key_that_the_issuer_has_made_since_is_told_apart() -> None:
+def test_a_key_that_the_issuer_has_made_since_is_distinguished() -> None:
     """Its keys are fetched once more then, and for nothing else."""
     later = RSAKey.generate_key(2048, {"kid": "later"})
     with pytest.raises(UnknownKey):

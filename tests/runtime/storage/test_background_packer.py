@@ -254,7 +254,7 @@ def test_a_failed_packing_is_reported_and_tried_again(
     assert (made.stored(plain)["packed"], packing_request.trouble(made.home)) == (True, "")
 
 
-def test_a_home_that_is_gone_ends_it(made: PackingHome) -> None:
+def test_a_removed_home_ends_the_packer(made: PackingHome) -> None:
     """Also in the middle: it writes nothing more."""
     made.add(os.urandom(10 * PAGE))
     shutil.rmtree(made.home.root)

@@ -18,7 +18,7 @@ def test_omitted_options_have_defaults() -> None:
     assert Policy().keep == KEEP
 
 
-def test_times_and_sizes_may_be_texts() -> None:
+def test_times_and_sizes_can_be_texts() -> None:
     """As people write them."""
     found = parse({"idle": "10m", "keep_for": "2d", "quota": "1.5g", "every": 20})
 

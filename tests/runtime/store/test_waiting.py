@@ -26,7 +26,7 @@ def row(number: int) -> WaitingRow:
     )
 
 
-def test_a_waiting_session_is_none_of_the_sessions(store: Store) -> None:
+def test_a_waiting_session_is_not_listed(store: Store) -> None:
     """Nothing that lists sessions sees it, and no name or prefix of an id finds it."""
     store.waiting.add(row(1))
     assert [each.id for each in store.waiting.all()] == [row(1).id]

@@ -68,7 +68,7 @@ def test_an_action_has_the_reasons_that_its_actor_had_stated() -> None:
     assert [each.entry for each in found] == ["#1", "#3", "#5", "#7"]
 
 
-def test_an_attempt_is_told_with_its_command() -> None:
+def test_an_attempt_is_reported_with_its_command() -> None:
     """Also when it was recorded later, by somebody else, after other commands."""
     line = Line()
     line.ran("make test", 2)

@@ -223,7 +223,7 @@ def test_json_has_no_empty_fields() -> None:
         ("x" * 200_000, "longer than"),
     ],
 )
-def test_json_that_is_no_record_is_refused_in_one_line(text: str, why: str) -> None:
+def test_other_json_is_refused_in_one_line(text: str, why: str) -> None:
     with pytest.raises(InvalidArgument, match=why) as refused:
         task_form.parse(text)
     assert str(refused.value).startswith("cannot read the task record: ")

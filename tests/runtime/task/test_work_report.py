@@ -70,7 +70,7 @@ def home(tmp_path: Path) -> Holdfast:
     return Holdfast(tmp_path / "home", actor=CODER)
 
 
-def test_a_report_covers_sessions_that_are_gone_and_no_other_time(home: Holdfast) -> None:
+def test_a_report_covers_removed_sessions_and_only_its_period(home: Holdfast) -> None:
     """Removed ones are named so; what is older is left out."""
     entries = home.store.entries
     ids = {name: home.store.add_session(name, "image", {}, state="running").id for name in ("gone", "here")}

@@ -150,7 +150,7 @@ def test_damage_to_kept_parts_does_not_pass(ends: Ends, damage: str) -> None:
     assert (blake3(data).digest() == blake3(MEMORY).digest()) == (damage == "shorter")
 
 
-def test_the_earlier_snapshot_may_be_removed_or_change(ends: Ends) -> None:
+def test_the_earlier_snapshot_can_be_removed_or_change(ends: Ends) -> None:
     """It was opened when it was sent; a page that changed on the disk is sent."""
     earlier = ends.first(MEMORY)
     path = ends.here / NAME

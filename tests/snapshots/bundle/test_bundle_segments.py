@@ -78,7 +78,7 @@ def test_a_segment_comes_back_and_says_its_size() -> None:
     assert bundle_segments.segment(data) == bundle_segments.segment(data)
 
 
-def test_a_segment_of_another_size_or_with_more_behind_it_is_refused() -> None:
+def test_a_segment_of_a_different_size_or_with_more_behind_it_is_refused() -> None:
     """Also one that does not tell its size, or asks for a window beyond the limit."""
     data = bytes(100_000)
     packed = bundle_segments.segment(data)

@@ -79,7 +79,7 @@ def test_stored_content_is_found_by_its_digest(ends: Ends) -> None:
             assert stream.read() == LARGE[4998:]
 
 
-def test_a_blob_may_be_put_again(ends: Ends) -> None:
+def test_a_blob_can_be_put_again(ends: Ends) -> None:
     """The sender may not know that it is there."""
     with ends.destination() as destination:
         for _ in range(2):

@@ -152,7 +152,7 @@ def test_an_index_that_differs_from_index_json_is_refused(tmp_path: Path) -> Non
             origin.index()
 
 
-def test_no_more_is_read_than_a_bundle_may_have(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_more_is_read_than_a_bundle_can_have(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """An index.json that is valid and long, none at all, and members without end."""
     text = b'{"manifests":[]}'.ljust(form.MAX_INDEX + 1)
     with (
@@ -208,7 +208,7 @@ def test_a_key_that_occurs_twice_is_refused(tmp_path: Path) -> None:
         sealing.parse('{"cipher": "a", "cipher": "b"}')
 
 
-def test_links_and_devices_in_the_archive_are_no_blobs(tmp_path: Path) -> None:
+def test_links_and_devices_in_the_archive_are_not_blobs(tmp_path: Path) -> None:
     """A member that only points somewhere is passed over: what it should be is missing."""
     found = form.described("", b"secret")
     path = tmp_path / "links.tar"

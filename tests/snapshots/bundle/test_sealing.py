@@ -101,7 +101,7 @@ def test_a_bundle_is_sealed_for_a_recipient() -> None:
             Sealing.new(recipients)
 
 
-def test_a_seal_of_another_form_opens_nothing(private: X25519PrivateKey) -> None:
+def test_a_seal_of_an_unexpected_form_opens_nothing(private: X25519PrivateKey) -> None:
     """Lengths and alphabets that cannot be, in each field."""
     _, seal = Sealing.new([sealing.recipient(private)])
     wrap = seal.wraps[0]

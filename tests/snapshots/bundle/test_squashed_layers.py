@@ -74,7 +74,7 @@ def test_a_link_to_a_name_that_is_hidden_becomes_the_file(tmp_path: Path) -> Non
     assert found == {"a": "other", "b": "content", "c": ">b"}
 
 
-def test_names_below_are_those_an_overlay_shows() -> None:
+def test_names_below_equal_an_overlays() -> None:
     upper = [(".wh.gone", False), ("d/.wh..wh..opq", False), ("d", True), ("d/x", False), ("file", False)]
     lower = [("gone", False), ("d", True), ("d/old", False), ("e", True), ("e/y", False), ("file/z", False)]
     wanted = ["gone", "d/x", "d/old", "e/y", "e/none", "file/z", "d"]
@@ -82,7 +82,7 @@ def test_names_below_are_those_an_overlay_shows() -> None:
     assert names_below.shown(wanted, layers) == {"d/x", "e/y", "d"}
 
 
-def test_names_of_a_folder_are_those_of_its_archive(tmp_path: Path) -> None:
+def test_names_of_a_folder_equal_its_archives(tmp_path: Path) -> None:
     (tmp_path / "d").mkdir()
     (tmp_path / "d/x").symlink_to("nowhere")
     lookup = names_below.of_folder(tmp_path)

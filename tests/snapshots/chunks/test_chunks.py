@@ -328,7 +328,7 @@ def test_a_flipped_bit_is_found_in_its_page(
 
 
 @pytest.mark.parametrize("how", ["cut", "gone"])
-def test_a_pack_cut_short_or_gone_is_found(home: Home, rng: random.Random, how: str) -> None:
+def test_a_short_or_missing_pack_is_found(home: Home, rng: random.Random, how: str) -> None:
     """All that need it are hurt, no others."""
     home.keep("a", rng.randbytes(MIB))
     pack = home.packs()[0]

@@ -81,7 +81,7 @@ def image(store: dict[str, bytes], layers: list[str], **more: Any) -> str:
     return put({"config": {"digest": config}, "layers": blobs})
 
 
-def test_blobs_of_an_image_are_those_of_its_manifest() -> None:
+def test_blobs_of_an_image_are_its_manifests() -> None:
     """In an index, of the manifest with these layers, not of the first one."""
     store: dict[str, bytes] = {}
     other, ours = image(store, ["x"]), image(store, ["a", "b"])

@@ -56,7 +56,7 @@ def test_a_lost_connection_is_tried_again_so_often(registry: FakeRegistry) -> No
     assert len(registry.seen) == 4
 
 
-def test_a_registry_may_ask_for_time(registry: FakeRegistry) -> None:
+def test_a_registry_can_ask_for_time(registry: FakeRegistry) -> None:
     """Retry-After is heeded, but not for an hour."""
     registry.fault = _first(1, lambda: httpx.Response(429, headers={"Retry-After": "7"}))  # type: ignore[assignment]
     _ask(registry.client())
@@ -143,7 +143,7 @@ def test_a_token_that_ended_is_renewed(registry: FakeRegistry) -> None:
     assert tokens.count == 2
 
 
-def test_a_token_that_is_never_enough_is_said(registry: FakeRegistry) -> None:
+def test_an_insufficient_token_is_reported(registry: FakeRegistry) -> None:
     """And not renewed for ever."""
     tokens = Tokens(registry)
     registry.allowed = lambda _header: False

@@ -135,7 +135,7 @@ def test_an_answer_that_never_comes_is_given_up(registry: FakeRegistry) -> None:
         assert len(registry.seen) == most
 
 
-def test_no_more_comes_than_was_said(registry: FakeRegistry) -> None:
+def test_no_more_comes_than_announced(registry: FakeRegistry) -> None:
     """A blob that is longer in the registry ends where its descriptor says."""
     registry.blobs[blob_of(b"short").digest] = b"short and much more"
     with RegistryOrigin(registry.client()) as origin:
@@ -184,7 +184,7 @@ def test_a_plain_image_or_missing_reference_is_reported(registry: FakeRegistry) 
         origin.index()
 
 
-def test_uploads_are_remembered_where_it_is_said(registry: FakeRegistry, tmp_path: Path) -> None:
+def test_uploads_are_remembered_in_the_given_place(registry: FakeRegistry, tmp_path: Path) -> None:
     """And forgotten when they are done."""
     with RegistryDestination(registry.client(), tmp_path / "uploads", chunk=100) as destination:
         destination.put(blob_of(LAYERS[-1]), io.BytesIO(LAYERS[-1]))

@@ -87,7 +87,7 @@ def test_a_helper_is_a_program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 @pytest.mark.parametrize(
     "text", ["{", '{"auths": {"r.test": {"auth": "%%%"}}}', '{"auths": {"r.test": {"auth": "bm9jb2xvbg=="}}}']
 )
-def test_a_file_that_cannot_be_read_is_said(tmp_path: Path, text: str) -> None:
+def test_a_file_that_cannot_be_read_is_reported(tmp_path: Path, text: str) -> None:
     """Not as if there were no credentials."""
     (tmp_path / "config.json").write_text(text)
     with pytest.raises(RegistryError, match=r"cannot read the credentials in .*config\.json"):

@@ -147,7 +147,7 @@ def test_a_registry_without_pieces_gets_it_whole(registry: FakeRegistry) -> None
     assert registry.blobs == {BLOB.digest: CONTENT}
 
 
-def test_a_registry_may_want_larger_pieces(registry: FakeRegistry) -> None:
+def test_a_registry_can_want_larger_pieces(registry: FakeRegistry) -> None:
     """It says how large they have to be."""
 
     def fault(request: httpx.Request) -> httpx.Response | None:
@@ -180,7 +180,7 @@ def test_an_upload_is_sent_to_no_open_line(registry: FakeRegistry) -> None:
         _upload(registry.client())
 
 
-def test_a_repository_that_has_to_be_made_first_is_said(registry: FakeRegistry) -> None:
+def test_a_missing_repository_is_reported(registry: FakeRegistry) -> None:
     """Some registries make none by themselves."""
     registry.fault = lambda request: httpx.Response(404) if request.method == "POST" else None
     with pytest.raises(RegistryError, match=r"it does not take sha256:.* \(404\)") as raised:

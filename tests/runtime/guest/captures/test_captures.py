@@ -206,7 +206,7 @@ def test_reasons_reach_the_program(guest: Guest) -> None:
     assert serving.until("closed").end
 
 
-def test_a_program_that_is_gone_is_not_served(guest: Guest) -> None:
+def test_an_ended_program_is_not_served(guest: Guest) -> None:
     """Its request is dropped when its turn comes, and its files are removed."""
     serving = serve(guest)
     with asks(guest, "first"):

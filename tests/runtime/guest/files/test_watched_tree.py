@@ -227,7 +227,7 @@ def test_moves_are_distinguished_from_removals(root: Path) -> None:
     assert TreeChange("removed", "again") in watcher.seen()
 
 
-def test_rights_are_told_from_content(root: Path) -> None:
+def test_changed_rights_differ_from_changed_content(root: Path) -> None:
     (root / "kept").touch()
     watcher = Watcher(root)
     (root / "kept").chmod(0o600)

@@ -73,7 +73,7 @@ def test_sudo_is_allowed_where_the_image_has_rules_for_it(root: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["", "../x", "a/b", "a:0:0", "a\nroot", "-x", "A", "x" * 33, "\u0661"])
-def test_names_that_are_no_names_are_refused(root: Path, name: str) -> None:
+def test_malformed_names_are_refused(root: Path, name: str) -> None:
     with pytest.raises(CannotMakeAccount, match="name must be"):
         made_account.make(name, root)
     assert list((root / "etc").iterdir()) == []
@@ -107,7 +107,7 @@ def test_a_table_that_is_a_link_is_replaced_and_its_target_stays(root: Path) -> 
     assert len(_table(root, "passwd").splitlines()) == 2
 
 
-def test_tables_that_are_no_files_are_refused(root: Path) -> None:
+def test_invalid_tables_of_files_are_refused(root: Path) -> None:
     """A FIFO is not waited for, a folder is no table, and a huge file is not read."""
     place = root / "etc/passwd"
     os.mkfifo(place)
@@ -179,7 +179,7 @@ def test_a_link_is_not_followed(folder: Path, tmp_path: Path) -> None:
     assert folder.stat().st_uid == 0
 
 
-def test_a_shell_is_told_of_only_if_it_is_one() -> None:
+def test_only_shells_are_reported_as_shells() -> None:
     """Users whose program keeps them from logging in have the session's bash in `SHELL`."""
     for entry in Path("/etc/passwd").read_text().splitlines():
         name, *_, shell = entry.split(":")

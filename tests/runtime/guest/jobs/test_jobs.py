@@ -260,7 +260,7 @@ def test_a_size_that_no_terminal_has_is_refused(guest: Guest, size: dict[str, An
     assert caught.value.code == "invalid"
 
 
-def test_a_job_may_have_another_terminal_type(guest: Guest) -> None:
+def test_a_job_can_have_another_terminal_type(guest: Guest) -> None:
     """The shell's own TERM is not passed on; the caller's is."""
     guest.exec("export TERM=dumb")
     start(guest, "echo $TERM")
@@ -269,7 +269,7 @@ def test_a_job_may_have_another_terminal_type(guest: Guest) -> None:
     assert wait(guest, "u").output == b"vt100\r\n"
 
 
-def test_a_job_that_is_apart_starts_while_a_person_holds_the_shell(guest: Guest) -> None:
+def test_a_separate_job_starts_while_a_person_holds_the_shell(guest: Guest) -> None:
     guest.ask("lease", shell="main", action="take", actor="person:ada")
     with pytest.raises(Refused) as caught:
         start(guest, "true", actor="agent:a")

@@ -94,7 +94,7 @@ def test_their_number_is_limited(guest: Guest) -> None:
     opened(guest, "more")
 
 
-def test_a_closed_one_is_gone_and_its_name_is_free(guest: Guest) -> None:
+def test_a_closed_shell_is_removed_and_its_name_is_free(guest: Guest) -> None:
     opened(guest, "build")
     guest.exec("x=1; echo kept", shell="build")
     close(guest, "build")
@@ -214,7 +214,7 @@ def test_a_shell_at_its_prompt_gets_none(terminal: ProcessTerminal, monkeypatch:
     asyncio.run(run())
 
 
-def test_a_terminal_that_is_gone_meanwhile_gets_none(terminal: ProcessTerminal) -> None:
+def test_a_terminal_that_ended_meanwhile_gets_no_size(terminal: ProcessTerminal) -> None:
     """Its number may already belong to another one."""
 
     async def run() -> None:

@@ -66,7 +66,7 @@ def test_a_program_is_found_without_reading_all_processes(
     assert group_state(programs[0].pid, shell.pid) is GroupProgress.RUNS
 
 
-def test_a_group_whose_first_program_is_gone_still_runs(shell: subprocess.Popen[bytes]) -> None:
+def test_a_group_without_its_first_program_still_runs(shell: subprocess.Popen[bytes]) -> None:
     """The others are found."""
     group = _programs(shell.pid)[0].group
     os.kill(group, signal.SIGKILL)

@@ -330,7 +330,7 @@ def test_the_oldest_is_forgotten_and_only_the_newest_has_its_text() -> None:
     assert known.text_of(commands[1]) is None
 
 
-def test_the_id_of_a_refused_command_may_be_used_again() -> None:
+def test_the_id_of_a_refused_command_can_be_used_again() -> None:
     known = KnownCommands()
     known.add(Exec("a", 1, None), b"")
     known.forget("a")

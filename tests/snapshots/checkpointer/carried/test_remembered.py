@@ -72,12 +72,12 @@ def test_places_are_found_where_memory_has_both_numbers(tmp_path: Path) -> None:
         (bytes(16), False),
     ],
 )
-def test_two_numbers_alone_may_be_anything(tmp_path: Path, after: bytes, *, is_one: bool) -> None:
+def test_two_numbers_alone_can_be_anything(tmp_path: Path, after: bytes, *, is_one: bool) -> None:
     """What follows must be what programs keep behind them."""
     assert bool(searched(tmp_path, PAIR + after)) is is_one
 
 
-def test_places_of_several_files_are_reported_apart(tmp_path: Path) -> None:
+def test_places_of_several_files_are_reported_separately(tmp_path: Path) -> None:
     """And a process that is not in the images has none."""
     other = struct.pack("=QQ", 191, 12)
     memory = STAT.ljust(32, b"\0") + other + struct.pack("=I", 0o100600)
@@ -159,7 +159,7 @@ def test_notes_are_read_again(tmp_path: Path) -> None:
         "[" * 100_000,
     ],
 )
-def test_a_note_of_another_form_is_refused(tmp_path: Path, noted: str) -> None:
+def test_a_note_of_an_unexpected_form_is_refused(tmp_path: Path, noted: str) -> None:
     """It may come from elsewhere."""
     (tmp_path / remembered.NUMBERS_FILE).write_text(noted)
     with pytest.raises(ImagesUnreadable, match=remembered.NUMBERS_FILE):

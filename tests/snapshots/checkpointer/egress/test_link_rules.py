@@ -69,5 +69,5 @@ def test_rules_that_are_not_in_force_are_noticed() -> None:
 
 
 @pytest.mark.parametrize("listing", [{}, {"nftables": None}, {"nftables": [1, {}]}])
-def test_no_listing_is_no_rules(listing: dict[str, object]) -> None:
+def test_a_missing_listing_means_missing_rules(listing: dict[str, object]) -> None:
     assert link_rules.wrong(listing, RULES, [LINK]) is not None

@@ -185,7 +185,7 @@ def test_a_file_that_is_open_for_writing_is_copied_again(upper: Path, folder: Pa
     assert last.size == first.size + 8
 
 
-def test_a_file_that_nobody_writes_can_be_told(upper: Path) -> None:
+def test_a_file_without_writers_is_recognized(upper: Path) -> None:
     """The kernel knows who has a file open for writing, or mapped for it."""
     file = upper / "file"
     file.write_bytes(b"x" * mmap.PAGESIZE)
@@ -277,7 +277,7 @@ def test_files_larger_than_the_free_space_are_refused_by_name(
     begin(upper, folder.with_name("again"))
 
 
-def test_a_programs_attribute_is_no_mark_of_the_overlay(upper: Path, folder: Path) -> None:
+def test_a_programs_attribute_is_not_a_mark_of_the_overlay(upper: Path, folder: Path) -> None:
     """Which of them the overlay heeds is decided by its mount; any program may set the other one."""
     (upper / "etc").mkdir()
     os.setxattr(upper / "etc", "user.overlay.opaque", b"y")
@@ -506,7 +506,7 @@ def test_a_large_file_is_left_in_its_middle(upper: Path, tmp_path: Path) -> None
     assert 0 < (tmp_path / "target").stat().st_size < 80 << 20
 
 
-def test_long_names_are_counted_too(upper: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_long_names_also_count(upper: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Names, links and attributes take memory as files do."""
     monkeypatch.setattr(scan, "MOST_TEXT", 3 << 20)
     for number in range(800):

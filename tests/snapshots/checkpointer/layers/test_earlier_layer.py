@@ -82,7 +82,7 @@ def test_only_changes_are_copied_and_in_the_archive(home: Home) -> None:
     assert home.archive.whole > 200_000
 
 
-def test_a_folder_that_is_gone_is_one_deletion(home: Home) -> None:
+def test_a_removed_folder_is_one_deletion(home: Home) -> None:
     (home.upper / "a/b").mkdir(parents=True)
     (home.upper / "a/b/file").touch()
     home.keep()

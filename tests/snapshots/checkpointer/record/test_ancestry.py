@@ -80,7 +80,7 @@ def test_an_ended_child_is_its_parents_to_collect() -> None:
     assert below.births == []
 
 
-def test_an_adopter_may_itself_be_an_orphan() -> None:
+def test_an_adopter_can_itself_be_an_orphan() -> None:
     """CRIU knows its session by then, and so that of the processes it adopted."""
     orphan = Relatives(331, 310, 330, 331)
     made = plan([ROOT, SHELL, REAPER, orphan, Relatives(341, 331, 320, 320)])

@@ -226,7 +226,7 @@ def test_more_mapped_files_than_can_be_judged_are_counted(monkeypatch: pytest.Mo
     assert decode(tree(mm_301=[mm]))["left_out"] == 1
 
 
-def test_the_flags_of_a_named_pipe_are_those_of_its_path() -> None:
+def test_a_named_pipe_has_the_flags_of_its_path() -> None:
     """CRIU keeps them with an entry for the path, which the pipe's own names."""
     path = Message(name="/run/pipe", mode=0o010600, flags=2, pos=0)
     files = [

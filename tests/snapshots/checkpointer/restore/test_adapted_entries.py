@@ -160,7 +160,7 @@ def test_the_old_address_becomes_the_new_one() -> None:
     assert all(isk(end).src_addr == isk(end).dst_addr == words("172.17.0.3") for end in pair)
 
 
-def test_mapped_addresses_move_too() -> None:
+def test_mapped_addresses_also_move() -> None:
     """An IPv6 socket may be bound to the IPv4 address."""
     listener = bound("::ffff:172.17.0.2", 80)
 
