@@ -1,7 +1,8 @@
 """The amounts of memory and files that a capture has copied or waits for, for observers of its steps.
 
 Copied amounts are the lengths of the files with pages, which CRIU writes into the staging folder, and of the
-data that the checkpointer copies there: nothing is counted while the session is frozen. Knows no checkpointer.
+data that the checkpointer copies there: nothing is counted while the session is frozen. The checkpointer
+itself is not known here.
 """
 
 from __future__ import annotations

@@ -171,7 +171,9 @@ def pack(
     ):
         for part in folder.glob(recipe.PARTS):
             part.unlink(missing_ok=True)
-        packing = _Packing(chunks, pool, PageCourse(parent), folder, mine if polite else None, pauses, progress)
+        packing = _Packing(
+            chunks, pool, PageCourse(parent), folder, mine if polite else None, pauses, progress
+        )
         try:
             made = Recipe(snapshot, {name: packing.file(name, folder / name) for name in names})
             written = packing.finish()

@@ -73,6 +73,7 @@ class Reports:
         self._next = clock() + REPORTED_EVERY
 
     def __call__(self, done: int, total: int) -> None:
+        """Report that `done` of all processes were looked at, if it is time to."""
         if (now := self._clock()) >= self._next:
             self._next = now + REPORTED_EVERY
             self._channel.send("looked", done=done, total=total)
