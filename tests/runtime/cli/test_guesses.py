@@ -83,6 +83,12 @@ def test_the_hint_for_a_terminal_names_attach(capsys: pytest.CaptureFixture[str]
     assert "`holdfast attach NAME`" in capsys.readouterr().err
 
 
+def test_an_image_behind_a_name_gets_a_hint(capsys: pytest.CaptureFixture[str]) -> None:
+    """`docker run --name x debian` is `holdfast new x --image debian` here."""
+    assert command_line.call(["new", "work", "debian"]) == 2
+    assert "`holdfast new NAME --image IMAGE`" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("given", "used"),
     [
