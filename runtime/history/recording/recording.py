@@ -113,7 +113,7 @@ class Recording:
         return count
 
     def _opening(self) -> tuple[str, int]:
-        """Return what leads to the first screen, and where to continue: a sequence may be cut at the
+        """Return the output that leads to the first screen, and where to continue: a sequence may be cut at the
         beginning.
         """
         from holdfast.runtime.terminal.emulator import Emulator
