@@ -52,6 +52,14 @@ def test_a_removed_session_stays_removed(store: Store) -> None:
         store.update_session(row.id, state="running")
 
 
+def test_a_session_in_a_snapshots_place_gets_a_hint(store: Store) -> None:
+    """`restore work`, where `work` is a session."""
+    store.add_session("work", "image", {})
+    with pytest.raises(SnapshotNotFound) as found:
+        store.snapshot("work")
+    assert "`holdfast fork work` copies its present" in found.value.hint
+
+
 def test_pending_snapshots_are_not_listed(store: Store) -> None:
     """A snapshot is visible when it is ready, not before."""
     session = store.add_session("work", "image", {})
