@@ -1,4 +1,4 @@
-"""Takes bundles apart and makes others of them, as somebody could who has a key that is trusted."""
+"""Takes bundles apart and makes others of them, as someone could who has a key that is trusted."""
 
 from __future__ import annotations
 

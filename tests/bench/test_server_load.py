@@ -84,7 +84,7 @@ def test_kills_come_in_the_first_half() -> None:
 
 
 def test_figures_are_judged_by_their_limits() -> None:
-    """Memory by the growth within the last life, in which nobody was killed."""
+    """Memory by the growth within the last life, in which no one was killed."""
     samples = [Sample(float(at), 0, 900 + at, 5, 9, at * 0.1) for at in range(4)]
     samples += [Sample(10.0 + at, 1, 100 + at // 2, 7, 8, at * 0.2) for at in range(16)]
     good = Found([ACT], outages=[KILLED], samples=samples, health=[0.001] * 100, idle_share=0.019)

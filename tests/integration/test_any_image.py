@@ -140,7 +140,7 @@ def test_an_environment_without_ipykernel(hf: Holdfast, image: Callable[..., str
 def test_ours_takes_the_place_of_a_bash_that_cannot_be_driven(
     hf: Holdfast, cli: Cli, image: Callable[..., str]
 ) -> None:
-    """Why is said; who asks for the image's is refused in one line, and nothing is left."""
+    """The reason is reported; a request for the image's is refused in one line, and nothing is left."""
     place = "/usr/local/bin/bash"
     name = image("old", f"FROM {{base}}\nRUN echo '#!/bin/false' >{place} && chmod 755 {place}\n")
     made = cli("new", "it", "--image", name)

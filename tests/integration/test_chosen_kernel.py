@@ -1,4 +1,4 @@
-"""The interpreter and the kernel that cells run in, as `new` was told."""
+"""The interpreter and the kernel that cells run in, as chosen for `new`."""
 
 from __future__ import annotations
 

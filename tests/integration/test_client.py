@@ -245,7 +245,7 @@ def test_shells_terminals_and_jobs(session: RemoteSession, shared: Session) -> N
 
 
 def test_the_output_of_a_job_as_it_comes(session: RemoteSession) -> None:
-    """What was written so far is returned while the job goes on; a follower hears the rest."""
+    """What was written so far is returned while the job continues; a follower hears the rest."""
     job = session.detach("for n in 1 2 3; do echo $n; done; read line; echo got $line; sleep 600")
     assert job.wait().waiting
     assert job.output().split()[:3] == [b"1", b"2", b"3"]
@@ -376,7 +376,7 @@ def test_errors(server: Served, session: RemoteSession) -> None:
 def test_callbacks_can_be_coroutines_where_they_can_be_awaited(
     server: Served, shared: Session, session: RemoteSession
 ) -> None:
-    """Async callers lose nothing of what theirs are called with; blocking ones are told at once."""
+    """Async callers lose nothing of what theirs are called with; blocking ones learn at once."""
     seen: list[object] = []
 
     async def note(*told: object) -> None:

@@ -67,7 +67,7 @@ def _seconds_left(info: dict[str, Any]) -> float:
 
 
 def test_a_life(wire: ControlWire, shared_hf: Holdfast) -> None:
-    """Made, looked at, paused, resumed, killed; each twice, which is told as clients expect it."""
+    """Made, looked at, paused, resumed, killed; each twice, which is reported as clients expect it."""
     made = wire.new(metadata={"a": "b"}, envVars={"COLOUR": "green"})
     path = f"/sandboxes/{made['sandboxID']}"
     assert made["domain"].startswith("localhost:")

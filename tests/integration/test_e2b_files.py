@@ -336,7 +336,7 @@ def test_a_watch_ends_with_its_time_and_says_so(wire: FileWire) -> None:
 
 
 def test_a_watcher_that_is_asked(wire: FileWire, shared: Session) -> None:
-    """It tells of what was done just before, and of what was done while nobody asked, a capture included."""
+    """It tells of what was done just before, and of what was done while no one asked, a capture included."""
     shared.files.make_folder("/tmp/asked")
     id_ = wire.ask("CreateWatcher", path="/tmp/asked")["watcherId"]
 

@@ -47,7 +47,7 @@ def running(session: Session, pid: int) -> bool:
 
 
 def test_a_process_has_two_streams_a_pid_and_an_end(wire: ProcessWire) -> None:
-    """And whoever connects later has the same again, from its beginning."""
+    """And anyone who connects later has the same again, from its beginning."""
     script = "printf 'out\\xff'; echo err >&2; echo $A $B; pwd; exit 3"
     words = {"envs": {"A": "1", "B": "x y"}, "cwd": "/tmp"}
     found = wire.run(script, words=words)
@@ -289,7 +289,7 @@ def test_users(wire: ProcessWire) -> None:
 def test_a_capture_in_the_middle_is_not_noticed_and_copies_have_the_same_processes(
     wire: ProcessWire, server: Served, shared: Session, shared_hf: Holdfast
 ) -> None:
-    """All output arrives once; a copy has the pids, tags, input and terminals, and goes on by itself."""
+    """All output arrives once; a copy has the pids, tags, input and terminals, and continues by itself."""
     ticking = "for n in $(seq 150); do echo $n; echo e$n >&2; sleep 0.02; done"
     expected = "".join(f"{n}\n" for n in range(1, 151)).encode()
     with (

@@ -33,7 +33,7 @@ def _ended_when(condition: Callable[[], bool]) -> Iterator[Patience]:
 
 
 def test_a_command_continues_when_its_caller_waits_no_longer(work: Session) -> None:
-    """The result says that it runs; its output goes on at the offset, and another caller gets its end."""
+    """The result says that it runs; its output continues at the offset, and another caller gets its end."""
     seen: list[bytes] = []
     with _ended_when(lambda: b"begun" in b"".join(seen)) as patience:
         left = work.exec(

@@ -167,7 +167,7 @@ def test_excess_memory_ends_its_session_alone(
 def test_names_that_no_resolver_answers_for_delay_no_other_session(
     shared_hf: Holdfast, rough: Session, calm: Session, world: Hosts, watched: None
 ) -> None:
-    """A session asks for 120 of them; another one's is found. They are told apart from absent ones.
+    """A session asks for 120 of them; another one's is found. They are distinguished from absent ones.
 
     Of a body for such a host only so much is read as fits between.
     """

@@ -164,7 +164,7 @@ def test_cells_that_last_end_and_die(hf: Holdfast) -> None:
 
 
 def test_a_cell_of_another_conversation_is_followed_answered_and_stopped(hf: Holdfast) -> None:
-    """Its client is gone; the next one is told its id, sees what it shows, and stops it."""
+    """Its client has ended; the next one gets its id, sees what it shows, and stops it."""
     ids: list[str] = []
 
     async def first(agent: Agent) -> None:

@@ -316,7 +316,7 @@ echo searched
 def test_no_program_of_a_fork_reaches_the_images_it_is_served_from(hf: Holdfast, filled: Snapshot) -> None:
     """They were judged before the fork ran, and are read for as long as it misses memory.
 
-    Who can write to them has what was never judged. They are files of the home, which nobody else can enter,
+    Who can write to them has what was never judged. They are files of the home, which no one else can enter,
     and are open in a process that the fork does not see.
     """
     fork = filled.fork(1, "copy")[0]

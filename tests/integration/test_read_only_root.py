@@ -232,7 +232,7 @@ def test_a_read_only_root_is_an_option_of_the_command_line(hf: Holdfast, cli: An
 
 @pytest.mark.thorough
 def test_a_read_only_root_is_an_option_over_a_url(shared_hf: Holdfast, remote: RemoteHoldfast) -> None:
-    """As in a program on the machine itself; what is wrong with it is said there, too."""
+    """As in a program on the machine itself; what is wrong with it is reported there, too."""
     with remote.new("held", read_only=True, writable=["/srv/data"], remove=True):
         assert shared_hf.session("held").exec("touch /srv/data/x").ok
         assert refused(shared_hf.session("held"), "/srv", "/etc")

@@ -1,4 +1,4 @@
-"""Sessions over HTTP: what the controller offers, under the same names, to whoever has the token."""
+"""Sessions over HTTP: what the controller offers, under the same names, to anyone who has the token."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The server and those without the token: they get nothing, keep nobody out, and cost little memory.
+"""The server and those without the token: they get nothing, keep no one out, and cost little memory.
 
 Also how it is started: on a unix socket, by systemd, with what cannot be.
 """

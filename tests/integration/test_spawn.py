@@ -1,4 +1,4 @@
-"""pexpect over a session: programs are driven as local ones, and go on in copies and after a pause."""
+"""pexpect over a session: programs are driven as local ones, and continue in copies and after a pause."""
 
 from __future__ import annotations
 

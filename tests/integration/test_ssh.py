@@ -152,7 +152,7 @@ def test_a_connection_is_a_use_as_long_as_it_lasts(ssh: Ssh, shared: Session) ->
 
 
 def test_the_shared_shell_is_joined(ssh: Ssh, shared: Session) -> None:
-    """Its variables are there, `C-]` leaves it, and it goes on."""
+    """Its variables are there, `C-]` leaves it, and it continues."""
     shared.exec("shared_variable=of-the-agent")
     with ssh.running("-tt", "shared.holdfast", "holdfast-shell") as started:
         assert started.stdin is not None

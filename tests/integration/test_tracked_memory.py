@@ -31,13 +31,13 @@ def _tracking(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def begun(session: Session) -> None:
-    """Start the program, which tells the digest of its memory after each number of changes it is told."""
+    """Start the program, which tells the digest of its memory after each number of changes it is given."""
     session.exec(f"cat > /srv/program.py <<'END'\n{PROGRAM}\nEND")
     session.exec("coproc program { exec python3 /srv/program.py; }")
 
 
 def changed(session: Session, count: int) -> str:
-    """Have the program change its memory in so many places; return the digest of it."""
+    """Have the program change its memory in that many places; return the digest of it."""
     said = session.exec(
         f"echo {count} >&${{program[1]}}; read -r sum <&${{program[0]}}; echo $sum", timeout=60
     )

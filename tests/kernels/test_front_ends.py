@@ -164,7 +164,7 @@ def test_a_new_front_end_at_an_idle_kernel_is_sent_nothing_old(guest: Guest) -> 
 
 
 def test_a_front_end_waits_for_the_cell_of_the_agent(guest: Guest) -> None:
-    """A failing cell of the agent aborts nothing of a front end, and both are told what runs."""
+    """A failing cell of the agent aborts nothing of a front end, and both learn what runs."""
     gate = guest.folder / "agents-gate"
     code = f"import os, time\nwhile not os.path.exists({str(gate)!r}): time.sleep(0.01)\n1/0"
     with guest.call("cell", code.encode(), id="agents") as cell, front_end(guest, "one") as front:

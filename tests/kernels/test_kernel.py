@@ -272,7 +272,7 @@ print('now'); import time; time.sleep(600)
 
 
 def test_only_the_cell_that_is_meant_is_interrupted(guest: Guest) -> None:
-    """Whoever leaves a cell that has just ended does not interrupt the next one."""
+    """Anyone who leaves a cell that has just ended does not interrupt the next one."""
     with guest.cell("print('now'); import time; time.sleep(600)", id="meant") as cell:
         cell.until("stream")
         guest.ask("kernel_interrupt", only="another")

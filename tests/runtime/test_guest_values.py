@@ -224,7 +224,7 @@ def test_a_wrong_field_is_refused_by_its_name(kind: type[GuestValue], path: tupl
 
 
 def test_bounds_of_statements() -> None:
-    """A number, a text and a list that are too large are refused; what nobody knows is passed over."""
+    """A number, a text and a list that are too large are refused; what no one knows is passed over."""
     for path, value in (
         (("processes", "rows", 0, "resident"), 2**63),
         (("processes", "rows", 0, "age"), 10**400),

@@ -275,7 +275,7 @@ def test_descriptors_are_the_same_where_only_root_can_read_them(
 def test_where_layers_cannot_be_read_the_engine_commits_them(
     machine: Machine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As with another storage driver; it is said, and what is committed is a parent like any other."""
+    """As with a different storage driver; that is reported, and the commit is a parent like any other."""
     told: list[str] = []
     home = Home(tmp_path / "home").create()
     with machine.holdfast(home, progress=told.append) as there, monkeypatch.context() as blind:

@@ -74,7 +74,7 @@ def test_several_servers_of_a_home_write_one_chain(tmp_path: Path) -> None:
     ],
 )
 def test_every_change_is_found(attack: str, fault: str, tmp_path: Path) -> None:
-    """Whoever can write the file and does not make the whole chain anew."""
+    """Anyone who can write the file and does not make the whole chain again."""
     trail = _trail(tmp_path)
     with sqlite3.connect(tmp_path / FILE) as db:
         db.execute(attack)
@@ -144,7 +144,7 @@ def _faults(folder: Path, keys: Keys) -> tuple[str, ...]:
 
 
 def test_a_cut_and_relinked_trail_lacks_signed_heads(tmp_path: Path) -> None:
-    """The chain is whole, and whoever made it does not have the key of the home."""
+    """The chain is whole, and anyone who made it does not have the key of the home."""
     keys = Keys(Home(tmp_path).create())
     _signed(tmp_path, range(6), keys)
     found = AuditTrail(tmp_path).verify(trusts=lambda public: keys.trusted(public) is not None)

@@ -110,7 +110,7 @@ def test_pictures_of_two_cells_at_once_are_both_kept(tmp_path: Path, monkeypatch
 
 
 def test_the_home_keeps_the_newest_only(tmp_path: Path) -> None:
-    """Pictures that nobody asked to keep do not fill the disk; numbers are never used twice."""
+    """Pictures that no one asked to keep do not fill the disk; numbers are never used twice."""
     pictures = CellPictures(tmp_path, bounded=True, graphics=None)
     for _ in range(cell_pictures.KEPT_MOST + 5):
         pictures.show({"image/svg+xml": "<svg/>"})

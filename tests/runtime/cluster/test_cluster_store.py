@@ -129,7 +129,7 @@ def test_an_older_copy_never_replaces_a_newer_one(store: ClusterStore) -> None:
 
 
 def test_a_loss_names_the_commands_after_the_copy(store: ClusterStore) -> None:
-    """The new node is told before it starts, and the event says it afterwards."""
+    """The new node is notified before it starts, and the event says it afterwards."""
     tickets = registered(store, "a", "b")
     ticket, held = running(store, tickets, "work")
     store.note_commands(ticket, held, [CommandNote(1, "make"), CommandNote(2, "make test", "key-2")])

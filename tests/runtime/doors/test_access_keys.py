@@ -52,7 +52,7 @@ def _code(body: bytes) -> str:
 
 
 def test_each_operation_has_a_rule_and_each_rule_an_operation(tmp_path: Path) -> None:
-    """A path that nobody thought about is closed to all keys; a rule must not outlive its path."""
+    """A path that no one thought about is closed to all keys; a rule must not outlive its path."""
 
     async def steps(doors: WalkedDoors) -> None:
         assert set(key_rules.OPERATIONS) == set(_own(doors))

@@ -286,7 +286,7 @@ def test_the_attack_on_the_control_plane_that_once_succeeded(tmp_path: Path, rea
 
 
 def test_removed_sandboxes_are_reported_in_the_words_of_the_wire(tmp_path: Path) -> None:
-    """Clients take that status for the end of a sandbox; nobody else learns of it."""
+    """Clients take that status for the end of a sandbox; no one else learns of it."""
 
     async def steps(doors: WalkedDoors) -> None:
         for id_, token, status in (

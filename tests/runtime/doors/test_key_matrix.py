@@ -107,7 +107,7 @@ def _is_of_one(path: str, name: str) -> bool:
 
 
 def test_each_operation_has_a_rule_and_each_rule_an_operation(tmp_path: Path) -> None:
-    """A path that nobody thought about is closed to all keys; a rule must not outlive its path."""
+    """A path that no one thought about is closed to all keys; a rule must not outlive its path."""
 
     async def steps(doors: WalkedDoors) -> None:
         there = {name for name, *_ in _operations(doors)}
@@ -281,7 +281,7 @@ def test_a_sandbox_with_more_than_the_default_takes_a_scope_more(tmp_path: Path)
 
 
 def test_each_tool_and_action_has_a_rule(tmp_path: Path) -> None:
-    """One that nobody thought about is closed to all keys; reading a task takes no right to write it."""
+    """One that no one thought about is closed to all keys; reading a task takes no right to write it."""
     from holdfast.base.home import Home
 
     server = AgentServer(Home(tmp_path), Default("x"))

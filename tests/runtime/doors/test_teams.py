@@ -1,4 +1,4 @@
-"""Teams behind the doors of one server: whoever is in one learns nothing of another, on any route."""
+"""Teams behind the doors of one server: anyone who is in one learns nothing of another, on any route."""
 
 from __future__ import annotations
 

@@ -74,7 +74,7 @@ def test_unmatched_values_are_refused(internet: bool | None, said: Any, why: str
 
 
 def test_a_request_replaces_the_rules_of_this_wire() -> None:
-    """Exceptions with a port are of whoever made the session on this machine, and stay."""
+    """Exceptions with a port belong to the session's maker on this machine, and stay."""
     kept = {"allow": ["10.0.0.1:5432", "9.9.9.9", "[fd00::1]:443"], "deny": ["0.0.0.0/0"]}
     wish = NetworkWish("internet", (), ("1.1.1.1",), ("8.8.8.8",))
 

@@ -266,7 +266,7 @@ Serve = Callable[[SessionStream], Awaitable[None]]
 
 
 class Client:
-    """What a client says, and what it is told."""
+    """What a client says, and what it is given."""
 
     def __init__(self, said: Sequence[dict[str, Any]] = (), leaves_after: int = -1) -> None:
         self.said: asyncio.Queue[dict[str, Any]] = asyncio.Queue()

@@ -23,7 +23,7 @@ START = StartBody.read({"process": {"cmd": "x", "envs": {"B": "request"}}})
 
 
 class FakeProcess:
-    """A process that writes once and then does as it was told."""
+    """A process that writes once and then does as its arguments say."""
 
     pid = 7
 

@@ -29,7 +29,7 @@ def closing(tmp_path: Path, said: list[str]) -> Closing:
 
 
 def test_a_name_at_a_denied_address_is_named(closing: Closing, said: list[str]) -> None:
-    """It stays closed; nothing is said of what the home opens, or of a name that is open."""
+    """It stays closed; nothing is reported of what the home opens, or of a name that is open."""
     options = SessionOptions.parse(allow=["localhost:80"], deny=["127.0.0.0/8", "::1"])
     wishes = closing._wishes(options)
 

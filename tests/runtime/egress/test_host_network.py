@@ -213,7 +213,7 @@ def test_allowing_everything_opens_nothing_private() -> None:
 
 
 def test_only_an_exception_by_its_address_beats_a_denial() -> None:
-    """Whoever answers for a name, the home and the machine's resolvers do not."""
+    """Anyone who answers for a name, the home and the machine's resolvers do not."""
     home = (Allowed.parse("10.0.0.9:443"), Allowed.parse("172.16.0.9:443"), Allowed.parse("10.0.0.0/31:80"))
     wishes = Wishes.of(
         ["10.0.0.7:443", "db.test:5432"], ["10.0.0.0/8"], home, lambda _: ["10.0.0.8", "9.9.9.9"]

@@ -174,7 +174,7 @@ def _send(far: socket.socket, data: bytes) -> None:
 
 
 def report(count: int) -> list[tuple[str, dict[str, Any]]]:
-    """Return the frames that report so many files, a hundred in each."""
+    """Return the frames that report that many files, a hundred in each."""
     parts: list[tuple[str, dict[str, Any]]] = [
         ("folder", {"at": "", "more": True, "files": [told(f"{at + n:06d}") for n in range(100)]})
         for at in range(0, count, 100)

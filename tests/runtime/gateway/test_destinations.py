@@ -145,7 +145,7 @@ def test_a_policy_survives_its_file() -> None:
 
 
 class Resolver:
-    """Answers what it was told to, and lets everything else wait until it is released."""
+    """Gives the answers it was given, and lets everything else wait until it is released."""
 
     def __init__(self, **known: list[str] | OSError) -> None:
         self.known, self.asked = known, list[str]()

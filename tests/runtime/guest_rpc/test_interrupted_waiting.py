@@ -40,7 +40,7 @@ def test_a_signal_that_interrupts_no_system_call_is_heeded() -> None:
 
 
 def test_late_data_is_received() -> None:
-    """The wait goes on after each look."""
+    """The wait continues after each look."""
     client, server = socket.socketpair()
     timer = threading.Timer(2.2, server.close)
     timer.start()

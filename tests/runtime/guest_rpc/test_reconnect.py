@@ -50,7 +50,7 @@ def test_calls_that_can_start_again_do() -> None:
 
 
 def test_time_in_which_the_machine_slept_is_not_silence(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its clocks may have gone on: whoever wakes first would find the others dead."""
+    """Its clocks may have continued: anyone who wakes first would find the others dead."""
     clock = [1000.0]
     monkeypatch.setattr(time, "monotonic", lambda: clock[0])
     lost = _lost(3)

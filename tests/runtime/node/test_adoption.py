@@ -78,7 +78,7 @@ def test_a_recovered_session_has_no_notes_of_lost_work(store: ClusterStore) -> N
 
 
 def _placed_again(store: ClusterStore, node: NodeTicket, held: Held) -> tuple[Held, list[str]]:
-    """Have a session die, and return what its last node, which gets it again, is told."""
+    """Have a session die, and return what its last node, which gets it again, reports."""
     store.failed(node, held, "it died")
     answer = store.renew(node, [], beat=0, reign=0)
     (grant,) = [each for each in answer.grants if each.session == held.session]

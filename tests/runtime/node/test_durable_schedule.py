@@ -1,4 +1,4 @@
-"""When copies are due: within what a policy promises, within the budget, and a breach is told once."""
+"""When copies are due: within what a policy promises, within the budget, and a breach is reported once."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_an_idle_session_is_never_captured() -> None:
 
 
 def test_captures_stay_within_their_share_of_the_processors() -> None:
-    """A hundred busy sessions get as many copies as a tenth of two processors makes; the rest is told."""
+    """A hundred busy sessions get as many copies as a tenth of two processors makes; the rest is reported."""
     schedule = DurableSchedule(2)
     schedule.keep({f"s{number}": 60.0 for number in range(100)}, 0.0)
     now, spent, broken = 0.0, 0.0, set[str]()

@@ -1,4 +1,4 @@
-"""Which events are told, and to whom."""
+"""The events that are reported, and the people who get them."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def _notice(kind: Any = "ended", **more: Any) -> SentNotice:
 
 
 def test_an_unanswered_question_is_reported_after_a_moment() -> None:
-    """It says the program, the kind and the prompt, and is told once."""
+    """It says the program, the kind and the prompt, and is reported once."""
     work = _work()
     assert work.hear("waiting", ASKS, 100.0, 100.0) is None
     assert list(work.due(100.0 + SETTLE_SECONDS / 2)) == []
@@ -57,7 +57,7 @@ def test_an_unanswered_question_is_reported_after_a_moment() -> None:
     ],
 )
 def test_answered_questions_are_not_reported(kind: str, data: dict[str, Any]) -> None:
-    """An agent that answers at once disturbs nobody; input into a different shell is no answer."""
+    """An agent that answers at once disturbs no one; input into a different shell is no answer."""
     work = _work()
     work.hear("waiting", ASKS, 100.0, 100.0)
     work.hear("input", {"shell": "other"}, 100.1, 100.1)
@@ -92,7 +92,7 @@ def test_an_end_has_its_manner(kind: str, data: dict[str, Any], told: str, text:
     [("oom", True), ("exited", True), ("dead", True), ("removed", False)],
 )
 def test_a_death_of_a_session_is_reported_and_its_removal_is_not(cause: str, told: bool) -> None:
-    """To remove or suspend it is somebody's wish."""
+    """To remove or suspend it is someone's wish."""
     found = _work().hear("session_ended", {"cause": cause, "message": "its container ended"}, 1.0, 1.0)
     assert (found is not None and found.kind == "died") is told
 

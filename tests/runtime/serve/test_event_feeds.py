@@ -100,7 +100,7 @@ class EventPlaceCopy:
 
 
 class Reader:
-    """One follower in a loop, and what it was told."""
+    """One follower in a loop, and the events it was given."""
 
     def __init__(self, threads: CallThreads, source: Source, after: int = 0) -> None:
         self.told: list[tuple[str, int]] = []
@@ -125,7 +125,7 @@ def waits_in_feed(source: Source) -> bool:
 
 
 def test_200_idle_followers_have_one_thread() -> None:
-    """Each is told of each event once, in order, and of its end; none is counted as a call that is over."""
+    """Each learns of each event once, in order, and of its end; none is counted as a call that is over."""
 
     async def run() -> None:
         source, threads = Source(), CallThreads(512)

@@ -303,7 +303,7 @@ def test_a_full_bridge_is_emptied_after_a_lull() -> None:
 
 
 def test_work_that_is_refused_is_not_reported() -> None:
-    """Its caller hears of it at once; the end of the other is told in the loop."""
+    """Its caller hears of it at once; the end of the other is reported in the loop."""
 
     async def run() -> None:
         threads, go, told = CallThreads(1), threading.Event(), asyncio.Queue[tuple[int | None, object]]()

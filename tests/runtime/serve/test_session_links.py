@@ -1,4 +1,4 @@
-"""How many connections to ports there may be, and what is left of one that nobody waits for."""
+"""How many connections to ports there may be, and what is left of one that no one waits for."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Access by ssh: names of hosts, keys of both ends, and what OpenSSH's client is told."""
+"""Access by ssh: names of hosts, keys of both ends, and the options of OpenSSH's client."""
 
 from __future__ import annotations
 

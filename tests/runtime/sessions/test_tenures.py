@@ -31,7 +31,7 @@ def test_one_chain_continues_another_or_parted_from_it(mine: Tenures, theirs: Te
 
 
 def test_nothing_continues_an_unknown_chain() -> None:
-    """An id that was here without a chain is nobody's: a claim shows nothing."""
+    """An id that was here without a chain is no one's: a claim shows nothing."""
     assert not Tenures().continued_by(chain(A))
     assert not chain(A).continued_by(Tenures())
 

@@ -1,4 +1,4 @@
-"""Identity tokens that are not what a sign-in expects are refused, whoever made them."""
+"""Identity tokens that are not what a sign-in expects are refused, whatever their maker."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def part(value: Any) -> str:
 
 
 def mac(secret: bytes, kid: str) -> str:
-    """Return a token that whoever knows a secret can make."""
+    """Return a token that anyone who knows a secret can make."""
     text = f"{part({'alg': 'HS256', 'kid': kid})}.{part(RIGHT)}"
     made = hmac.new(secret, text.encode(), hashlib.sha256).digest()
     return f"{text}.{base64.urlsafe_b64encode(made).decode().rstrip('=')}"
@@ -87,7 +87,7 @@ def test_a_token_that_is_right_is_accepted() -> None:
     ],
 )
 def test_a_claim_that_is_not_right_is_refused(changed: dict[str, Any]) -> None:
-    """Of another issuer, client or sign-in, too old, or for nobody; an optional nonce must still be right."""
+    """Of another issuer, client or sign-in, too old, or for no one; an optional nonce must still be right."""
     lax = Expected(ISSUER, CLIENT, NONCE, nonce_may_lack=True, issued_after=NOW - 10)
     for expected in (EXPECTED, lax):
         if expected is lax and changed == {"nonce": None}:

@@ -12,7 +12,7 @@ from holdfast.runtime.store.row_details import SessionDetails
 
 
 def test_omitted_options_have_defaults() -> None:
-    """Nothing is captured by itself unless somebody says so."""
+    """Nothing is captured by itself unless someone says so."""
     assert parse({}) == parse({"every": None, "idle": None}) == Policy()
     assert not Policy().captures
     assert Policy().keep == KEEP

@@ -1,4 +1,4 @@
-"""The report of blocked work: for whoever unblocks it, and for the successor."""
+"""The report of blocked work: for anyone who unblocks it, and for the successor."""
 
 from __future__ import annotations
 

@@ -107,7 +107,7 @@ def test_suggestions_that_did_not_help_are_named() -> None:
 
 
 def test_one_of_the_steps_in_full_can_be_taken() -> None:
-    """Also if the first ones are claimed by others, which is said with the time."""
+    """Also if the first ones are claimed by others, which is reported with the time."""
     record = long_task()
     for number in ("1.1", "1.2", "1.3"):
         record = changes.claim(record, Stamp("agent:other", AT), number).record

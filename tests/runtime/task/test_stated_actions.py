@@ -69,7 +69,7 @@ def test_an_action_has_the_reasons_that_its_actor_had_stated() -> None:
 
 
 def test_an_attempt_is_reported_with_its_command() -> None:
-    """Also when it was recorded later, by somebody else, after other commands."""
+    """Also when it was recorded later, by someone else, after other commands."""
     line = Line()
     line.ran("make test", 2)
     line.ran("ls")

@@ -25,7 +25,7 @@ DIGEST = "sha256:" + "0a" * 32
     ],
 )
 def test_parts(text: str, host: str, repository: str, tag: str | None, digest: str | None) -> None:
-    """Host, repository, tag and digest are told apart."""
+    """Host, repository, tag and digest are distinguished."""
     read = Reference.parse(text)
     assert (read.host, read.repository, read.tag, read.digest) == (host, repository, tag, digest)
     assert Reference.parse(str(read)) == read

@@ -1,4 +1,4 @@
-"""Attributes that programs give files: what is taken from a caller, and how much of a file's is told."""
+"""Attributes that programs give files: what is taken from a caller, and how much of a file's is shown."""
 
 from __future__ import annotations
 

@@ -86,7 +86,7 @@ def test_no_link_is_followed(tree: Path, tmp_path_factory: pytest.TempPathFactor
 def test_a_file_that_becomes_a_link_on_the_way_is_not_read(
     tree: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Between the look at it and its opening somebody else puts a link in its place."""
+    """Between the look at it and its opening someone else puts a link in its place."""
     secret = tree / "secret"
     secret.write_text("two")
     look, swapped = os.lstat, list[str]()

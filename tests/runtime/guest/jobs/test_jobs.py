@@ -231,7 +231,7 @@ SIZES = 'trap "stty size" WINCH; stty size; until [ -e done ]; do sleep 0.02; do
 
 
 def test_the_terminal_of_a_job_has_the_wanted_size_and_takes_another(guest: Guest) -> None:
-    """What runs there is told; its description and its followers have the size of now."""
+    """A program there gets the signal; its description and its followers have the size of now."""
     begun = start(guest, SIZES, rows=30, cols=90)
     assert (begun["rows"], begun["cols"]) == (30, 90)
     with guest.call("job_wait", id="t") as following:

@@ -1,4 +1,4 @@
-"""Servers of ssh in a session: what they are told, and what becomes of a connection that has none."""
+"""Servers of ssh in a session: what they learn, and what becomes of a connection that has none."""
 
 from __future__ import annotations
 

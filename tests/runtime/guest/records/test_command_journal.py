@@ -77,7 +77,7 @@ def test_the_output_of_a_command_that_was_given_something_hidden_has_no_digest(g
 
 @pytest.mark.parametrize("typed", [False, True])
 def test_a_command_is_at_work_before_its_entry_is_written(guest: Guest, tmp_path: Path, typed: bool) -> None:
-    """Even if the supervisor stands still meanwhile, nothing that it does is older than its start."""
+    """Even if the supervisor is paused meanwhile, nothing that it does is older than its start."""
     guest.exec("true")
     for number in range(10):
         made = tmp_path / str(number)

@@ -68,7 +68,7 @@ def test_the_bash_of_the_image_is_used_if_it_loads_the_marks(own: str, marks_lib
 def test_an_undrivable_shell_is_not_used(
     own: str, tmp_path: Path, marks_library: Path, monkeypatch: pytest.MonkeyPatch, script: str, why: str
 ) -> None:
-    """Unless it was asked for by name, ours takes its place, and why is said."""
+    """Unless it was asked for by name, ours takes its place, with the reason."""
     monkeypatch.setattr(shell_program, "SECONDS", 0.5 if "1000" in script else 10.0)
     monkeypatch.setattr(shell_program, "bash", lambda: own)
     path = image_bash(tmp_path, monkeypatch, script)
