@@ -105,8 +105,7 @@ PAGES = sorted({*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")} - {ROOT / "d
 """But for the table that programs of the tests describe themselves in."""
 SOURCES = sorted(each for part in ("images", "snapshots") for each in (ROOT / part).rglob("*.[ch]"))
 """The product's sources in C."""
-TESTS = sorted((ROOT / "tests" / "snapshots").rglob("*.py"))
-"""Tests whose docstrings are in plain English."""
+TESTS = sorted((ROOT / "tests").rglob("*.py"))
 
 
 def _texts(path: Path) -> Iterator[tuple[int, str]]:

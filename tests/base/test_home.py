@@ -59,7 +59,7 @@ def test_a_home_that_others_can_read_is_closed(tmp_path: Path, mode: int) -> Non
 
 
 def test_a_folder_of_other_things_is_not_closed(tmp_path: Path) -> None:
-    """It may be meant to be read by others: a home in it would be open, so it is none."""
+    """It may be meant to be read by others: a home in it would be open, so it is refused."""
     (tmp_path / "page.html").touch()
     tmp_path.chmod(0o755)
 

@@ -1,4 +1,4 @@
-"""Load on one server: what clients were told is compared with what sessions hold, and a fault shows."""
+"""Load on one server: the answers to clients are compared with the state of sessions, and a fault shows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where layers are: told by the description of an engine, and by containerd's records."""
+"""Where layers are: known from the description of an engine, and by containerd's records."""
 
 from __future__ import annotations
 

@@ -142,7 +142,7 @@ def test_a_chosen_interpreter_is_the_only_one(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_each_interpreter_on_the_path_is_tried(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """`python` first, then `python3` if that is another; ours is not one of them."""
+    """`python` first, then `python3` if that is a different one; ours is not one of them."""
     for name in ("python", "python3"):
         (tmp_path / name).touch(0o755)
     monkeypatch.setenv("PATH", str(tmp_path))

@@ -205,7 +205,7 @@ def test_a_page_of_a_sandbox_is_not_a_page_of_the_server(ports: Ports, server: S
 
 
 def test_the_servers_own_ports_are_reached_by_name(ports: Ports, server: Served, shared: Session) -> None:
-    """Where clients are not told one address for all, each port of a sandbox has its name."""
+    """Where clients do not get one address for all, each port of a sandbox has its name."""
     access = {"x-access-token": SandboxTokens(server.token).access(shared.id)}
     shared.files.write("/tmp/named", b"by name")
     found = ports.ask("/files", port=49983, params={"path": "/tmp/named"}, headers=access)
@@ -258,7 +258,7 @@ def test_a_session_that_floods_or_is_silent_delays_no_one(ports: Ports, server: 
 def test_a_capture_cuts_traffic_and_copies_answer_for_themselves(
     ports: Ports, server: Served, shared: Session
 ) -> None:
-    """A request that begins meanwhile waits; the token of the captured session is none of the copy's."""
+    """A request that begins meanwhile waits; the token of the captured session is not the copy's."""
     with ports.socket() as before:
         before.send("here")
         assert before.recv(PATIENCE) == "here"
@@ -305,5 +305,5 @@ def test_a_request_resumes_a_sandbox_that_wanted_it(
 
 
 def test_nothing_of_the_host_is_reached(ports: Ports, server: Served) -> None:
-    """Its own loopback least of all: the port of the server is none in the session."""
+    """Its own loopback least of all: the port of the server is not a port of the session."""
     assert ports.ask(port=server.port).status_code == 502

@@ -172,7 +172,7 @@ def test_a_user_has_the_workspace_and_folders_that_are_made(hf: Holdfast) -> Non
 
 @pytest.mark.parametrize("place", ["/bin/deeper", "/etc/passwd"])
 def test_a_folder_that_cannot_be_writable_is_named(hf: Holdfast, place: str) -> None:
-    """A link would make another folder writable than the one that was named; a file is none."""
+    """A link would make another folder writable than the one that was named; a file is refused."""
     with pytest.raises(SessionError, match=rf"^cannot start session: .*{place}.* cannot be writable"):
         hf.new("work", read_only=True, writable=[place])
     assert hf.sessions() == []
@@ -232,7 +232,7 @@ def test_a_read_only_root_is_an_option_of_the_command_line(hf: Holdfast, cli: An
 
 @pytest.mark.thorough
 def test_a_read_only_root_is_an_option_over_a_url(shared_hf: Holdfast, remote: RemoteHoldfast) -> None:
-    """As in a program on the machine itself; what is wrong with it is reported there, too."""
+    """As in a program on the machine itself; what is wrong with it is also reported there."""
     with remote.new("held", read_only=True, writable=["/srv/data"], remove=True):
         assert shared_hf.session("held").exec("touch /srv/data/x").ok
         assert refused(shared_hf.session("held"), "/srv", "/etc")

@@ -80,7 +80,7 @@ def test_the_command_line_shows_why(worked: Session, shared_cli: Cli) -> None:
 def test_a_redo_begins_with_the_files_of_the_snapshot_before(
     worked: Session, shared_hf: Holdfast, made: list[str]
 ) -> None:
-    """In the directory of then; what has a key is not done again."""
+    """In the directory of that time; what has a key is not done again."""
     found = shared_hf.snapshot("second").redo("again")
     made.append("again")
     assert [each.fate for each in found.actions] == ["same", "skipped", "same", "same", "same", "same"]

@@ -148,7 +148,7 @@ def test_requests_beyond_the_rate_are_refused(shared_cli: Cli, shared_home: Home
 
 
 def test_a_session_gives_a_client_nothing_but_its_own_bytes(server: Served, shared: Session) -> None:
-    """Root in it makes links out of every folder, names of any bytes, and files that are none."""
+    """Root in it makes links out of every folder, names of any bytes, and invalid files."""
     shared.exec(
         "mkdir -p /srv/evil; cd /srv/evil; ln -s /etc/passwd link; ln -s ../../../../.. up; mkfifo pipe;"
         " printf x > $'\\xff\\nname'; ln -s / root; ln -s /dev/zero dev"

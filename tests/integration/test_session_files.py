@@ -115,7 +115,7 @@ def test_reading_and_writing_fail_with_the_errors_of_open(work: Session, place: 
 
 
 def test_a_user_has_the_users_rights(work: Session, place: str) -> None:
-    """Those of its groups, too, and what it writes belongs to it."""
+    """Its groups count, and what it writes belongs to it."""
     work.exec("id -u ann || useradd -m -G daemon ann; chmod 711 .; mkdir -m 777 open", timeout=60)
     work.exec("echo x > secret; chmod 600 secret; echo y > grouped; chmod 640 grouped", timeout=60)
     work.exec("chgrp daemon grouped", timeout=60)

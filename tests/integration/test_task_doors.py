@@ -337,7 +337,7 @@ def _failed(session: Session) -> str:
 def _left(
     hf: Holdfast, name: str, told: dict[str, Any], compared: Sequence[str] = ("export", "handoff")
 ) -> dict[str, Any]:
-    """Return the record that a door leaves and what it has told, without names, times and actors."""
+    """Return the record that a door leaves and its answers, without names, times and actors."""
     record = hf.session(name).task.record()
     assert record is not None
     assert "SQLite or so" in told["handoff"]

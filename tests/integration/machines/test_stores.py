@@ -51,7 +51,7 @@ def test_the_machines_have_the_stores(machines: dict[str, Machine]) -> None:
 def test_no_file_is_committed_during_a_freeze(
     there: Holdfast, session: Session, tell: Callable[[str], None]
 ) -> None:
-    """They were copied before it; so in a copy, too, whose image is a snapshot's."""
+    """They were copied before it; so also in a copy, whose image is a snapshot's."""
     taken = session.snapshot("one")
     copy = taken.restore("copy")
     begun = time.monotonic()

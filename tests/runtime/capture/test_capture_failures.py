@@ -74,7 +74,7 @@ def test_a_capture_is_tried_a_bounded_number_of_times() -> None:
 
 
 def test_repeated_commands_are_known_beforehand() -> None:
-    """So that a session is not told of a failure that another attempt makes good."""
+    """So that a session does not learn of a failure that another attempt makes good."""
     assert [capture_failures.repeats(PASSING, made) for made in (1, 2, 3, 4)] == [True, True, True, False]
     assert not capture_failures.repeats(LASTING, 1)
     assert not capture_failures.repeats(OTHER, 1)

@@ -309,7 +309,7 @@ def test_a_repository_is_not_one_from_elsewhere(repo: Path, git: Git, tmp_path: 
 
 
 def test_nothing_is_waited_for(repo: Path, git: Git) -> None:
-    """Pipes in the place of files that are read are none."""
+    """Pipes in the place of files that are read do not count."""
     for name in (".gitignore", ".git/info/exclude", ".git/packed-refs", ".git/info/attributes"):
         (repo / name).unlink(missing_ok=True)
         os.mkfifo(repo / name)

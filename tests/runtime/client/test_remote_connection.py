@@ -149,7 +149,7 @@ def test_nothing_listens() -> None:
 
 @contextmanager
 def silent(seconds: float, message: str = "") -> Iterator[str]:
-    """Yield the address of a server that says nothing for so long, then its message, and hangs up."""
+    """Yield the address of a server that says nothing for that time, then its message, and hangs up."""
     over = threading.Event()
 
     def answer(connection: ServerConnection) -> None:

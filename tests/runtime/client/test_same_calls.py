@@ -1,4 +1,4 @@
-"""The library over a URL has the calls that it has in process, by the same names, and each as async, too."""
+"""The library over a URL has the calls that it has in process, by the same names, and each also as async."""
 
 from __future__ import annotations
 
@@ -150,7 +150,7 @@ def _signature(member: Any, kind: str) -> tuple[list[tuple[Any, ...]], str]:
 
 @pytest.mark.parametrize("kinds", PAIRS, ids=lambda kinds: kinds[0].__name__)
 def test_each_member_is_the_same_over_a_url(kinds: tuple[type, type, type]) -> None:
-    """Names, parameters with defaults and types, results and docstrings: a change of one is a change of all."""
+    """Names, parameters with defaults and types, results and docstrings; one change is for all."""
     local, name = _members(kinds[0]), kinds[0].__name__
     for remote in kinds[1:]:
         there, shown = (

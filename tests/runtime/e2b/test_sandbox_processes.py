@@ -35,7 +35,7 @@ from holdfast.runtime.e2b.sandbox_processes import (
 def test_an_end_is_reported_as_clients_know_it(
     end: EndOfProcess, code: int, exited: bool, status: str
 ) -> None:
-    """Whatever numbers a session says; an error goes with every end that is none of success."""
+    """Whatever numbers a session says; an error goes with every end other than success."""
     told = sandbox_processes.ended_message(end)["event"]["end"]
     expected = {"exitCode": code, "exited": exited, "status": status}
     assert told == (expected if code == 0 else expected | {"error": status})

@@ -142,7 +142,7 @@ def test_output_that_was_missed_is_replayed(server: Gateway) -> None:
 
 
 def test_only_the_servers_token_opens_it(server: Gateway) -> None:
-    """In the header or in the query; the tokens of a sandbox open nothing, and two tokens are none."""
+    """In the header or in the query; the tokens of a sandbox open nothing, and two tokens are refused."""
     tokens = SandboxTokens(TOKEN)
     wrong: list[tuple[dict[str, str], str]] = [
         ({}, ""),

@@ -1,4 +1,4 @@
-"""What becomes of a connection that is none."""
+"""The fate of a connection to another program."""
 
 from __future__ import annotations
 

@@ -86,7 +86,7 @@ def test_a_breach_is_reported_once_until_a_copy_mends_it() -> None:
 @settings(max_examples=200)
 @given(st.lists(st.tuples(st.floats(0.1, 20), st.booleans(), st.booleans()), max_size=60))
 def test_the_age_of_a_change_is_never_taken_for_less(steps: list[tuple[float, bool, bool]]) -> None:
-    """Whatever is seen when: an uncommitted change older than the promise is always told."""
+    """Whatever is seen when: an uncommitted change older than the promise is always reported."""
     schedule, now, oldest, told = DurableSchedule(2), 0.0, 0.0, False
     schedule.keep({"s": 30.0}, now)
     for pause, changed, commits in steps:

@@ -118,7 +118,7 @@ def test_a_sessions_texts_in_events_are_cut_and_plain() -> None:
 
 
 def test_a_wish_chooses_session_kind_and_length() -> None:
-    """One's own short failure is not told: one has seen it."""
+    """One's own short failure is not reported: one has seen it."""
     wish = Wish("person:ann", after=60.0)
     assert wish.takes(_notice(seconds=61.0), 0.0)
     assert not wish.takes(_notice(seconds=59.0), 0.0)

@@ -1,4 +1,4 @@
-"""Tickets open one page, once and soon; keys act for one actor, for a while, until the token is another."""
+"""Tickets open one page, once and soon; keys act for one actor, for a while, until the token changes."""
 
 from __future__ import annotations
 

@@ -150,7 +150,7 @@ def test_200_idle_followers_have_one_thread() -> None:
 
 
 def test_a_follower_that_lacks_events_reads_on_its_own_before_it_joins() -> None:
-    """What the feed has passed is not left out; what the feed has yet to pass is not told twice."""
+    """What the feed has passed is not left out; what the feed has yet to pass is not passed twice."""
 
     async def run() -> None:
         source, threads = Source(), CallThreads(512)

@@ -66,7 +66,7 @@ def test_impossible_requests_are_refused_by_name(chosen: Any) -> None:
 
 
 def test_a_policy_is_one_word() -> None:
-    """As `new --policy` takes it; spaces do not matter, `off` is none."""
+    """As `new --policy` takes it; spaces do not matter, `off` means no policy."""
     found = policy.parse_text(
         "every=20, before-risky,on-failure,idle=10m,keep=5,keep-for=7d,quota=5g,risky=a=b,risky=c"
     )

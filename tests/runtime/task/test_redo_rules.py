@@ -64,7 +64,7 @@ def test_the_caller_decides_on_single_entries_and_keys() -> None:
     ],
 )
 def test_another_exit_code_or_output_is_a_difference(result: int | None, digest: str, expected: str) -> None:
-    """An output of which nothing is known is none."""
+    """An unknown output does not count."""
     assert difference(MAKE, result, digest, PLAIN) == expected
 
 

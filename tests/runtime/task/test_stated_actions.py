@@ -1,4 +1,4 @@
-"""Actions with what was said about them: of entries as journals have them, and of hostile ones."""
+"""Actions with the statements about them: of entries as journals have them, and of hostile ones."""
 
 from __future__ import annotations
 
