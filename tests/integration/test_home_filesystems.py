@@ -73,7 +73,7 @@ def test_a_home_that_lost_its_locks_is_refused(tmp_path: Path, make_cli: Callabl
 
 
 def test_a_home_that_root_cannot_read_is_refused(tmp_path: Path) -> None:
-    """NFS of a server that maps root to an ordinary user, and FUSE of an ordinary user: the engine is root."""
+    """NFS of a server that maps root to a user, and FUSE of an ordinary user: the engine is root."""
     tmp_path.parent.chmod(0o755)
     tmp_path.chmod(0o755)
     below = ordinary_user.home_folder(tmp_path / "below")

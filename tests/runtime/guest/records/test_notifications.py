@@ -72,7 +72,7 @@ def test_a_named_victim_replaces_the_count_of_memory_kills() -> None:
 
 
 def test_the_end_of_a_shell_is_news_to_its_users() -> None:
-    """Not to the actor whose own command ended it, nor twice; the next shell of that name is a different one."""
+    """Not to the actor whose own command ended it, nor twice; the next shell of that name is new."""
     notifications = Notifications()
     for actor in ("agent:a", "agent:b"):
         notifications.uses(actor, "main")
