@@ -298,7 +298,7 @@ def test_a_tunnel_to_a_domain_carries_tls_that_names_it(
 def test_an_attempt_goes_on_where_the_last_one_left_the_gateway(
     hf: Holdfast, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One that does not get on is an error, and stays for the next session; one that ended is a different one."""
+    """A gateway that stays behind is an error, and stays for the next session; an ended one is replaced."""
     first = hf.new("first", network="domains")
     made = container(hf)
     place = gateway.known(hf.home)
