@@ -185,7 +185,7 @@ class Filing:
         return found
 
     def _held(self, earlier: EarlierImage) -> bool:
-        """Keep an earlier image: what is still to be made of it, and in the engine what is below that.
+        """Keep an earlier image: the layers still to be made, and in the engine what is below that.
 
         The engine keeps the image that gets the name of the new one, which takes it over later. False if the
         earlier image is gone.

@@ -9,7 +9,7 @@ import json
 import os
 import socket
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -84,8 +84,10 @@ class CheckpointerLink:
                     )
                 yield event
 
-    def until(self, last: str) -> dict[str, Any]:
-        """Skip to an event.
+    def until(
+        self, last: str, passed: Callable[[dict[str, Any]], None] = lambda _event: None
+    ) -> dict[str, Any]:
+        """Skip to an event; `passed` is called with each one before it.
 
         Raises:
             Refused: as `events`.
@@ -94,6 +96,7 @@ class CheckpointerLink:
         for event in self.events():
             if event["event"] == last:
                 return event
+            passed(event)
         raise _lost()
 
     def decide(self, word: str) -> None:

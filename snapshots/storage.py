@@ -5,7 +5,7 @@ Combines `chunks` and `raw` for the layers above, which know sessions and rows; 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -48,20 +48,29 @@ def keep(folder: Path, entries: Sequence[StoredFile], done: files.Ahead | None =
 
 
 def pack(
-    home: Home, folder: Path, snapshot: str, entries: Sequence[StoredFile], parent: str | None
+    home: Home,
+    folder: Path,
+    snapshot: str,
+    entries: Sequence[StoredFile],
+    parent: str | None,
+    progress: Callable[[int, int], None] = lambda _done, _total: None,
 ) -> PackedFiles | None:
     """Pack a snapshot's images, which stay. Return None if others keep changing the packs.
 
-    `parent` is the snapshot that it most resembles, so that what is unchanged is found fast.
+    `parent` is the snapshot that it most resembles, so that what is unchanged is found fast. `progress` is
+    called with the bytes packed, and the total.
 
     Raises:
         OSError: it cannot be written.
         StoreError: the folder of packs cannot be used.
     """
-    names = [entry.name for entry in entries if entry.name.startswith(f"{raw_cache.IMAGES}/")]
+    images = [entry for entry in entries if entry.name.startswith(f"{raw_cache.IMAGES}/")]
+    names, total = [each.name for each in images], sum(each.bytes for each in images)
     with Chunks(home.root) as chunks, suppress(PacksBusy):
         similar = recipe.guide(home.snapshots / parent, parent) if parent else None
-        return packing.pack(chunks, folder, snapshot, names, WAIT, similar)
+        return packing.pack(
+            chunks, folder, snapshot, names, WAIT, similar, progress=lambda done: progress(done, total)
+        )
     return None
 
 

@@ -1,4 +1,4 @@
-"""Takes bundles apart and makes others of them, as somebody could who has a key that is trusted."""
+"""Takes bundles apart and makes others of them, as someone could who has a key that is trusted."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ class Forgery:
             entry["blake3"] = blake3(data).hexdigest()
 
     def replace(self, name: str, data: bytes) -> None:
-        """Give a file another content, which the manifest has then, too."""
+        """Give a file another content, which the manifest then also has."""
         self.files[name] = data
         kept = [one for one in self.snapshot["files"] if one["name"] != name]
         kept.append({"name": name, "bytes": len(data), "blake3": blake3(data).hexdigest()})

@@ -89,7 +89,7 @@ class Hostile:
 
 @dataclass(frozen=True, slots=True)
 class Stop:
-    """A call before which all stands still that the checkpointer has begun."""
+    """A call before which all is paused that the checkpointer has begun."""
 
     number: int
     role: str
@@ -229,7 +229,7 @@ def freezer_of(pid: int) -> Path:
 
 
 def is_frozen(init: int) -> bool:
-    """Whether the container of that first process stands still."""
+    """Whether the container of that first process is paused."""
     return freezer_of(init).read_text().strip() in ("FROZEN", "FREEZING", "1")
 
 

@@ -65,7 +65,7 @@ class Arena:
     def step(
         self, *words: str, rate: int = RATE, at: stepping.At | None = None, stride: int = 0, phase: int = 0
     ) -> tuple[Stepped, int]:
-        """Run a command, hold some of the calls that it causes, and see that it has harmed nobody.
+        """Run a command, hold some of the calls that it causes, and see that it has harmed no one.
 
         While CRIU is in the session's mounts to capture it, nothing of the session may run.
         """
@@ -105,7 +105,7 @@ class Arena:
         return found, command.returncode
 
     def _nothing_left(self) -> None:
-        """No process of the checkpointer works on, none is in a session, and no session stands still."""
+        """No process of the checkpointer works on, none is in a session, and no session is paused."""
         deadline = time.monotonic() + SOON
         for session in self.hf.sessions():
             row = self.hf.session(session.name).row
@@ -148,7 +148,7 @@ class Arena:
         return bool(killed)
 
     def works(self) -> None:
-        """With nobody held, the session is captured, and its copy goes on."""
+        """With no one held, the session is captured, and its copy continues."""
         snapshot = self.hf.session("evil").snapshot()
         copy = snapshot.restore("copy")
         assert self.alive("copy")

@@ -23,7 +23,7 @@ def test_every_recorded_image_is_declared_and_was_tried_in_full() -> None:
     assert all(list(row) == list(CAPABILITIES) for row in rows.values())
 
 
-def test_what_did_not_work_has_its_reason_below_the_table() -> None:
+def test_failures_have_their_reason_below_the_table() -> None:
     bad = {**GOOD, "cell": "it said | nothing"}
     del bad["export"]
     shown = image_table.table({"debian-13": GOOD, "busybox": bad})

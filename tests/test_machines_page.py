@@ -47,7 +47,7 @@ def test_nothing_fails_or_is_refused_without_a_reason() -> None:
         assert bad or all(step.result == "ok" for step in row.steps)
 
 
-def test_the_readme_needs_what_the_table_has() -> None:
+def test_the_readme_agrees_with_the_table() -> None:
     """The versions of engines and kernels on which all steps work, and what is refused."""
     text = (matrix_page.FILE.parents[1] / "README.md").read_text(encoding="utf-8")
     needs = " ".join(text.partition("## Needs")[2].split())
@@ -123,7 +123,7 @@ def test_expectations_differ_by_engine() -> None:
     ]
 
 
-def test_commands_start_what_the_cell_names() -> None:
+def test_commands_start_the_cells_program() -> None:
     """Engines without root run as an ordinary user."""
     folders = Folders(Path("/r"), Path("/d"))
     assert command("docker", folders, "vfs", "g")[-4:] == ["--cgroup-parent", "/g", "--storage-driver", "vfs"]

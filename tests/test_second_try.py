@@ -60,7 +60,7 @@ CUT_SHORT = ["--maxfail=1"]
         "no failure",
     ],
 )
-def test_a_second_try_passes_only_what_passes_by_itself(
+def test_a_second_try_passes_only_tests_that_pass_alone(
     tmp_path: Path, files: list[str], options: list[str], expected: int
 ) -> None:
     (tmp_path / "conftest.py").write_text(CONFTEST)

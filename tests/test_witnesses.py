@@ -21,7 +21,7 @@ def tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
         del sys.modules[name]
 
 
-def test_a_file_that_was_being_written_to_may_have_left_its_other_name(tree: Any) -> None:
+def test_a_file_being_written_can_lose_its_other_name(tree: Any) -> None:
     """It was captured in the middle of a write, which in the copy reaches one of two names only."""
     tree.nodes["two"] = tree.nodes["one"] = tree._write("one", b"before")
     shutil.copy2(tree.top / "one", tree.top / "two")

@@ -149,7 +149,7 @@ class AuditTrail:
     def rows(
         self, *, since: float = 0.0, actor: str = "", session: str = "", most: int | None = None
     ) -> list[AuditedRequest]:
-        """Return what `numbered` does, without numbers."""
+        """Return the same rows as `numbered`, without numbers."""
         return [row for _, row in self.numbered(since=since, actor=actor, session=session, most=most)]
 
     def verify(self, head: str = "", trusts: Callable[[str], bool] | None = None) -> TrailCheck:

@@ -29,7 +29,7 @@ MOST_SECONDS = 30 * 86400.0
 
 
 def may(link: AccessKey) -> str:
-    """Return what a visitor with a link can do."""
+    """Return the scopes of a visitor with a link."""
     return TYPE if link.scopes.issuperset(SCOPES[TYPE]) else WATCH
 
 

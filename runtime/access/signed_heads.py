@@ -46,7 +46,7 @@ class SignedHead:
 
 
 def _statement(seq: int, hash_: str) -> bytes:
-    """Return what is signed. Its first field tells it from all else that such a key signs."""
+    """Return the bytes to sign. Its first field tells it from all else that such a key signs."""
     return form.dumps({"holdfast": "audit head 1", "seq": seq, "hash": hash_})
 
 
@@ -76,7 +76,7 @@ class HeadsCheck:
         self.matching = 0
 
     def see(self, seq: int, hash_: str) -> list[str]:
-        """Return what is wrong with the head of a row, if it has one."""
+        """Return the fault of a row's head, if it has one."""
         head = self._left.pop(seq, None)
         if head is None:
             return []
@@ -86,7 +86,7 @@ class HeadsCheck:
         return []
 
     def end(self, last: int) -> list[str]:
-        """Return what is wrong behind the last row."""
+        """Return the fault behind the last row."""
         faults = []
         if cut := [seq for seq in self._left if seq > last]:
             faults.append(f"rows {last + 1} to {max(cut)} are missing at the end, and were signed")

@@ -28,16 +28,13 @@ def _quiet(_done: int, _all: int) -> None:
 
 
 @contextmanager
-def _told(context: Context, text: str, progress: Progress) -> Iterator[Progress]:
+def transferring(context: Context, text: str, progress: Progress) -> Iterator[Progress]:
     """Yield a function that passes amounts on to a caller's, and reports them as a step."""
-    shown = -1
+    report = context.doing_bytes(text)
 
     def tell(done: int, total: int) -> None:
-        nonlocal shown
         progress(done, total)
-        if done >> 20 != shown:
-            shown = done >> 20
-            context.doing(f"{text}, MiB", shown, total >> 20)
+        report(done, total)
 
     try:
         yield tell
@@ -104,7 +101,7 @@ class Outgoing:
         where = path if isinstance(path, int) else Path(path)
         if shared and isinstance(where, int):
             raise InvalidArgument("cannot share parts with others through a pipe", hint="name a file")
-        with _told(self._context, f"exporting {self._row.name}", progress) as told:
+        with transferring(self._context, f"exporting {self._row.name}", progress) as told:
             how = options(progress=told)
             return push_pull.export(self._context, self._row, where, how, shared=shared, thin=thin)
 
@@ -156,7 +153,7 @@ class Outgoing:
             compression=compression,
             secrets=secrets,
         )
-        with _told(self._context, f"pushing {self._row.name}", progress) as told:
+        with transferring(self._context, f"pushing {self._row.name}", progress) as told:
             return push_pull.push(self._context, self._row, wire, options(progress=told))
 
 
@@ -202,7 +199,7 @@ class Incoming:
 
         opener = Keys(self._context.home).opener(passphrase, key_passphrase)
         file = path if isinstance(path, int) else Path(path)
-        with _told(self._context, "importing", progress) as told:
+        with transferring(self._context, "importing", progress) as told:
             wanted = ReceiveOptions(label, files_only, opener, options, told)
             return Snapshot(self._context, push_pull.import_(self._context, file, wanted))
 
@@ -245,6 +242,6 @@ class Incoming:
 
         wire = push_pull.registry_wire(reference, plain_http=plain_http)
         opener = Keys(self._context.home).opener(passphrase, key_passphrase)
-        with _told(self._context, f"pulling {plain(reference, 100)}", progress) as told:
+        with transferring(self._context, f"pulling {plain(reference, 100)}", progress) as told:
             wanted = ReceiveOptions(label, files_only, opener, options, told)
             return Snapshot(self._context, push_pull.pull(self._context, wire, wanted))

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from holdfast.base.text import plain
 from holdfast.errors import InvalidArgument, SessionError
 from holdfast.runtime.api.session_files import upload_project
-from holdfast.runtime.lifecycle import build_source, devcontainer, image_build
+from holdfast.runtime.lifecycle import devcontainer, dockerfile_context, image_build
 from holdfast.runtime.sessions.session_options import SessionOptions
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ def start(
         image = image_build.build(context, build)
     elif image is not None and not rights.remote:
         SessionOptions.parse(image=image)
-        build_source.obtain(context, image)
+        dockerfile_context.obtain(context, image)
     config = context.engine.images.config(image) if image is not None else None
     if _METADATA in ((config or {}).get("Labels") or {}):
         context.progress(f"devcontainer.json: {_METADATA} of its image is ignored")

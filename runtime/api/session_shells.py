@@ -335,8 +335,9 @@ class SessionShells:
         return reported(self._line.request("shell_open", uses=True, shell=given, rows=rows, cols=cols).head)
 
     def close(self, name: str, *, force: bool = False) -> None:
-        """End a shell and what has its terminal, and forget its output; programs it started in the background
-        and made immune to hangups continue.
+        """End a shell and the programs on its terminal, and forget its output.
+
+        Background programs that ignore hangups continue.
 
         Args:
             name: any but `main`.

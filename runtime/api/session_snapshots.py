@@ -303,6 +303,7 @@ class SessionSnapshots:
             InvalidArgument, LiveUnsupported, CaptureFailed, SessionError: it is where it was.
         """
         self._settle()
+        from holdfast.runtime.api.bundles import transferring
         from holdfast.runtime.moving import move_session
         from holdfast.runtime.moving.receiver_channel import ReceiverAddress
         from holdfast.runtime.transfer import push_pull
@@ -314,12 +315,14 @@ class SessionSnapshots:
         if through is not None:
             Reference.parse(through)
             wire = partial(push_pull.registry_wire, through, plain_http=plain_http)
-        options = SendOptions.signed(
-            self._context.home,
-            (key, passphrase),
-            ((), None),
-            compression="zstd",
-            secrets=secrets,
-            progress=progress or quiet,
-        )
-        return move_session.move(self._context, self._line.row, address, options, wire)
+        row = self._line.row
+        with transferring(self._context, f"moving {row.name}", progress or quiet) as told:
+            options = SendOptions.signed(
+                self._context.home,
+                (key, passphrase),
+                ((), None),
+                compression="zstd",
+                secrets=secrets,
+                progress=told,
+            )
+            return move_session.move(self._context, row, address, options, wire)

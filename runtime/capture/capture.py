@@ -23,9 +23,9 @@ from holdfast.errors import CaptureFailed, GuestError, SessionDead
 from holdfast.runtime.capture import (
     capture_failures,
     capture_record,
+    copied_amounts,
     preflight,
     reuse_check,
-    written_memory,
 )
 from holdfast.runtime.capture import capture_record as taken
 from holdfast.runtime.capture.snapshot_rows import complete
@@ -128,7 +128,7 @@ class Taking:
         self._ask = ask
         self._twins = True
         self._linked: dict[str, str] = {}
-        self._memory = self._changed = 0
+        self._memory = self._changed = self._processes = 0
         self._attempts = 0
 
     def suspend_files(self) -> SnapshotRow:
@@ -195,6 +195,7 @@ class Taking:
         found = preflight.clear(self.context, self.session, self._container, self._force_drop)
         self._left_out, self._versions = found.left_out, found.versions
         self._memory, self._changed = found.memory_bytes, found.changed_bytes
+        self._processes = found.processes
         if self._force_drop:  # what was named has ended now
             self._remembered = beside.submit(self._remember)
 
@@ -231,7 +232,7 @@ class Taking:
         if versions is None:  # the check failed: perhaps a restore is still loading memory
             with self._ask("hello", container=self._container.id) as link:
                 self._versions = versions = link.until("done")
-        with written_memory.files_shown(self.context, self.session.name, self._staging, self._changed):
+        with copied_amounts.files_shown(self.context, self.session.name, self._staging, self._changed):
             self._files.begin()
         if self._remembered is not None:
             self._remembered.result()
@@ -289,7 +290,8 @@ class Taking:
         twins: bool,
     ) -> CaptureResult:
         target = Target(self._container.id, self._container.pid, prepared.root_pid)
-        self.context.doing(f"freezing {self.session.name}, copying its memory and files")
+        has = f" with {self._processes} processes" if self._processes else ""
+        self.context.doing(f"freezing {self.session.name}{has}, copying its memory and files")
         try:
             link = self._ask(
                 "dump",
@@ -301,7 +303,7 @@ class Taking:
                 **target.fields(),
             )
             commit = self._files.commit if self._files.by_engine else None
-            with written_memory.shown(self.context, self.session.name, self._staging, self._memory):
+            with copied_amounts.shown(self.context, self.session.name, self._staging, self._memory):
                 return freeze_protocol.run(link, lambda: self._check_paused(prepared), commit, settle)
         except LinkLost as error:
             raise CaptureFailed(

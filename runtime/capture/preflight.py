@@ -22,7 +22,7 @@ from holdfast.errors import (
     LiveUnsupported,
     SessionDead,
 )
-from holdfast.runtime.capture import capture_failures
+from holdfast.runtime.capture import capture_failures, copied_amounts
 from holdfast.runtime.capture.capture_record import root_of
 from holdfast.runtime.guest import layout
 from holdfast.runtime.guest_rpc import wire_fields
@@ -53,12 +53,14 @@ class Clearance:
         versions: the checkpointer's answer to "hello"; None if it could not check.
         memory_bytes: the memory of the session's processes; 0 if it could not check.
         changed_bytes: the size of files changed since the session's image; 0 if it could not check.
+        processes: the number of the session's processes; 0 if it could not check.
     """
 
     left_out: list[dict[str, Any]]
     versions: Mapping[str, Any] | None
     memory_bytes: int = 0
     changed_bytes: int = 0
+    processes: int = 0
 
 
 def report(context: Context, session: SessionRow) -> Survivability:
@@ -98,7 +100,7 @@ def clear(
         # A process that lost its parent or its peer may block the capture now.
         _refuse(session, [one for one in check.look().blocks if not chosen.cover(one)])
     left_out = [{"pid": pid, "fd": fd, "with": "null"} for pid, fd in chosen.descriptors]
-    return Clearance(left_out, check.versions, found.memory_bytes, found.changed_bytes)
+    return Clearance(left_out, check.versions, found.memory_bytes, found.changed_bytes, found.processes)
 
 
 def names(
@@ -156,6 +158,7 @@ class _Check:
     def __init__(self, context: Context, session: SessionRow, container: ContainerState) -> None:
         self._context = context
         self._name = session.name
+        self._origin = session.parent_snapshot_id
         client = GuestClient(context.home.run_dir(session.id))
         root, self._supervisor = _supervisor(client)
         self.versions: Mapping[str, Any] | None = None
@@ -172,11 +175,16 @@ class _Check:
         link = service.ask(engine, home, self._context.progress, op, **own, **more)
         try:
             with link:
-                return link.until("done")
+                return link.until("done", self._looked)
         except CheckpointerFailed as refusal:
             raise CaptureFailed(
                 f"cannot look into session {self._name}: {refusal}", hint="the session continues"
             ) from refusal
+
+    def _looked(self, event: Mapping[str, Any]) -> None:
+        if event["event"] == "looked":
+            text = f"checking what would survive of {self._name}, processes"
+            self._context.doing(text, int(event["done"]), int(event["total"]))
 
     def look(self, *, everything: bool = False) -> Survivability:
         """Request the findings."""
@@ -217,9 +225,21 @@ class _Check:
 
         found = self.look(everything=everything)
         if _is_arriving(found):
-            self._ask("hello")  # answers when it is there
-            found = polling.until(arrived, ARRIVING, 0.1) or found
+            with copied_amounts.arriving_shown(self._context, self._name, self._present, self._captured()):
+                self._ask("hello")  # answers when it is there
+                found = polling.until(arrived, ARRIVING, 0.1) or found
         return found
+
+    def _present(self) -> int:
+        """Return the bytes of memory that are there; 0 if that cannot be seen now."""
+        with suppress(HoldfastError):
+            return self.look().memory_bytes
+        return 0
+
+    def _captured(self) -> int:
+        """Return the bytes of memory in the snapshot that the session comes from; 0 if that is not known."""
+        found = self._context.store.find_snapshot(self._origin)
+        return int(found.details.get("memory_bytes") or 0) if found is not None else 0
 
     def end(self, pids: tuple[int, ...]) -> None:
         """End processes and their descendants."""

@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Sequence
 from holdfast.base.home import Home
 from holdfast.runtime.cli import grammar, guesses, printing, reporting, verb_table
 from holdfast.runtime.cli.caller import COMPLETION, EarlyOptions
-from holdfast.runtime.cli.grammar import Misuse, Words, argument, option
+from holdfast.runtime.cli.grammar import TOO_MANY, Misuse, Words, argument, option
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -169,6 +169,8 @@ def _misused(error: Misuse, *, as_json: bool) -> int:
         hint = f"options of the command itself go behind `--`: `holdfast {verb} NAME -- ls -la`; {hint}"
         if verb == "exec" and error.unknown in ("-i", "-t"):
             hint = "`holdfast attach NAME` puts you at the session's shell; " + hint
+    if verb == "new" and str(error).startswith(TOO_MANY):
+        hint = f"an image is an option: `holdfast new NAME --image IMAGE`; {hint}"
     printing.report("usage", f"cannot understand this: {error}", hint, as_json=as_json)
     return WRONG
 

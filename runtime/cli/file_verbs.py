@@ -20,6 +20,7 @@ from holdfast.runtime.files.file_tree import ChangeKind
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from holdfast.runtime.api.session import Session
     from holdfast.runtime.api.session_files import SessionFiles
     from holdfast.runtime.files.copied import Copied
     from holdfast.runtime.files.file_tree import WatchedChange
@@ -69,12 +70,38 @@ def cp(
         except OSError as error:
             where = f" {error.filename}" if error.filename else ""
             raise InvalidArgument(f"cannot copy{where}: {(error.strerror or str(error)).lower()}") from error
+    _note_omissions(made)
+    if wants_json(json) and target != STANDARD:
+        printing.emit(made.as_dict())
+
+
+def check_project(folder: str) -> None:
+    """Refuse to copy anything but a folder, before a session is made for it."""
+    if not Path(folder).is_dir():
+        raise InvalidArgument(f"cannot copy {folder}: it is not a folder", hint="`holdfast cp` copies files")
+
+
+def copy_project(session: Session, folder: str) -> None:
+    """Copy a folder into the directory that a new session begins in; without it, the session is removed."""
+    from holdfast.runtime.api.session_files import upload_project
+    from holdfast.runtime.guest import layout
+
+    place = str(session.row.options.get("workdir") or layout.WORKSPACE)
+    try:
+        made = upload_project(session.files, Path(folder), place)
+    except (HoldfastError, OSError) as error:
+        session.remove()
+        if isinstance(error, HoldfastError):
+            raise
+        raise InvalidArgument(f"cannot copy {folder}: {(error.strerror or str(error)).lower()}") from error
+    _note_omissions(made)
+
+
+def _note_omissions(made: Copied) -> None:
     for path, why in made.left_out.items():
         printing.note(f"left out: {path} ({why})")
     for path in made.changed:
         printing.note(f"changed while it was copied: {path}")
-    if wants_json(json) and target != STANDARD:
-        printing.emit(made.as_dict())
 
 
 class _Progress:

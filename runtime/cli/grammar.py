@@ -22,6 +22,9 @@ REQUIRED: Any = ...
 """The default of a parameter that must be given."""
 
 
+TOO_MANY = "Got unexpected extra argument(s)"
+
+
 class Misuse(Exception):
     """A command line that cannot be understood.
 
@@ -343,7 +346,7 @@ class Words:
             else:
                 values.setdefault(each.group, {}).update({each.name: value} if each.name in read else {})
         if self._too_many:
-            raise Misuse(f"Got unexpected extra argument(s) ({' '.join(map(str, self._too_many))})")
+            raise Misuse(f"{TOO_MANY} ({' '.join(map(str, self._too_many))})")
         return values
 
     def _placed(self) -> Iterator[tuple[Parameter, list[str | bool]]]:

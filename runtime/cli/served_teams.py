@@ -29,7 +29,7 @@ from holdfast.runtime.cli.served_doors import ServedDoors
 from holdfast.runtime.e2b import sandbox_access
 from holdfast.runtime.http_doors import admission
 from holdfast.runtime.http_doors.admission import Receive, Refusal, Scope, Send
-from holdfast.runtime.serve.request_gate import ServerMetrics
+from holdfast.runtime.serve.server_metrics import ServerMetrics
 
 HEADER = admission.TEAM_HEADER.lower().encode()
 LOOK_SECONDS = 1.0

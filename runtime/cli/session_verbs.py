@@ -19,7 +19,7 @@ from holdfast.runtime.cli.arguments import (
     THEN,
     session_options,
 )
-from holdfast.runtime.cli.caller import controller, wants_json
+from holdfast.runtime.cli.caller import context_of, controller, wants_json
 from holdfast.runtime.cli.grammar import argument, examples, option
 
 TYPE_CHECKING = False
@@ -42,7 +42,7 @@ SHOWN = 20
 @examples(
     "new work",
     "new train --image data --memory 4g    # Python with pandas and Matplotlib",
-    "new app --devcontainer .              # with a copy of this folder",
+    "new app --copy .                      # with a copy of this folder in its workspace",
 )
 def new(
     given: str | None = argument("NAME", default=None, help="Name of the new session."),
@@ -64,6 +64,7 @@ def new(
     devcontainer: str | None = option(
         metavar="FOLDER", help="Follow the folder's devcontainer.json, and copy the folder in."
     ),
+    copy: str | None = option(metavar="FOLDER", help="Copy this folder into the session's directory."),
     entrypoint: bool = option("--entrypoint", help="Run the image's ENTRYPOINT, as a job of that name."),
     options: dict[str, Any] = session_options("new"),
     policy: str | None = option(
@@ -84,10 +85,13 @@ def new(
         raise InvalidArgument("cannot name the session twice", hint=f"`holdfast new {given}`")
     from functools import partial
 
-    from holdfast.runtime.cli import machine_verbs
+    from holdfast.runtime.cli import file_verbs, machine_verbs
     from holdfast.runtime.store.policy import parse_text
 
     holdfast = controller()
+    if copy is not None:
+        context_of(holdfast, "new --copy")
+        file_verbs.check_project(copy)
     chosen = machine_verbs.choose(
         holdfast,
         image=image,
@@ -120,22 +124,29 @@ def new(
         idle=idle,
         **options,
     )
+    if copy is not None:
+        file_verbs.copy_project(made, copy)
     if wants_json(json):
         printing.emit(made.as_dict())
     else:
         printing.say(made.name)
 
 
-@examples("ls", "ls --label team=web", "ls --all", "ls --json")
+@examples("ls", "ls --label team=web", "ls --all", "rm $(holdfast ls --names)")
 def ls(
     label: list[str] | None = option(
         "--label", metavar="KEY[=VALUE]", help="Only sessions with this label. Repeatable."
     ),
     everything: bool = option("--all", help="Also list the sessions that wait in the pool."),
+    names: bool = option("-q", "--names", help="Print the names only, one on each line."),
     json: bool = JSON,
 ) -> int:
     """List sessions."""
     found = controller().sessions(labels=label)
+    if names and not wants_json(json):
+        for session in found:
+            printing.say(session.name)
+        return 0
     waiting = controller().pool.waiting() if everything else []
     if wants_json(json):
         listed = [{"name": None, "state": "waiting", **one.as_dict()} for one in waiting]

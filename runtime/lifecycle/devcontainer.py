@@ -20,7 +20,7 @@ from typing import Any
 from holdfast.base.text import plain
 from holdfast.errors import InvalidArgument
 from holdfast.runtime.guest import layout
-from holdfast.runtime.lifecycle.build_source import USUAL_FILE
+from holdfast.runtime.lifecycle.dockerfile_context import USUAL_FILE
 from holdfast.runtime.sessions import writable_places
 
 PLACES = (".devcontainer/devcontainer.json", ".devcontainer.json")

@@ -2,7 +2,7 @@
 
 The image is named after the folder and its own id, so that the same build gives the same name. What a session
 makes of it is not known here. The folder is a project's, and not trusted: its steps have the network rules of
-a session, the engine fetches nothing for it that the caller did not allow (`build_source`),
+a session, the engine fetches nothing for it that the caller did not allow (`dockerfile_context`),
 and nothing that it says is in the environment of a process of this machine.
 """
 
@@ -27,8 +27,8 @@ from holdfast.images import proxy_settings
 from holdfast.images.buildlog import BuildKitLog, BuildLog
 from holdfast.runtime.egress import host_network
 from holdfast.runtime.egress.close_network import Closing
-from holdfast.runtime.lifecycle import build_source, provision
-from holdfast.runtime.lifecycle.build_source import USUAL_FILE, BuildSource
+from holdfast.runtime.lifecycle import dockerfile_context, provision
+from holdfast.runtime.lifecycle.dockerfile_context import USUAL_FILE, BuildSource
 from holdfast.runtime.lifecycle.take_back import take_back
 from holdfast.runtime.operations.operation import carry_out, undoes
 from holdfast.runtime.sessions import image_settings, init_program
@@ -183,8 +183,8 @@ def build(context: Context, wanted: ImageBuild) -> str:
     ruled = wanted.rights.network == "internet"
     command = None if ruled else buildkit_command.find()
     try:
-        source = build_source.read(wanted.folder, wanted.file)
-        build_source.admit(
+        source = dockerfile_context.read(wanted.folder, wanted.file)
+        dockerfile_context.admit(
             context, source, {**wanted.arguments, **wanted.private}, remote=wanted.rights.remote
         )
         context.progress(f"building {shown}" + (" with BuildKit" if command else ""))

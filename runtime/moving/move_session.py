@@ -202,7 +202,7 @@ class _Moving:
     def _bring(self, receiver: ReceiverChannel) -> tuple[SessionThere, float]:
         """Send the session and have it started.
 
-        Return what the receiver says of it, and the seconds it was paused.
+        Return the receiver's report, and the seconds it was paused.
         """
         context, running = self._context, self._session.state != "suspended"
         with carry_out(context, OperationKind.MOVE, session_id=self._session.id) as operation:

@@ -1,1 +1,1 @@
-"""One node of a cluster: its lease, its keeper, what it replicates, what it brings back."""
+"""One node of a cluster: its lease, its keeper, and the sessions that it replicates and brings back."""

@@ -142,7 +142,7 @@ class DurableCopies:
             self._noted[row.id] = notes[-1].seq
 
     def _taken_along(self, row: SessionRow) -> dict[str, Any]:
-        """Return what a session takes along.
+        """Return the state that a session takes along.
 
         Raises:
             InvalidArgument: it uses something that only this machine has.

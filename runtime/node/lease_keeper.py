@@ -54,7 +54,7 @@ class FreezeDecision:
 def decide(
     lease: LeaseFile, boot: str, now: float, there: Mapping[str, str], frozen: Mapping[str, str]
 ) -> FreezeDecision:
-    """Return what is to be frozen and thawed. Pure.
+    """Return the sessions to freeze and to thaw. Pure.
 
     `there` and `frozen` are sessions by container: those of the home, and those that the keeper has frozen.
     """

@@ -1,4 +1,4 @@
-"""What a home's store says of the sessions that its node has in the cluster.
+"""The marks in a home's store of the sessions that its node has in the cluster.
 
 The mark of a session (`Clustered`) says under which epoch it is here. It is written once the session runs,
 and removed before the session is let go: one without a mark does not belong to anyone else, or was never

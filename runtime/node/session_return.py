@@ -76,7 +76,7 @@ def _fetched(context: Context, copy: DurableCopy, registry: Registry) -> Snapsho
 
 
 def _known(snapshot: SnapshotRow) -> SessionDetails:
-    """Return what a session is to know of itself again."""
+    """Return the identity, lifetime and labels that a session gets back."""
     about = snapshot.details.about or {}
     found = travelling_identity.parse(about.get("identity"))
     if found is None:

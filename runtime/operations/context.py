@@ -94,6 +94,18 @@ class Context:
 
             watcher(Step(text, done, total))
 
+    def doing_bytes(self, text: str) -> Callable[[int, int], None]:
+        """Return a function that takes the bytes done and in total, and reports each MiB of a step once."""
+        shown = -1
+
+        def counted(done: int, total: int) -> None:
+            nonlocal shown
+            if done >> 20 != shown:
+                shown = done >> 20
+                self.doing(f"{text}, MiB", shown, total >> 20)
+
+        return counted
+
     @property
     def is_watched(self) -> bool:
         """True if steps are reported to a watcher."""

@@ -37,7 +37,7 @@ from holdfast.runtime.serve.call_threads import (
     MOST_WAITING_OF_SANDBOX,
     CallThreads,
 )
-from holdfast.runtime.serve.request_gate import ServerMetrics
+from holdfast.runtime.serve.server_metrics import ServerMetrics
 from holdfast.runtime.store import peek
 from holdfast.runtime.store.rows import SessionRow
 

@@ -119,7 +119,8 @@ def _packed(context: Context, row: SnapshotRow) -> SnapshotRow:
         return context.store.find_snapshot(row.id) or row
     try:
         with raw_cache.held(folder):
-            done = storage.pack(home, folder, row.id, manifest.read(folder).files, row.parent_snapshot_id)
+            stored, report = manifest.read(folder).files, context.doing_bytes(f"packing {row.name}")
+            done = storage.pack(home, folder, row.id, stored, row.parent_snapshot_id, report)
     except OSError as error:
         raise StoreError(
             f"cannot pack snapshot {row.name}: {error.strerror or error}",

@@ -79,7 +79,7 @@ class Quota:
         return replace(self, **{name: _parsed(name, text) for name, text in texts.items()})
 
     def as_dict(self) -> dict[str, Any]:
-        """Return it as JSON."""
+        """Return the limits as JSON."""
         return asdict(self)
 
 
@@ -93,7 +93,7 @@ class QuotaUsage:
     cpus: float
 
     def as_dict(self) -> dict[str, Any]:
-        """Return it as JSON."""
+        """Return the use as JSON."""
         return asdict(self)
 
 

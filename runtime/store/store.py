@@ -211,7 +211,12 @@ class Store:
         if exact is not None:  # an exact id wins (`resolve`), and is what the library uses
             return exact
         rows = {row.id: row for row in self.snapshots()}
-        return rows[resolve(ref, ((row.id, row.name) for row in rows.values()), "snapshot")]
+        try:
+            return rows[resolve(ref, ((row.id, row.name) for row in rows.values()), "snapshot")]
+        except SnapshotNotFound as error:
+            if any(session.name == ref for session in self.sessions()):
+                error.hint = f"`{ref}` is a session: `holdfast fork {ref}` copies its present; {error.hint}"
+            raise
 
     def find_snapshot(self, snapshot_id: str | None) -> SnapshotRow | None:
         """Return the snapshot with exactly this id, unfinished ones left out; None if there is none."""

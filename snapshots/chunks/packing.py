@@ -152,12 +152,13 @@ def pack(
     *,
     polite: bool = False,
     pauses: Callable[[], bool] = lambda: False,
+    progress: Callable[[int], None] = lambda _done: None,
 ) -> PackedFiles:
     """Pack files of a snapshot's folder and leave a recipe in it. The files stay.
 
     What is as `parent` has it is found fastest; another parent, or none, costs time and nothing else. With
     `polite`, others that want to change the packs need not wait for the end, and nothing is done while
-    `pauses` returns true.
+    `pauses` returns true. `progress` is called with the bytes packed so far.
 
     Raises:
         Busy: another process changes the packs for all of `patience` seconds.
@@ -171,7 +172,9 @@ def pack(
     ):
         for part in folder.glob(recipe.PARTS):
             part.unlink(missing_ok=True)
-        packing = _Packing(chunks, pool, PageCourse(parent), folder, mine if polite else None, pauses)
+        packing = _Packing(
+            chunks, pool, PageCourse(parent), folder, mine if polite else None, pauses, progress
+        )
         try:
             links = _shared(folder, parent, names)
             made = Recipe(
@@ -235,12 +238,15 @@ class _Packing:
         folder: Path,
         turn: PackTurn | None,
         pauses: Callable[[], bool],
+        progress: Callable[[int], None],
     ) -> None:
         self._chunks = chunks
         self._pool = pool
         self._folder = folder
         self._turn = turn
         self._pauses = pauses
+        self._progress = progress
+        self._read = 0
         self._claims: list[int] = []
         self._writer: PackWriter | None = None
         self._written = 0
@@ -265,9 +271,11 @@ class _Packing:
                         while self._pauses():
                             time.sleep(LOOK_AGAIN)
                 size += len(data)
+                self._read += len(data)
                 if short := -len(data) % PAGE:
                     data += bytes(short)
                 self._window(data)
+                self._progress(self._read)
         return RecipeFile(size, tuple(self._runs))
 
     def finish(self) -> int:

@@ -38,7 +38,7 @@ _PARTS = (file_entry.ENTRIES, file_entry.DATA)
 
 @dataclass(frozen=True, slots=True)
 class UnmadeImage:
-    """What there is to make. `below` is the id of an image with the first `present` of the layers.
+    """The layers to make an image of. `below` is the id of an image with the first `present` of the layers.
 
     There are copies of the other layers, as many as are `missing`.
     """
@@ -60,7 +60,7 @@ class UnmadeImage:
 
 
 def read(folder: Path) -> UnmadeImage | None:
-    """Return what there is to make for the snapshot in a folder; None if there is nothing.
+    """Return the image to make for the snapshot in a folder; None if there is nothing.
 
     Raises:
         SnapshotDamaged: the record cannot be understood.
@@ -124,7 +124,7 @@ def share(source: Path, target: Path, *, whole: bool = True) -> UnmadeImage | No
 
 
 def cut(folder: Path, unmade: UnmadeImage, count: int) -> UnmadeImage:
-    """Remove copies of layers above the lowest `count` of all, and return what is left to be built on.
+    """Remove copies of layers above the lowest `count` of all, and return the remaining layers to build on.
 
     Raises:
         OSError: a copy cannot be removed.
@@ -232,7 +232,7 @@ def _checked(
 
 
 def folders_of(folder: Path) -> list[Path]:
-    """Return the folders of what there is to make for one snapshot, outer ones last."""
+    """Return the folders of images to make for one snapshot, outer ones last."""
     found = [path for path in (folder / FOLDER).glob("*") if path.is_dir()]
     return [*found, folder / FOLDER] if found else []
 
@@ -280,7 +280,7 @@ def release(folder: Path) -> None:
 
 @contextmanager
 def _turn(folder: Path) -> Iterator[None]:
-    """Hold the lock of what there is to make; the kernel releases it when the holder dies."""
+    """Hold the lock of images to make; the kernel releases it when the holder dies."""
     try:
         descriptor = os.open(folder / FOLDER, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     except FileNotFoundError:  # it was made just now

@@ -33,7 +33,7 @@ def test_an_agent_acts_in_the_run_that_the_environment_names(
     assert actors.checked(actor) == expected
 
 
-def test_a_run_that_is_no_name_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_invalid_run_names_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(actors.RUN, "two words")
     with pytest.raises(InvalidArgument, match="cannot act as"):
         actors.checked("agent:coder")

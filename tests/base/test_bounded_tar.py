@@ -170,7 +170,7 @@ def test_members_are_found_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
         BoundedTar(io.BytesIO(data), remembers=True).remember()
 
 
-def test_a_link_to_itself_is_no_content() -> None:
+def test_a_link_to_itself_is_not_content() -> None:
     """It is refused, not followed."""
     loop = BoundedTar(io.BytesIO(header(type=tarfile.SYMTYPE, linkname="x") + bytes(1024)), remembers=True)
     loop.remember()

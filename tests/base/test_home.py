@@ -59,7 +59,7 @@ def test_a_home_that_others_can_read_is_closed(tmp_path: Path, mode: int) -> Non
 
 
 def test_a_folder_of_other_things_is_not_closed(tmp_path: Path) -> None:
-    """It may be meant to be read by others: a home in it would be open, so it is none."""
+    """It may be meant to be read by others: a home in it would be open, so it is refused."""
     (tmp_path / "page.html").touch()
     tmp_path.chmod(0o755)
 
@@ -92,7 +92,7 @@ def test_the_home_is_found_however_little_is_set(
     assert str(Home.default().root) == place
 
 
-def test_a_user_without_account_and_home_is_told_what_to_set(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_user_without_account_and_home_gets_a_hint(monkeypatch: pytest.MonkeyPatch) -> None:
     def nobody(_: int) -> Any:
         raise KeyError
 
@@ -104,7 +104,7 @@ def test_a_user_without_account_and_home_is_told_what_to_set(monkeypatch: pytest
     assert "HOLDFAST_HOME" in told.value.hint
 
 
-def test_a_relative_home_below_a_folder_that_is_gone_is_refused(
+def test_a_relative_home_below_a_removed_folder_is_refused(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     (tmp_path / "gone").mkdir()

@@ -15,7 +15,7 @@ from holdfast.errors import SessionBusy, StoreError
 
 
 def test_a_held_lock_is_refused(tmp_path: Path) -> None:
-    """The second is told at once, and gets it when the first is done."""
+    """The second learns it immediately, and gets it when the first is done."""
     with (
         locks.exclusive(tmp_path, "one", "try"),
         pytest.raises(SessionBusy, match="cannot try again"),
@@ -68,7 +68,7 @@ def test_a_discarded_lock_leaves_no_file(tmp_path: Path) -> None:
 def test_a_file_that_was_removed_meanwhile_locks_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whoever opened it before it was removed locks the one that is there now."""
+    """Anyone who opened it before it was removed locks the one that is there now."""
     removed = False
     opening = os.open
 

@@ -31,7 +31,7 @@ def test_other_text_is_not_a_duration(text: str) -> None:
     assert parse_duration(text) is None
 
 
-def test_a_unit_may_be_required() -> None:
+def test_a_unit_can_be_required() -> None:
     """Where a bare number could mean minutes."""
     assert parse_duration("90", unit_required=True) is None
     assert parse_duration("90 s", unit_required=True) == 90

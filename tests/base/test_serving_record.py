@@ -34,7 +34,7 @@ def test_a_server_is_found_while_it_runs(tmp_path: Path) -> None:
     assert list((tmp_path / "serving").iterdir()) == []
 
 
-def test_one_that_was_killed_is_forgotten(tmp_path: Path) -> None:
+def test_the_record_of_a_killed_server_is_forgotten(tmp_path: Path) -> None:
     words = [sys.executable, "-c", SERVER, str(tmp_path)]
     with subprocess.Popen(words, stdout=subprocess.PIPE) as server:
         assert server.stdout

@@ -54,7 +54,7 @@ def test_each_shell_reads_the_same_words(shell: str) -> None:
     assert done.stdout.decode().split("\0")[:-1] == WORDS
 
 
-def test_python_reads_them_too() -> None:
+def test_python_also_reads_them() -> None:
     assert shlex.split(shell_words.join(WORDS)) == WORDS
 
 

@@ -18,7 +18,7 @@ from holdfast.base.text import colored, lines, plain
         ("\udcff", ""),
     ],
 )
-def test_plain_keeps_only_what_can_be_printed(text: Any, expected: Any) -> None:
+def test_plain_keeps_only_printable_characters(text: Any, expected: Any) -> None:
     """One line without controls, formats and lone surrogates."""
     assert expected == plain(text)
 

@@ -50,7 +50,7 @@ Seat: Any = value_classes.dataclass(slots=True, eq=False)(_Point)
 Point.__name__ = Point.__qualname__ = "Point"  # for pickle
 
 
-def test_values_behave_as_those_of_dataclasses() -> None:
+def test_values_behave_as_dataclasses() -> None:
     """Their fields, texts, hashes, signature and slots are the same."""
     assert {field.name: field.type for field in dataclasses.fields(Point)} == {
         field.name: field.type for field in dataclasses.fields(Same)
@@ -102,7 +102,7 @@ def test_values_do_not_change(kind: Any) -> None:
 @pytest.mark.parametrize(
     ("args", "given"), [((), {}), ((1, 2, [], "", 4), {}), ((1,), {"x": 1}), ((1,), {"z": 1})]
 )
-def test_what_fits_no_field_is_refused(args: tuple[Any, ...], given: dict[str, Any]) -> None:
+def test_unknown_fields_are_refused(args: tuple[Any, ...], given: dict[str, Any]) -> None:
     """As the classes of `dataclasses` do."""
     for kind in (Point, Same):
         with pytest.raises(TypeError):
@@ -118,7 +118,7 @@ def test_values_that_are_not_frozen_change(kind: Any) -> None:
     assert dataclasses.replace(value, y=1).sum == 5
 
 
-def test_only_what_does_not_change_is_hashed() -> None:
+def test_only_unchanging_data_is_hashed() -> None:
     """Unless it is compared by identity."""
     for kind in (Cell, Loose):
         with pytest.raises(TypeError):

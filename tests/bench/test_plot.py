@@ -24,6 +24,6 @@ def test_faster_is_further_left() -> None:
     assert float(fast.attrib["cx"]) < float(slow.attrib["cx"])
 
 
-def test_nothing_measured_is_an_empty_picture() -> None:
+def test_an_empty_measurement_is_an_empty_picture() -> None:
     """A run without times also makes a picture."""
     assert ElementTree.fromstring(plot.svg([], ABOUT)).tag == f"{SPACE}svg"

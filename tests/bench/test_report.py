@@ -13,7 +13,7 @@ def test_every_row_has_a_line() -> None:
     assert "runsc> \\| it is missing" in text
 
 
-def test_figures_replace_those_between_the_markers() -> None:
+def test_figures_are_replaced_between_the_markers() -> None:
     """Text around the markers stays; placing twice is placing once."""
     begin, end = report.BEGIN.format("figures"), report.END.format("figures")
     page = f"before\n{begin}\nold\n{end}\nafter\n"

@@ -27,7 +27,7 @@ def test_result_survives_json() -> None:
     assert row.load(json.loads(written)) == list(ALL)
 
 
-def test_result_of_another_version_is_refused() -> None:
+def test_result_of_a_different_version_is_refused() -> None:
     """A result of an unknown shape is not guessed at."""
     with pytest.raises(ValueError, match="version 0"):
         row.load({"version": 0, "rows": []})

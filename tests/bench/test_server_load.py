@@ -1,4 +1,4 @@
-"""Load on one server: what clients were told is compared with what sessions hold, and a fault shows."""
+"""Load on one server: the answers to clients are compared with the state of sessions, and a fault shows."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_an_act_that_was_acknowledged_is_there_once() -> None:
     assert compare([replace(ACT, appends=False)], {}).faults == []
 
 
-def test_unknown_is_what_nobody_can_know() -> None:
+def test_only_unknowable_outcomes_are_unknown() -> None:
     """Without a key, and under way when the server was killed, or begun while there was none."""
     unknown = replace(ACT, outcome="unknown", keyed=False)
     for held in (names(unknown), {}):
@@ -84,7 +84,7 @@ def test_kills_come_in_the_first_half() -> None:
 
 
 def test_figures_are_judged_by_their_limits() -> None:
-    """Memory by the growth within the last life, in which nobody was killed."""
+    """Memory by the growth within the last life, in which no one was killed."""
     samples = [Sample(float(at), 0, 900 + at, 5, 9, at * 0.1) for at in range(4)]
     samples += [Sample(10.0 + at, 1, 100 + at // 2, 7, 8, at * 0.2) for at in range(16)]
     good = Found([ACT], outages=[KILLED], samples=samples, health=[0.001] * 100, idle_share=0.019)

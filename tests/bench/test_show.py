@@ -26,7 +26,7 @@ def test_figures_have_three_digits(value: float | None, unit: Unit, expected: st
     assert show.figure(value, unit) == expected
 
 
-def test_limits_say_what_they_limit() -> None:
+def test_limits_name_their_subject() -> None:
     """A limit of a ratio is a multiple; one of a value has its unit."""
     assert show.limit(Target(0.1, "ratio", ""), "s") == "≤ 0.1 ×"
     assert show.limit(Target(0.55, "value", ""), "s") == "≤ 550 ms"

@@ -32,7 +32,7 @@ def test_both_ways(ends: tuple[ExecStream, socket.socket]) -> None:
     assert stream.receive() == [(1, b"answer")]
 
 
-def test_the_end_is_told_apart_from_silence(ends: tuple[ExecStream, socket.socket]) -> None:
+def test_an_end_differs_from_silence(ends: tuple[ExecStream, socket.socket]) -> None:
     stream, other = ends
     other.shutdown(socket.SHUT_RDWR)
     with pytest.raises(EOFError):

@@ -17,7 +17,7 @@ def test_the_file_system_of_a_folder_is_written(tmp_path: Path, monkeypatch: pyt
     engine_layers.sync(tmp_path)
 
 
-def test_who_may_not_open_the_folder_waits_for_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unprivileged_caller_waits_for_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The engine's folders are closed to all but root."""
     synced: list[bool] = []
 

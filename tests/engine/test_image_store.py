@@ -1,4 +1,4 @@
-"""Where layers are: told by the description of an engine, and by containerd's records."""
+"""Where layers are: known from the description of an engine, and by containerd's records."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ CONTENT = "io.containerd.content.v1.content/blobs/sha256"
         ("fuse-overlayfs", None, ImageStore.OTHER),
     ],
 )
-def test_stores_are_told_from_each_other(driver: str, status: Any, expected: ImageStore) -> None:
+def test_stores_are_distinguished(driver: str, status: Any, expected: ImageStore) -> None:
     assert image_store.kind({"Driver": driver, "DriverStatus": status}) is expected
 
 
@@ -77,7 +77,7 @@ def test_folders_follow_the_records(root: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["c0ff", "sha256:cc", "torn", "round", ""])
-def test_what_is_not_recorded_as_a_whole_has_no_folders(root: Path, name: str) -> None:
+def test_incomplete_records_have_no_folders(root: Path, name: str) -> None:
     assert image_store.folders_of([root], name) == []
 
 

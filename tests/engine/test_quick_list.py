@@ -51,7 +51,7 @@ def test_ids_are_read_and_labels_are_asked_for(tmp_path: Path, monkeypatch: pyte
         OK % (3, b"[5]"), OK % (4, b"[{}]"), OK % (9, b"[]"), b"HTTP/1.1 301 X\r\nLocation: http://x/\r\n\r\n",
     ],
 )  # fmt: skip
-def test_any_other_answer_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, answer: bytes) -> None:
+def test_other_answers_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, answer: bytes) -> None:
     """The SDK asks again then, and says what is wrong."""
     found, _ = asked(tmp_path / "s", answer, monkeypatch)
     assert found is None

@@ -60,7 +60,7 @@ def _named(text: str | bytes) -> object:
     return json.loads(text, object_hook=lambda row: {PRESENT_NAMES.get(key, key): row[key] for key in row})
 
 
-def test_what_is_written_is_what_is_kept(tmp_path: Path) -> None:
+def test_written_values_are_kept_unchanged(tmp_path: Path) -> None:
     """A form that changes is kept under a number of its own."""
     samples.write(tmp_path)
     newest = FOLDERS[-1]
@@ -69,7 +69,7 @@ def test_what_is_written_is_what_is_kept(tmp_path: Path) -> None:
     }
 
 
-def test_all_of_it_is_small() -> None:
+def test_all_kept_forms_are_small() -> None:
     assert sum(path.stat().st_size for path in samples.KEPT.rglob("*") if path.is_file()) < 100_000
 
 

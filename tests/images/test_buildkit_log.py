@@ -68,7 +68,7 @@ def test_newer_versions_name_the_error() -> None:
     assert log.error == 'process "/bin/sh -c exit 7" did not complete successfully: exit code: 7'
 
 
-def test_what_the_builder_says_of_itself_is_left_out() -> None:
+def test_the_builders_own_lines_are_left_out() -> None:
     """The cause is what remains."""
     said = (
         "failed to solve with frontend dockerfile.v0: failed to create LLB definition: "

@@ -12,7 +12,7 @@ from holdfast.images.build import IMAGES
 
 
 @pytest.mark.parametrize("kind", ["session", "portable"])
-def test_a_supervisor_of_this_version_knows_what_ran(kind: str) -> None:
+def test_a_supervisor_of_this_version_knows_past_runs(kind: str) -> None:
     """By the file that the first process looks for before it starts one again."""
     source = (IMAGES / "toolbox" / "init.c").read_text()
     (named,) = re.findall(r'#define KNOWS_PAST "/opt/holdfast/([^"]+)"', source)

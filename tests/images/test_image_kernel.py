@@ -88,7 +88,7 @@ def test_without_one_ours_comes_last_and_leaves_nothing(place: Path, tmp_path: P
     assert list((place / "kernels").rglob("*.pyc")) == []
 
 
-def test_one_that_fails_is_tried_in_the_next_way(place: Path, tmp_path: Path) -> None:
+def test_a_failing_interpreter_gives_way_to_the_next(place: Path, tmp_path: Path) -> None:
     """The number of the attempt grows; ours is put in front in the end."""
     packages = tmp_path / "image"
     _package(packages, "theirs")
@@ -127,7 +127,7 @@ def test_which_packages_a_version_gets(version: tuple[int, int], gnu: bool, foun
     ("program", "why"),
     [("/bin/sh", "it is not Python"), ("none/such", "it is not Python")],
 )
-def test_a_chosen_program_that_is_no_python_is_refused(program: str, why: str) -> None:
+def test_a_chosen_program_other_than_python_is_refused(program: str, why: str) -> None:
     """In one line, and it is given nothing to run."""
     words = [sys.executable, str(IMAGES / "portable" / "start_kernel.py"), "-f", "file"]
     environment = {**os.environ, "HOLDFAST_PYTHON": program}
@@ -142,7 +142,7 @@ def test_a_chosen_interpreter_is_the_only_one(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_each_interpreter_on_the_path_is_tried(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """`python` first, then `python3` if that is another; ours is not one of them."""
+    """`python` first, then `python3` if that is a different one; ours is not one of them."""
     for name in ("python", "python3"):
         (tmp_path / name).touch(0o755)
     monkeypatch.setenv("PATH", str(tmp_path))

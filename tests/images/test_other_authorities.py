@@ -33,7 +33,7 @@ def test_the_same_content_is_found_whatever_it_trusts() -> None:
     assert found.hint("holdfast/session:wanted").startswith(f"`docker tag {there} holdfast/session:wanted`")
 
 
-def test_an_image_of_other_content_is_none() -> None:
+def test_an_image_of_other_content_does_not_count() -> None:
     images = FakeImages()
     made(images, context("a", recipe="FROM other"))
     images.add("older", "holdfast/session:older", holdfast_image="session")

@@ -97,7 +97,7 @@ def again(one: socket.socket, raw: bytes) -> bytes:
 
 
 def received(one: socket.socket, size: int) -> bool:
-    """Return whether so many bytes come."""
+    """Return whether that many bytes come."""
     one.settimeout(60)
     while size > 0 and (piece := one.recv(1 << 20)):
         size -= len(piece)
@@ -105,7 +105,7 @@ def received(one: socket.socket, size: int) -> bool:
 
 
 def pushed(raw: bytes, size: int) -> int:
-    """Return how many bytes after these are taken, of so many, before nothing more is for three seconds."""
+    """Return how many bytes after these are taken, of that many, before nothing more is for three seconds."""
     with socket.create_connection(GATEWAY, 20) as one:
         one.sendall(raw)
         one.settimeout(3)
@@ -117,7 +117,7 @@ def pushed(raw: bytes, size: int) -> int:
 
 
 def filled(raw: bytes, count: int) -> list[socket.socket]:
-    """Return so many calls that have sent this and no more; those that the gateway ended have sent less."""
+    """Return that many calls that have sent this and no more; those that the gateway ended have sent less."""
     calls = []
     for _ in range(count):
         one = socket.create_connection(GATEWAY, 60)

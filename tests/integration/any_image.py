@@ -22,7 +22,7 @@ _LATE = '--aptopt=Acquire::Check-Valid-Until "false"'
 
 @pytest.fixture
 def image(hf: Holdfast) -> Iterator[Callable[..., str]]:
-    """Make images; with the last of them what was fitted goes, too."""
+    """Make images; with the last of them the adapted image also goes."""
     client = hf.engine.client
     made: list[str] = []
 

@@ -25,7 +25,7 @@ def completes(session: Session) -> None:
 
 
 def is_beside(session: Session) -> None:
-    """Check that our packages are last on the kernel's path, and nowhere in its children's."""
+    """Check that our packages are last on the kernel's path, and not in its children's."""
     ran = session.cell(_SEEN)
     assert ran.ok, ran
     ours, child, listed, variables = json.loads(ran.stdout)

@@ -88,7 +88,7 @@ def key(shared_cli: Cli) -> Callable[..., str]:
     return make
 
 
-def test_what_a_member_does_is_its_own(
+def test_a_members_actions_carry_its_name(
     audited: Served, shared: Session, key: Callable[..., str], shared_cli: Cli
 ) -> None:
     """In the journal and the trail, whatever the header says; and it does not reach what its scopes lack."""
@@ -114,7 +114,7 @@ def test_what_a_member_does_is_its_own(
     assert shared_cli("audit", "verify").out.count(":") == 1
 
 
-def test_what_a_person_does_who_has_logged_in_is_theirs(
+def test_actions_after_a_login_carry_the_persons_name(
     audited: Served, shared: Session, shared_cli: Cli, tmp_path: Path
 ) -> None:
     """By a device code, without a token in the environment, until they log out."""
@@ -167,7 +167,7 @@ def test_a_viewer_sees_a_terminal_and_cannot_type(
     assert "typed-by-a-viewer" not in shared.terminal.screen().text
 
 
-def test_what_a_revoked_key_has_open_is_cut(
+def test_connections_of_a_revoked_key_are_cut(
     audited: Served, key: Callable[..., str], shared_cli: Cli, tmp_path: Path
 ) -> None:
     """A WebSocket and a stream; what was begun continues, and the next request is refused."""

@@ -30,7 +30,7 @@ def _kept(session: Session) -> tuple[str, str | None]:
     return session.exec("echo $KEEP").text.strip(), session.cell("x + 1").text
 
 
-def test_all_continues_after_the_supervisor_was_killed(hf: Holdfast) -> None:
+def test_shells_kernels_and_jobs_survive_the_kill_of_a_supervisor(hf: Holdfast) -> None:
     """In the session, in a copy, after a suspension; jobs and commands that run end with their own codes."""
     session = hf.new("accident")
     session.exec("KEEP=1")

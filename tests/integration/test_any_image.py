@@ -94,7 +94,7 @@ def test_no_system_at_all(
 
 
 @pytest.mark.thorough
-def test_settings_that_are_heeded_and_those_that_are_not(hf: Holdfast, image: Callable[..., str]) -> None:
+def test_heeded_and_ignored_settings(hf: Holdfast, image: Callable[..., str]) -> None:
     """User, folder and variables are the image's; its command, checks and triggers never run."""
     name = image("odd", ODD)
     session = hf.new("odd", image=name)
@@ -140,7 +140,7 @@ def test_an_environment_without_ipykernel(hf: Holdfast, image: Callable[..., str
 def test_ours_takes_the_place_of_a_bash_that_cannot_be_driven(
     hf: Holdfast, cli: Cli, image: Callable[..., str]
 ) -> None:
-    """Why is said; who asks for the image's is refused in one line, and nothing is left."""
+    """The reason is reported; a request for the image's is refused in one line, and nothing is left."""
     place = "/usr/local/bin/bash"
     name = image("old", f"FROM {{base}}\nRUN echo '#!/bin/false' >{place} && chmod 755 {place}\n")
     made = cli("new", "it", "--image", name)
@@ -171,7 +171,7 @@ def test_an_image_is_fitted_once(hf: Holdfast, home: Home, cli: Cli, image: Call
     assert cli("ls").out.count(name) == 2
 
 
-def test_what_cannot_be_used_is_refused_in_one_line(
+def test_unusable_images_are_refused_in_one_line(
     hf: Holdfast, cli: Cli, remains: Callable[[Home], list[str]]
 ) -> None:
     """Nothing is left behind."""

@@ -83,7 +83,7 @@ def session(hf: Holdfast) -> Session:
     return made
 
 
-def test_copies_have_what_no_image_can_have(hf: Holdfast, session: Session, tmp_path: Path) -> None:
+def test_copies_have_files_that_images_cannot_hold(hf: Holdfast, session: Session, tmp_path: Path) -> None:
     """Restored live and as files, imported, suspended and resumed; and a copy of a copy."""
     expected = seen(session)
     assert expected[1:4] == [HOLE, True, "middle\0\0"]

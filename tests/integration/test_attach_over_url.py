@@ -41,7 +41,7 @@ def joined(over: Over) -> Callable[..., Any]:
     return join
 
 
-def test_it_is_typed_and_shown(joined: Callable[..., Any], shared: Session) -> None:
+def test_typed_input_is_shown_over_a_url(joined: Callable[..., Any], shared: Session) -> None:
     terminal = joined()
     assert shared.terminal.lease().holder == "person:alice"
     terminal.send("echo sum $((40+2))\r")
@@ -66,7 +66,9 @@ def test_the_size_follows(joined: Callable[..., Any], shared: Session) -> None:
     leave(terminal)
 
 
-def test_others_watch_and_what_is_dangerous_is_left_out(joined: Callable[..., Any], shared: Session) -> None:
+def test_others_watch_and_dangerous_sequences_are_left_out(
+    joined: Callable[..., Any], shared: Session
+) -> None:
     """What a session writes cannot set the clipboard or the title of a terminal, wherever that is."""
     terminal, watcher = joined(), joined("--view", actor="person:bob")
     watcher.send("echo not typed\r")
@@ -89,7 +91,7 @@ def test_captures_do_not_end_it(joined: Callable[..., Any], shared: Session) -> 
     taken.remove()
 
 
-def test_what_cannot_be(over: Over, server: Served) -> None:
+def test_impossible_requests_are_refused(over: Over, server: Served) -> None:
     assert "not a terminal" in over("attach", "shared", code=1)
     with server.channels() as socket:
         client = Client(socket)

@@ -91,7 +91,7 @@ def test_a_snapshot_is_usable_while_it_is_packed(hf: Holdfast) -> None:
         assert folder.exists() == (verb != "remove")
 
 
-def test_a_snapshot_that_is_being_removed_is_no_trouble(hf: Holdfast) -> None:
+def test_a_snapshot_being_removed_is_not_a_failure(hf: Holdfast) -> None:
     """Some of its files are gone, its folder and its row are not yet: it is waited for."""
     session = hf.new("parent")
     with locks.whole_file(packing_request.lock_of(hf.home), 60.0):
@@ -225,7 +225,7 @@ class Room:
 
 
 @pytest.mark.thorough
-def test_what_is_packed_early_leaves_the_shared_pages_to_its_parent(hf: Holdfast) -> None:
+def test_early_packing_leaves_shared_pages_to_the_parent(hf: Holdfast) -> None:
     """`Snapshot.pack` packs those before it first, so that it counts what it changed."""
     session = hf.new("parent")
     session.cell(HEAP.format(16), timeout=60)
@@ -237,7 +237,7 @@ def test_what_is_packed_early_leaves_the_shared_pages_to_its_parent(hf: Holdfast
 
 
 @pytest.mark.thorough
-def test_a_quota_counts_what_is_packed(hf: Holdfast) -> None:
+def test_a_quota_counts_packed_bytes(hf: Holdfast) -> None:
     """Three snapshots of a heap of 32 MiB, of which a page changed, fit where two plain ones would not."""
     session = hf.new("parent", policy={"quota": "120m"})
     session.cell(HEAP.format(32), timeout=60)

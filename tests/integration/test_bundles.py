@@ -287,7 +287,7 @@ def test_exceptions_are_given_where_a_bundle_is_imported(
         snapshot.remove()
 
 
-def test_its_files_alone_need_no_trust(elsewhere: Holdfast, hollow: Forgery, tmp_path: Path) -> None:
+def test_the_files_of_a_bundle_need_no_trust(elsewhere: Holdfast, hollow: Forgery, tmp_path: Path) -> None:
     """They are what any image is: nothing of the memory is imported, and none of its programs run."""
     unsigned = hollow.write(tmp_path / "unsigned.tar", None)
 

@@ -109,7 +109,7 @@ def test_a_short_poll_does_not_fail_in_a_copy(shared: Session) -> None:
 
 
 def test_a_program_whose_first_code_is_shared_memory_is_captured(shared: Session) -> None:
-    """CRIU cannot write its calls there; elsewhere they disturb nobody. It counts on, here and in a copy."""
+    """CRIU cannot write its calls there; elsewhere they disturb no one. It counts on, here and in a copy."""
     source = (Path(__file__).parents[1] / "inside" / "shared_code.c").read_text()
     built = shared.exec(
         f"cat > shared_code.c <<'END'\n{source}\nEND\n"

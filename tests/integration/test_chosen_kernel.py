@@ -1,4 +1,4 @@
-"""The interpreter and the kernel that cells run in, as `new` was told."""
+"""The interpreter and the kernel that cells run in, as chosen for `new`."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_a_chosen_interpreter_stays_that_of_all_copies(hf: Holdfast) -> None:
         ("--kernel", "fortran", "cannot start kernel fortran: the session has no such kernel, but python3"),
     ],
 )
-def test_one_that_does_not_work_is_refused_in_one_line(
+def test_a_broken_kernel_is_refused_in_one_line(
     hf: Holdfast, cli: Cli, option: str, value: str, why: str
 ) -> None:
     """Nothing is left behind, which the fixture sees."""

@@ -102,7 +102,7 @@ def test_labels(
         ")",
     ],
 )
-def test_results_of_commands_are_those_in_process(
+def test_results_of_commands_equal_results_in_process(
     session: RemoteSession, shared: Session, command: str
 ) -> None:
     here, there = shared.exec(f"({command})"), session.exec(f"({command})")
@@ -112,7 +112,7 @@ def test_results_of_commands_are_those_in_process(
     assert there.end_offset - there.start_offset >= len(there.output)
 
 
-def test_results_of_cells_are_those_in_process(session: RemoteSession, shared: Session) -> None:
+def test_results_of_cells_equal_results_in_process(session: RemoteSession, shared: Session) -> None:
     code = "import sys; print('é'); print('e', file=sys.stderr); 6 * 7"
     here, there = shared.cell(code), session.cell(code)
     same: dict[str, Any] = {"cell_id": "", "duration": 0.0, "seq": 0, "execution_count": None, "outputs": ()}
@@ -132,7 +132,7 @@ def test_results_of_cells_are_those_in_process(session: RemoteSession, shared: S
     assert session.kernel.answer(asking, "ada").text == "'ada'"
 
 
-def test_results_of_programs_are_those_in_process(session: RemoteSession, shared: Session) -> None:
+def test_results_of_programs_equal_results_in_process(session: RemoteSession, shared: Session) -> None:
     argv, data = ["sh", "-c", "cat; echo $MODE >&2; exit 4"], bytes(range(256))
     here, there = (each.run(argv, input=data, env={"MODE": "x"}) for each in (shared, session))
     assert (there.stdout, there.stderr, there.exit_code) == (here.stdout, here.stderr, 4)
@@ -166,7 +166,7 @@ def test_large_output_has_no_gap(session: RemoteSession) -> None:
     assert (result.ok, len(result.output) + result.dropped, result.lost) == (True, 6_000_001, 0)
 
 
-def test_what_waits_is_answered(session: RemoteSession) -> None:
+def test_waiting_commands_are_answered(session: RemoteSession) -> None:
     asked = session.exec("read -p 'name? ' name; echo hi $name")
     assert asked.waiting
     assert (asked.running, asked.waiting.detail, asked.waiting.prompt) == (True, "line", "name? ")
@@ -245,7 +245,7 @@ def test_shells_terminals_and_jobs(session: RemoteSession, shared: Session) -> N
 
 
 def test_the_output_of_a_job_as_it_comes(session: RemoteSession) -> None:
-    """What was written so far is returned while the job goes on; a follower hears the rest."""
+    """What was written so far is returned while the job continues; a follower hears the rest."""
     job = session.detach("for n in 1 2 3; do echo $n; done; read line; echo got $line; sleep 600")
     assert job.wait().waiting
     assert job.output().split()[:3] == [b"1", b"2", b"3"]
@@ -267,9 +267,9 @@ def test_a_life_of_a_session(server: Served) -> None:
     steps: list[Step | None] = []
     with RemoteHoldfast(server.url, token=server.token, on_step=steps.append) as remote:
         _live(remote)
-    assert {"creating the container of life", "freezing life, copying its memory and files"} <= {
-        step.text for step in steps if step is not None
-    }
+    said = {step.text for step in steps if step is not None}
+    assert "creating the container of life" in said
+    assert any(text.startswith("freezing life with ") for text in said)
     assert steps[-1] is None
 
 
@@ -373,10 +373,10 @@ def test_errors(server: Served, session: RemoteSession) -> None:
         RemoteHoldfast("http://me@host")
 
 
-def test_callbacks_may_be_coroutines_where_they_can_be_awaited(
+def test_callbacks_can_be_coroutines_where_they_can_be_awaited(
     server: Served, shared: Session, session: RemoteSession
 ) -> None:
-    """Async callers lose nothing of what theirs are called with; blocking ones are told at once."""
+    """Async callers lose nothing of what theirs are called with; blocking ones learn at once."""
     seen: list[object] = []
 
     async def note(*told: object) -> None:
@@ -434,7 +434,7 @@ def test_async_in_process(shared: Session, shared_home: Home) -> None:
     assert polling.until(lambda: "holdfast-server" not in {each.name for each in threading.enumerate()}, 60)
 
 
-def test_a_cancelled_call_leaves_what_it_followed(server: Served, shared: Session) -> None:
+def test_a_cancelled_call_leaves_the_followed_command(server: Served, shared: Session) -> None:
     async def main() -> None:
         async with AsyncHoldfast(server.url, token=server.token) as controller:
             session = await controller.session("shared")
@@ -494,7 +494,7 @@ def test_the_command_line_over_a_url(over: Over, shared: Session, shared_hf: Hol
     assert [each.name for each in shared_hf.sessions()] == ["shared"]
 
 
-def test_what_it_cannot_do_is_one_line(over: Over) -> None:
+def test_unsupported_requests_are_one_line(over: Over) -> None:
     for words in (
         ("fits", "point"),
         ("journal", "shared", "--ipynb", "-"),

@@ -52,7 +52,7 @@ def test_the_pulse(session: RemoteSession, shared: Session) -> None:
     shared.exec("kill $sleeper; wait $sleeper 2>/dev/null; rm held")
 
 
-def test_what_a_session_used(
+def test_the_use_of_a_session_over_time(
     session: RemoteSession, shared: Session, server: Served, shared_cli: Cli
 ) -> None:
     """A server samples it: the processor that it keeps busy, its memory and its disk, for every caller."""
@@ -165,7 +165,7 @@ def test_drift_and_diff(
         each.remove()
 
 
-def test_what_would_survive_and_what_is_reached(
+def test_survivors_and_reachable_addresses(
     session: RemoteSession, shared: Session, remote: RemoteHoldfast
 ) -> None:
     here, there = shared.check(), session.check()

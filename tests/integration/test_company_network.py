@@ -79,7 +79,7 @@ def test_a_proxy_that_refuses_is_named(cli: Cli, company: tuple[Registry, Path])
 
 
 @pytest.mark.parametrize("address", ["socks5://127.0.0.1:1080", "nonsense://proxy"])
-def test_a_proxy_of_another_kind_is_refused(address: str, cli: Cli) -> None:
+def test_a_proxy_of_a_different_kind_is_refused(address: str, cli: Cli) -> None:
     done = cli("pull", f"{NAME}/team/work:1", ALL_PROXY=address)
 
     assert (done.code, len(done.err.splitlines())) == (1, 2)

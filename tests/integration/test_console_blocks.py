@@ -17,6 +17,12 @@ WAITS = 75
 ANYTHING = "…"
 """A shown line that stands for any number of lines."""
 SECONDS = 300
+SUM_OF_ROWS = """def test_total():
+    rows, total = [1, 2, "3"], 0
+    for row in rows:
+        total += row
+    assert total == 6
+"""
 
 
 @pytest.fixture
@@ -31,16 +37,44 @@ def typed(cli: Cli, hf: Holdfast, tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("page", ["agent", "notebook", "ci"])
-def test_a_tutorial_shows_what_happens(cli: Cli, typed: Path, page: str) -> None:
+def test_a_tutorial_shows_real_output(cli: Cli, typed: Path, page: str) -> None:
     """Each command of the tutorial, typed in order, prints what stands below it."""
     assert run(cli, typed, (ROOT / "docs" / "tutorials" / f"{page}.md").read_text()) >= 5
 
 
-def test_the_readme_shows_what_happens(cli: Cli, typed: Path) -> None:
+def test_the_readme_shows_real_output(cli: Cli, typed: Path) -> None:
     """The console about the shell."""
     text = (ROOT / "README.md").read_text()
     sections = dict(part.partition("\n")[::2] for part in text.split("\n## "))
     assert run(cli, typed, sections["At the shell"]) > 5
+
+
+@pytest.mark.thorough
+def test_the_readmes_failing_test_waits_at_its_frame(cli: Cli, typed: Path) -> None:
+    """The job of the README, with packages from a folder; its failure is thawed, and asked as shown."""
+    pip = [sys.executable, "-m", "pip", "download", "--quiet", "--only-binary=:all:", "--python-version=3.13"]
+    subprocess.run([*pip, f"--dest={typed / 'wheels'}", "pytest"], check=True)
+    (typed / "tests").mkdir()
+    (typed / "tests" / "test_a.py").write_text(SUM_OF_ROWS)
+    text = (ROOT / "README.md").read_text().split("\n## Your CI\n")[1].split("\n## ")[0]
+    job, rest = re.search(r"^```console\n\$ (.*?)\n\$ (.*?)^```$", text, re.M | re.S).groups()  # type: ignore[union-attr]
+    thaw, *shown = rest.splitlines()
+    offline = job.replace("pip install -q", "pip install -q --no-index --find-links wheels")
+    assert offline != job
+
+    def typing(line: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            ["bash", "-c", line], cwd=typed, env=cli.environment, capture_output=True, text=True, check=False
+        )
+
+    done = typing(offline)
+    assert done.returncode == 1, done.stdout + done.stderr
+    done = typing(f"{thaw.partition(' #')[0]} --name thawed --json")
+    assert done.returncode == 0, done.stderr
+    frame, asked, answer = shown
+    assert frame in cli("screen", "thawed").out
+    said = cli("send", "thawed", "--wait", "-e", asked.removeprefix("(Pdb) "))
+    assert answer in said.out + said.err
 
 
 def run(cli: Cli, folder: Path, page: str) -> int:
@@ -63,12 +97,12 @@ def run(cli: Cli, folder: Path, page: str) -> int:
                 timeout=SECONDS,
                 check=False,
             )
-            told = f"$ {command}\n{done.stdout}{done.stderr}"
+            said = f"$ {command}\n{done.stdout}{done.stderr}"
             # A job of CI ends as its command does, which fails here.
             allowed = {1} if command.startswith("holdfast ci run") else {0, WAITS}
-            assert done.returncode in allowed, told
+            assert done.returncode in allowed, said
             if expected := shown.rstrip("\n"):
-                assert matches(expected, done.stdout), f"{told}\n--- shown:\n{expected}"
+                assert matches(expected, done.stdout), f"{said}\n--- shown:\n{expected}"
             count += 1
     return count
 

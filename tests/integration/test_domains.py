@@ -231,7 +231,7 @@ def test_a_failed_rewind_keeps_the_domains(
     session.remove()
 
 
-def test_the_gateway_has_only_what_it_needs(shared_hf: Holdfast, session: Session) -> None:
+def test_the_gateway_has_only_necessary_rights(shared_hf: Holdfast, session: Session) -> None:
     """An ordinary user without capabilities; read-only; three folders of the home, one of them writable."""
     (container,) = gateways(shared_hf)
     told: dict[str, Any] = shared_hf.engine.client.api.inspect_container(container)

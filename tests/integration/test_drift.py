@@ -245,7 +245,7 @@ def test_the_command_line(shared: Session, shared_cli: Cli, shared_hf: Holdfast)
     assert "cannot compare" in failed.error["message"]
 
 
-def test_a_session_that_is_gone(hf: Holdfast) -> None:
+def test_a_removed_session_is_an_error(hf: Holdfast) -> None:
     """A dead session cannot be asked, and says so."""
     session = hf.new("dead")
     taken = session.snapshot("dead-before", kind="filesystem")

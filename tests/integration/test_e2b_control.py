@@ -27,7 +27,7 @@ from holdfast.runtime.e2b.sandbox_lives import SandboxFacts
 
 
 @pytest.mark.thorough
-def test_a_server_that_is_started_again_ends_what_the_last_one_left(
+def test_a_restarted_server_ends_sessions_of_its_predecessor(
     shared_hf: Holdfast, make_cli: Callable[[Home], Cli], shared_home: Home
 ) -> None:
     cli = make_cli(shared_home)
@@ -67,7 +67,7 @@ def _seconds_left(info: dict[str, Any]) -> float:
 
 
 def test_a_life(wire: ControlWire, shared_hf: Holdfast) -> None:
-    """Made, looked at, paused, resumed, killed; each twice, which is told as clients expect it."""
+    """Made, looked at, paused, resumed, killed; each twice, which is reported as clients expect it."""
     made = wire.new(metadata={"a": "b"}, envVars={"COLOUR": "green"})
     path = f"/sandboxes/{made['sandboxID']}"
     assert made["domain"].startswith("localhost:")
@@ -192,7 +192,7 @@ def test_a_session_that_is_busy_at_its_end_is_ended_afterwards(wire: ControlWire
         assert polling.until(lambda: hf.store.find_session(sandbox) is None, PATIENCE)
 
 
-def test_who_suspends_a_sandbox_otherwise_stops_its_time(wire: ControlWire, shared_hf: Holdfast) -> None:
+def test_suspending_a_sandbox_by_other_doors_stops_its_time(wire: ControlWire, shared_hf: Holdfast) -> None:
     made = wire.new(timeout=600)
     session = shared_hf.session(made["sandboxID"]).suspend()
     wire.becomes(wire.new(timeout=0)["sandboxID"], "gone")
@@ -322,12 +322,12 @@ REFUSED: list[tuple[str, str, Any, int, str]] = [
 
 
 @pytest.mark.parametrize(("method", "path", "body", "status", "why"), REFUSED)
-def test_what_is_refused(wire: ControlWire, method: str, path: str, body: Any, status: int, why: str) -> None:
+def test_refusals(wire: ControlWire, method: str, path: str, body: Any, status: int, why: str) -> None:
     assert why in wire.call(method, path, body, status)
     assert wire.call("GET", "/v2/sandboxes") == []  # nothing was made
 
 
-def test_without_the_token_nothing_is_told(wire: ControlWire, shared: Session) -> None:
+def test_without_the_token_nothing_is_reported(wire: ControlWire, shared: Session) -> None:
     for key in ("", "e2b_", "e2b_00", wire.server.token[:-1]):
         for method, path in (
             ("GET", f"/sandboxes/{shared.id}"),
@@ -367,9 +367,7 @@ print(*filter(sends, ("1.1.1.1", "8.8.8.8", "9.9.9.9", "10.0.0.1")))
 """
 
 
-def test_addresses_are_denied_and_what_is_allowed_of_them_is_not(
-    wire: ControlWire, shared_hf: Holdfast
-) -> None:
+def test_denied_addresses_spare_allowed_ones(wire: ControlWire, shared_hf: Holdfast) -> None:
     """At its creation, by changes that replace all rules, and in copies; nothing opens what is private."""
     everything = {"denyOut": ["0.0.0.0/0"], "allowOut": ["1.1.1.1", "8.8.8.8/32"]}
     made = wire.new(network=everything)["sandboxID"]

@@ -60,7 +60,7 @@ def test_a_file_is_written_looked_at_moved_and_removed(wire: FileWire, shared: S
     assert not shared.programs.run(["test", "-e", "/tmp/life"]).ok
 
 
-def test_paths_that_are_none_are_refused(wire: FileWire) -> None:
+def test_invalid_paths_are_refused(wire: FileWire) -> None:
     for path in ("", "\0", "/" + "x" * 5000):
         assert wire.code("Remove", path=path) == "invalid_argument"
         assert wire.get(path).status_code == 400
@@ -167,7 +167,7 @@ def test_a_body_of_any_size_is_not_kept_in_memory(wire: FileWire, server: Served
     shared.files.remove("/tmp/large")
 
 
-def test_signed_addresses_are_for_just_what_was_signed(wire: FileWire, shared: Session) -> None:
+def test_signed_addresses_open_exactly_the_signed_file(wire: FileWire, shared: Session) -> None:
     shared.files.write("/tmp/signed", b"content")
     shared.files.write("/tmp/secret", b"secret")
     shared.programs.run(["chmod", "600", "/tmp/secret"])
@@ -270,7 +270,7 @@ def test_metadata_stays_with_a_file(wire: FileWire, shared: Session, shared_hf: 
     shared.files.remove("/tmp/meta", recursive=True)
 
 
-def test_a_session_keeps_any_attributes_and_few_are_told(wire: FileWire, shared: Session) -> None:
+def test_a_session_keeps_any_attributes_and_few_are_shown(wire: FileWire, shared: Session) -> None:
     hostile = r"""
 import os
 open("/tmp/many", "w").close()
@@ -290,7 +290,7 @@ for number in range(5):
     shared.files.remove("/tmp/many")
 
 
-def test_a_watch_tells_what_happens_and_continues_over_a_capture(wire: FileWire, shared: Session) -> None:
+def test_a_watch_reports_changes_and_continues_over_a_capture(wire: FileWire, shared: Session) -> None:
     shared.files.make_folder("/tmp/seen/sub", parents=True)
     with wire.watching(path="/tmp/seen", recursive=True, includeEntry=True) as messages:
         assert next(messages) == (False, {"start": {}})
@@ -336,7 +336,7 @@ def test_a_watch_ends_with_its_time_and_says_so(wire: FileWire) -> None:
 
 
 def test_a_watcher_that_is_asked(wire: FileWire, shared: Session) -> None:
-    """It tells of what was done just before, and of what was done while nobody asked, a capture included."""
+    """It tells of what was done just before, and of what was done while no one asked, a capture included."""
     shared.files.make_folder("/tmp/asked")
     id_ = wire.ask("CreateWatcher", path="/tmp/asked")["watcherId"]
 
@@ -444,7 +444,7 @@ def test_whatever_a_session_makes_of_its_files(wire: FileWire, server: Served, s
     shared.files.remove("/tmp/hostile", recursive=True)
 
 
-def test_variables_of_the_sandbox_are_told(wire: FileWire) -> None:
+def test_variables_of_the_sandbox_are_reported(wire: FileWire) -> None:
     found: Any = wire.client.get("/envs")
     assert (found.status_code, found.json()) == (200, {})
     assert wire.client.get("/metrics").status_code == 501

@@ -143,7 +143,7 @@ def test_contexts_are_made_used_restarted_and_removed(wire: InterpreterWire) -> 
     assert [each["id"] for each in wire.call("GET", "/contexts")] == ["main"]
 
 
-def test_what_cannot_be_done_is_refused_in_a_sentence(wire: InterpreterWire) -> None:
+def test_impossible_requests_are_refused_in_a_sentence(wire: InterpreterWire) -> None:
     """And nothing of it is left."""
 
     def refused(body: Mapping[str, Any], path: str = "/execute") -> str:
@@ -189,7 +189,7 @@ def test_health_is_that_of_the_port(wire: InterpreterWire) -> None:
     assert (answer.status_code, answer.text) == (200, "OK")
 
 
-def test_variables_are_those_of_the_execution_and_of_the_sandbox(
+def test_variables_come_from_the_execution_and_the_sandbox(
     wire: InterpreterWire, shared: Session, shared_hf: Holdfast
 ) -> None:
     look = (
@@ -214,7 +214,7 @@ def test_a_client_that_leaves_interrupts_its_code_and_the_next_is_served(wire: I
     assert wire.value("1 + 1") == "2"
 
 
-def test_a_client_that_leaves_the_queue_changes_nothing_for_those_in_it(
+def test_a_client_that_leaves_the_queue_does_not_affect_others(
     wire: InterpreterWire, server: Served, shared: Session
 ) -> None:
     """Executions wait for their turn. One whose client leaves meanwhile is never run, and ends no other."""
@@ -236,7 +236,7 @@ def test_a_client_that_leaves_the_queue_changes_nothing_for_those_in_it(
     assert found == ["first"]
 
 
-def test_code_that_asks_for_input_is_told_that_there_is_none(wire: InterpreterWire) -> None:
+def test_code_that_asks_for_input_gets_an_error(wire: InterpreterWire) -> None:
     found = wire.run("before = 5; input('name? ')")
     assert error_of(found) == "StdinNotImplementedError"
     assert wire.value("before") == "5"
@@ -254,7 +254,7 @@ def test_an_execution_does_not_notice_a_snapshot(wire: InterpreterWire, shared: 
     assert (of_type(found, "error"), of_type(found, "result")[0]["text"]) == ([], "29")
 
 
-def test_what_becomes_of_a_context_under_its_code_is_told(wire: InterpreterWire) -> None:
+def test_changes_of_a_context_under_its_code_are_reported(wire: InterpreterWire) -> None:
     """It dies, is restarted or removed: the code has an error, and the stream its end."""
     found = wire.run("import os, signal; os.kill(os.getpid(), signal.SIGKILL)")
     assert error_of(found) == "KernelDied"
@@ -270,7 +270,7 @@ def test_what_becomes_of_a_context_under_its_code_is_told(wire: InterpreterWire)
     assert wire.value("1 + 1") == "2"
 
 
-def test_what_is_too_large_is_told(wire: InterpreterWire) -> None:
+def test_oversized_output_is_reported(wire: InterpreterWire) -> None:
     found = wire.run("'x' * 9_000_000")
     assert of_type(found, "error") == []  # the code has made none
     assert "bytes of a result were left out" in written(found, "stderr")

@@ -180,7 +180,7 @@ def test_ports_are_public_if_that_was_asked_for(
     assert Ports(server, made["sandboxID"], made["trafficAccessToken"]).ask().is_success
 
 
-def test_what_cannot_be_reached_is_told(ports: Ports, server: Served) -> None:
+def test_unreachable_addresses_are_reported(ports: Ports, server: Served) -> None:
     closed = ports.ask(port=9)
     assert (closed.status_code, closed.json()["port"], closed.json()["code"]) == (502, 9, 502)
     assert "port is not open" in closed.json()["message"]
@@ -192,7 +192,7 @@ def test_what_cannot_be_reached_is_told(ports: Ports, server: Served) -> None:
     assert ports.ask(headers=elsewhere).status_code == 421
 
 
-def test_a_page_of_a_sandbox_is_no_page_of_the_server(ports: Ports, server: Served) -> None:
+def test_a_page_of_a_sandbox_is_not_a_page_of_the_server(ports: Ports, server: Served) -> None:
     """Whatever its path: the name of a port leads to the session, which never sees the server's token."""
     for path in ("/v1/sessions", "/mcp", "/sandboxes", "/openapi.json", "/health", "/files"):
         told = ports.ask(path, headers=server.headers | {"x-api-key": f"e2b_{server.token}"}).json()
@@ -205,7 +205,7 @@ def test_a_page_of_a_sandbox_is_no_page_of_the_server(ports: Ports, server: Serv
 
 
 def test_the_servers_own_ports_are_reached_by_name(ports: Ports, server: Served, shared: Session) -> None:
-    """Where clients are not told one address for all, each port of a sandbox has its name."""
+    """Where clients do not get one address for all, each port of a sandbox has its name."""
     access = {"x-access-token": SandboxTokens(server.token).access(shared.id)}
     shared.files.write("/tmp/named", b"by name")
     found = ports.ask("/files", port=49983, params={"path": "/tmp/named"}, headers=access)
@@ -223,7 +223,7 @@ def test_the_servers_own_ports_are_reached_by_name(ports: Ports, server: Served,
 
 
 @pytest.mark.parametrize("kind", [GARBAGE, ENDLESS_HEAD])
-def test_what_is_no_answer_is_an_error_of_the_sandbox(ports: Ports, kind: int) -> None:
+def test_malformed_answers_are_errors_of_the_sandbox(ports: Ports, kind: int) -> None:
     answer = ports.ask(port=FIRST + kind)
     assert answer.status_code == 502
     assert answer.json()["message"].startswith("cannot read the answer")
@@ -255,10 +255,10 @@ def test_a_session_that_floods_or_is_silent_delays_no_one(ports: Ports, server: 
     assert polling.until(lambda: ports.ask().status_code == 200, PATIENCE, 0.05)
 
 
-def test_a_capture_cuts_what_passes_and_copies_answer_for_themselves(
+def test_a_capture_cuts_traffic_and_copies_answer_for_themselves(
     ports: Ports, server: Served, shared: Session
 ) -> None:
-    """A request that begins meanwhile waits; the token of the captured session is none of the copy's."""
+    """A request that begins meanwhile waits; the token of the captured session is not the copy's."""
     with ports.socket() as before:
         before.send("here")
         assert before.recv(PATIENCE) == "here"
@@ -305,5 +305,5 @@ def test_a_request_resumes_a_sandbox_that_wanted_it(
 
 
 def test_nothing_of_the_host_is_reached(ports: Ports, server: Served) -> None:
-    """Its own loopback least of all: the port of the server is none in the session."""
+    """Its own loopback least of all: the port of the server is not a port of the session."""
     assert ports.ask(port=server.port).status_code == 502

@@ -47,7 +47,7 @@ def running(session: Session, pid: int) -> bool:
 
 
 def test_a_process_has_two_streams_a_pid_and_an_end(wire: ProcessWire) -> None:
-    """And whoever connects later has the same again, from its beginning."""
+    """And anyone who connects later has the same again, from its beginning."""
     script = "printf 'out\\xff'; echo err >&2; echo $A $B; pwd; exit 3"
     words = {"envs": {"A": "1", "B": "x y"}, "cwd": "/tmp"}
     found = wire.run(script, words=words)
@@ -59,7 +59,7 @@ def test_a_process_has_two_streams_a_pid_and_an_end(wire: ProcessWire) -> None:
     assert wire.run("true").end == {"exitCode": 0, "exited": True, "status": "exit status 0"}
 
 
-def test_what_runs_is_listed_and_ends_with_all_it_started(wire: ProcessWire, shared: Session) -> None:
+def test_running_programs_are_listed_and_end_with_their_children(wire: ProcessWire, shared: Session) -> None:
     with wire.bash("sleep 1000 & setsid sleep 2000 & echo $! & echo here; wait", tag="some job") as found:
         found.until("stdout", b"here\n")
         (listed,) = wire.ask("List", {})["processes"]
@@ -96,9 +96,7 @@ def test_a_client_that_leaves_ends_nothing(wire: ProcessWire, shared: Session) -
         assert again.all().written["stdout"] == b"begun\nend\n"
 
 
-def test_a_process_whose_time_is_over_is_killed_with_what_it_started(
-    wire: ProcessWire, shared: Session
-) -> None:
+def test_a_timed_out_process_is_killed_with_its_children(wire: ProcessWire, shared: Session) -> None:
     """The time of one who connects ends the stream only."""
     with wire.bash("sleep 1000 & echo $!; wait", 3) as found:
         child = int(found.until("stdout", b"\n"))
@@ -140,7 +138,7 @@ def test_input_is_taken_in_order_and_ends(wire: ProcessWire) -> None:
         assert found.all().written["stdout"] == b"a" + b"b" * 100_000 + b"c\n"
 
 
-def test_input_that_nobody_reads_is_told_and_delays_no_other(wire: ProcessWire, server: Served) -> None:
+def test_unread_input_is_reported_and_does_not_delay_others(wire: ProcessWire, server: Served) -> None:
     with wire.bash("sleep 1000", stdin=True) as found, ThreadPoolExecutor(8) as pool:
         bodies = [b"x" * 300_000] * 8
         headers = {"connect-timeout-ms": "1500"}
@@ -291,7 +289,7 @@ def test_users(wire: ProcessWire) -> None:
 def test_a_capture_in_the_middle_is_not_noticed_and_copies_have_the_same_processes(
     wire: ProcessWire, server: Served, shared: Session, shared_hf: Holdfast
 ) -> None:
-    """All output arrives once; a copy has the pids, tags, input and terminals, and goes on by itself."""
+    """All output arrives once; a copy has the pids, tags, input and terminals, and continues by itself."""
     ticking = "for n in $(seq 150); do echo $n; echo e$n >&2; sleep 0.02; done"
     expected = "".join(f"{n}\n" for n in range(1, 151)).encode()
     with (
@@ -331,7 +329,7 @@ def test_a_capture_in_the_middle_is_not_noticed_and_copies_have_the_same_process
         assert b"is-42\r\n" in screen.all().written["pty"]
 
 
-def test_requests_of_another_form_are_refused_in_one_line(wire: ProcessWire) -> None:
+def test_requests_of_an_unexpected_form_are_refused_in_one_line(wire: ProcessWire) -> None:
     process = {"process": {"cmd": "true"}}
     cases: list[tuple[bytes, str]] = [
         (b"", "0 messages"),
@@ -404,7 +402,7 @@ def test_a_process_that_goes_on_in_the_background_is_not_waited_for(wire: Proces
     wire.run("pkill -x sleep")
 
 
-def test_a_sandbox_that_is_gone_is_told_in_words_that_clients_know(
+def test_a_removed_sandbox_is_reported_in_words_that_clients_know(
     server: Served, shared_hf: Holdfast, shared: Session
 ) -> None:
     """502 and `was not found`; a stream under way is cut, upon which clients ask whether the sandbox runs."""

@@ -175,7 +175,7 @@ def test_sessions_neither_reach_nor_know_each_other(shared_hf: Holdfast, shared:
         pass
 
 
-def test_nothing_in_a_session_may_change_the_network(shared: Session) -> None:
+def test_no_program_of_a_session_can_change_the_network(shared: Session) -> None:
     """No process, not even the first, has NET_ADMIN in any set."""
     sets = said(shared, "cat /proc/[0-9]*/status | grep -E '^Cap(Inh|Prm|Eff|Bnd|Amb)' | cut -f2 | sort -u")
 
@@ -193,7 +193,7 @@ END
 """
 
 
-def test_a_replaced_first_process_may_not_change_the_network(
+def test_a_replaced_first_process_cannot_change_the_network(
     hf: Holdfast, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The engine is made to run a program of root in the session first. It cannot change the network; nor can
@@ -369,7 +369,7 @@ def test_without_the_checkpointer_only_a_session_without_a_network_begins(
     assert said(alone, "ls /sys/class/net") == "lo"
 
 
-def test_the_first_sessions_of_a_home_may_start_at_once(hf: Holdfast, cli: Any) -> None:
+def test_the_first_sessions_of_a_home_can_start_at_once(hf: Holdfast, cli: Any) -> None:
     """All need the checkpointer, and none finds one: it is started once."""
     started = [cli.start("new", "--name", name, stderr=subprocess.PIPE) for name in ("a", "b", "c")]
     said = [each.communicate(timeout=PATIENCE)[1].decode() for each in started]

@@ -33,7 +33,7 @@ def _ended_when(condition: Callable[[], bool]) -> Iterator[Patience]:
 
 
 def test_a_command_continues_when_its_caller_waits_no_longer(work: Session) -> None:
-    """The result says that it runs; its output goes on at the offset, and another caller gets its end."""
+    """The result says that it runs; its output continues at the offset, and another caller gets its end."""
     seen: list[bytes] = []
     with _ended_when(lambda: b"begun" in b"".join(seen)) as patience:
         left = work.exec(
@@ -109,7 +109,7 @@ def test_jobs_programs_and_answers(work: Session) -> None:
     assert program.wait().signal == 9
 
 
-def test_what_nothing_reads_and_what_does_not_listen(work: Session) -> None:
+def test_unread_input_and_closed_ports(work: Session) -> None:
     """Input that a program does not take, and a port at which nothing accepts."""
     silent = work.programs.start(["sleep", "600"], input=True)
     patience = Patience()
@@ -123,7 +123,7 @@ def test_what_nothing_reads_and_what_does_not_listen(work: Session) -> None:
         work.wait_port(9, patience=patience)
 
 
-def test_what_is_no_patience_is_refused(work: Session) -> None:
+def test_invalid_patience_is_refused(work: Session) -> None:
     """Before anything is done."""
     for wrong in (-1, "soon", True):
         with pytest.raises(InvalidArgument, match="patience"):

@@ -30,7 +30,7 @@ OF_CLIENTS = {"e2b_migration", "inspect_eval"}
 
 
 @pytest.mark.parametrize("name", PRINTED)
-def test_an_example_prints_what_it_shows(cli: Cli, hf: Holdfast, tmp_path: Path, name: str) -> None:
+def test_an_example_prints_its_shown_output(cli: Cli, hf: Holdfast, tmp_path: Path, name: str) -> None:
     """And removes its sessions."""
     done = subprocess.run(
         [sys.executable, EXAMPLES / f"{name}.py"],

@@ -33,7 +33,7 @@ def _until(watch: FileWatch, last: str) -> list[tuple[str, str]]:
     return found
 
 
-def test_what_programs_do_is_seen(shared: Session, place: str) -> None:
+def test_actions_of_programs_are_seen(shared: Session, place: str) -> None:
     shared.exec("mkdir a; echo x > a/kept; echo y > b")
     with shared.files.watch(".", recursive=True) as watch:
         assert watch.path == place
@@ -63,7 +63,7 @@ def test_a_file_that_is_still_arriving_is_not_seen(shared: Session, place: str) 
         }
 
 
-def test_one_file_of_any_name_and_what_cannot_be_watched(shared: Session, place: str) -> None:
+def test_a_file_of_any_name_is_watched_and_others_refused(shared: Session, place: str) -> None:
     name = "odd \udcff\n\x1b[31m"
     shared.files.write(name, "1")
     with shared.files.watch(name) as watch:

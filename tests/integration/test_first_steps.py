@@ -162,7 +162,7 @@ def test_patience_ends_the_wait_not_the_command(shared: Session, shared_cli: Any
     shared.interrupt()
 
 
-def test_a_second_caller_may_wait(shared: Session, shared_cli: Any) -> None:
+def test_a_second_caller_can_wait(shared: Session, shared_cli: Any) -> None:
     """For the shell and for the kernel; otherwise it is refused at once."""
     shared.exec("rm -f /srv/go")
     shell = shared.exec("until [ -e /srv/go ]; do sleep 0.02; done", patience=0)
@@ -231,7 +231,7 @@ def _remove_and_fail(hf: Holdfast) -> None:
         _ = 1 / 0
 
 
-def test_a_session_may_end_with_its_block(hf: Holdfast, cli: Any) -> None:
+def test_a_session_can_end_with_its_block(hf: Holdfast, cli: Any) -> None:
     """On request: also by an error, and when another process was faster. Others stay."""
     with hf.new("brief", remove=True) as session:
         assert session.exec("true").ok

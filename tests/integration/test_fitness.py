@@ -97,7 +97,7 @@ def test_an_incompatible_snapshot_is_refused_before_anything_starts(
     assert "yes  files" in shared_cli("fits", foreign.name).out
 
 
-def test_restore_takes_the_best_that_is_possible_but_at_least_what_is_required(
+def test_restore_takes_the_best_possible_rung_from_the_required_one_up(
     shared_hf: Holdfast, shared_cli: Any, foreign: Snapshot
 ) -> None:
     """As `thaw` does."""
@@ -139,7 +139,7 @@ def test_a_bundle_is_judged_before_it_is_imported(
     assert shared_cli("fits", str(tmp_path / "other"), "--json").code == 1
 
 
-def test_its_files_are_available_with_its_history(
+def test_the_files_of_an_unfit_snapshot_come_with_its_history(
     shared_hf: Holdfast, shared_cli: Any, foreign: Snapshot
 ) -> None:
     """The history is a script that nothing has run: the shell is new. Run on request, it makes the rest

@@ -146,7 +146,7 @@ def test_hostile_answers_end_with_their_connection(
 
 
 @pytest.mark.thorough
-def test_what_takes_too_much_memory_ends_for_its_session_alone(
+def test_excess_memory_ends_its_session_alone(
     shared_hf: Holdfast, rough: Session, world: Hosts, watched: None
 ) -> None:
     """Many bodies that wait for their last byte: the session's process ends, and comes back."""
@@ -167,9 +167,9 @@ def test_what_takes_too_much_memory_ends_for_its_session_alone(
 def test_names_that_no_resolver_answers_for_delay_no_other_session(
     shared_hf: Holdfast, rough: Session, calm: Session, world: Hosts, watched: None
 ) -> None:
-    """A session asks for 120 of them; another one's is found. They are told apart from absent ones.
+    """A session asks for 120 of them; another one's is found. They are distinguished from absent ones.
 
-    Of a body for such a host only so much is read as fits between.
+    Of a body for such a host only the part that fits between is read.
     """
     resolver = Names({"served.test": world.address}, "absent.test")
     path = Path(container(shared_hf).attrs["ResolvConfPath"])
@@ -298,7 +298,7 @@ def test_a_tunnel_to_a_domain_carries_tls_that_names_it(
 def test_an_attempt_goes_on_where_the_last_one_left_the_gateway(
     hf: Holdfast, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One that does not get on is an error, and stays for the next session; one that ended is another."""
+    """A gateway that stays behind is an error, and stays for the next session; an ended one is replaced."""
     first = hf.new("first", network="domains")
     made = container(hf)
     place = gateway.known(hf.home)

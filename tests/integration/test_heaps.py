@@ -96,7 +96,7 @@ def looking(session: Session, *options: str) -> None:
 
 
 @pytest.mark.thorough
-def test_who_ends_the_twins_does_not_prevent_a_snapshot(hf: Holdfast) -> None:
+def test_ending_the_twins_does_not_prevent_a_snapshot(hf: Holdfast) -> None:
     """Then the heaps are written while the session is frozen. The attempt before is no event of the session,
     nor is the end of a twin.
     """

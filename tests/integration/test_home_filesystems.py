@@ -39,7 +39,7 @@ def mounted(point: Path, kind: str, options: str) -> Iterator[Path]:
 
 
 @pytest.mark.parametrize("kind", LACKING)
-def test_what_a_file_system_lacks_is_named_at_once(kind: str, tmp_path: Path) -> None:
+def test_missing_features_of_a_file_system_are_named_together(kind: str, tmp_path: Path) -> None:
     """In one line, when a home is made there; nothing is in its folder then."""
     lacks, named = LACKING[kind]
     below, point = tmp_path / "below", tmp_path / "point"
@@ -72,8 +72,8 @@ def test_a_home_that_lost_its_locks_is_refused(tmp_path: Path, make_cli: Callabl
         assert (found.ok, found.detail.endswith("its file system (fuse) lacks locks")) == (False, True)
 
 
-def test_a_home_that_root_may_not_read_is_refused(tmp_path: Path) -> None:
-    """NFS of a server that makes root nobody, and FUSE of an ordinary user: the engine is root."""
+def test_a_home_that_root_cannot_read_is_refused(tmp_path: Path) -> None:
+    """NFS of a server that maps root to a user, and FUSE of an ordinary user: the engine is root."""
     tmp_path.parent.chmod(0o755)
     tmp_path.chmod(0o755)
     below = ordinary_user.home_folder(tmp_path / "below")

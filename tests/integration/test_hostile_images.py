@@ -246,7 +246,7 @@ def test_a_link_in_the_way_of_the_first_process_is_of_no_use(
     assert service.came == []
 
 
-def test_a_link_in_the_way_of_what_is_trusted_is_refused(shared_hf: Holdfast, images: Images) -> None:
+def test_a_link_in_the_way_of_a_trusted_file_is_refused(shared_hf: Holdfast, images: Images) -> None:
     """On each step of its path: programs would trust what the image has there."""
     targets = {"/opt": "/proc/self/cwd", "/opt/holdfast": "/proc/self/fd/5", "/opt/holdfast/trust": "/srv"}
     for path, target in targets.items():

@@ -62,7 +62,7 @@ def prepare(key: str, **changed: Any) -> dict[str, Any]:
     return {"do": "prepare", **fields, **changed}
 
 
-def test_what_is_not_of_the_protocol_ends_the_connection(
+def test_protocol_violations_end_the_connection(
     receive: Callable[..., list[dict[str, Any]]],
 ) -> None:
     for sent in (b"", b"\n", b"GET / HTTP/1.1\n\n", b"[]\n", b"{" * 2_000_000, b"\x00" * 5000 + b"\n"):
@@ -142,7 +142,7 @@ def test_an_index_that_lies_is_refused(receive: Callable[..., list[dict[str, Any
     assert receive(prepare(key), huge) == [{"ok": True}]
 
 
-def test_a_session_that_may_run_at_its_source_is_never_started(
+def test_a_session_that_perhaps_runs_at_its_source_is_never_started(
     hf: Holdfast, receive: Callable[..., list[dict[str, Any]]], key: str
 ) -> None:
     """Once the receiver has said that it does not run here, it will not."""
@@ -157,7 +157,7 @@ def test_a_session_that_may_run_at_its_source_is_never_started(
     assert len(hf.store.sessions(removed=True)) == 2  # one for each connection
 
 
-def test_a_terminal_is_no_source(cli: Any, tmp_path: Path) -> None:
+def test_a_terminal_is_not_a_source(cli: Any, tmp_path: Path) -> None:
     command = ["script", "-qec", " ".join(cli.command("receive")), "/dev/null"]
     done = subprocess.run(
         command, env=cli.environment, capture_output=True, text=True, timeout=60, check=False

@@ -63,7 +63,7 @@ def test_a_detached_command_lives_in_all_copies(hf: Holdfast, cli: Any) -> None:
         assert died["origin"]["id"] == job.command_id
 
 
-def test_the_client_of_a_detached_command_may_die(shared: Session, shared_cli: Any) -> None:
+def test_the_client_of_a_detached_command_can_die(shared: Session, shared_cli: Any) -> None:
     """It does not depend on its followers."""
     job = shared.detach("echo begun; read x; echo done")
     follower = shared_cli.start("output", "shared", job.id, "--follow", stdout=subprocess.PIPE)

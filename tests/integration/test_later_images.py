@@ -189,7 +189,7 @@ def test_a_copy_that_cannot_be_kept_leaves_no_snapshot(hf: Holdfast, monkeypatch
 
 
 @pytest.mark.usefixtures("idle")
-def test_what_a_lost_snapshot_held_in_the_engine_is_garbage(hf: Holdfast, cli: Any) -> None:
+def test_images_of_a_lost_snapshot_are_garbage(hf: Holdfast, cli: Any) -> None:
     """Its row is gone, its folder and the name in the engine are not; the session's own image stays."""
     work = hf.new("work")
     snapshot = work.snapshot()
@@ -215,7 +215,7 @@ def test_a_copy_that_was_changed_is_refused(hf: Holdfast) -> None:
     assert hf.engine.images.id(snapshot.row.image_id or "") is None
 
 
-def test_the_packer_makes_what_is_left(hf: Holdfast) -> None:
+def test_the_packer_makes_remaining_images(hf: Holdfast) -> None:
     """Also of a snapshot of files only; the copies are removed then, and the images are complete."""
     work = hf.new("work")
     work.exec(STEPS[0])

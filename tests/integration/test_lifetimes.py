@@ -98,7 +98,9 @@ def test_a_session_sleeps_when_it_is_not_used_and_use_wakes_it(
     assert len(hf.snapshots()) == 1  # what earlier sleeps had captured is gone
 
 
-def test_what_a_person_suspends_stays_so_and_a_failed_wake_leaves_it_asleep(shared_hf: Holdfast) -> None:
+def test_a_session_suspended_by_a_person_stays_so_and_a_failed_wake_leaves_it_asleep(
+    shared_hf: Holdfast,
+) -> None:
     hf = shared_hf
     work = hf.new("asked", life="1h", idle="30m")
     work.suspend()
@@ -139,7 +141,7 @@ def test_what_a_person_suspends_stays_so_and_a_failed_wake_leaves_it_asleep(shar
     assert left_over == [None]  # a person had suspended it
 
 
-def test_a_server_ends_sessions_and_those_that_sleep_wake_for_requests(
+def test_a_server_ends_sessions_and_wakes_sleeping_ones_for_requests(
     server: Served, remote: RemoteHoldfast, shared: Session
 ) -> None:
     there = remote.session("shared")

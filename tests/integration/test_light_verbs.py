@@ -119,7 +119,7 @@ def test_a_frequent_verb_does_little(shared_cli: Any, words: tuple[str, ...]) ->
 
 
 def test_a_command_is_awaited_lightly(shared: Any, shared_cli: Any) -> None:
-    """Jobs are asked for only if it is none."""
+    """Jobs are asked for only if it is not a shell's."""
     ran = shared.exec("echo awaited")
     words = ("wait", "shared", ran.command_id)
     done = subprocess.run(

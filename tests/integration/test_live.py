@@ -235,7 +235,7 @@ def test_sessions_have_names_of_their_own(three: Three) -> None:
     assert len({said(session, "hostname -I") for session in three.all}) == 3
 
 
-def test_they_do_not_disturb_each_other(three: Three) -> None:
+def test_concurrent_captures_do_not_disturb_each_other(three: Three) -> None:
     """Files, variables and kernels are separate from the capture on."""
     for session in three.all:
         said(session, f"echo {session.name} > /srv/mine; mine={session.name}")
@@ -326,7 +326,7 @@ def test_a_command_continues_across_captures(hf: Holdfast) -> None:
 
 @pytest.mark.thorough
 def test_a_session_is_captured_while_its_memory_arrives(hf: Holdfast) -> None:
-    """It answers before all of it is there, and whoever asks for a snapshot then just waits."""
+    """It answers before all of it is there, and anyone who asks for a snapshot then just waits."""
     session = hf.new()
     session.cell("import zlib; pages = 300_000; held = bytearray(pages << 12)")
     session.cell(

@@ -152,7 +152,7 @@ def test_a_keeper_that_is_killed_is_started_again(lab: Lab) -> None:
     lab.until(lambda: node.keeper() not in (None, before), "another keeper", 20)
 
 
-def test_a_node_that_returns_lets_go_what_continues_elsewhere(lab: Lab) -> None:
+def test_a_returning_node_releases_sessions_that_continue_elsewhere(lab: Lab) -> None:
     """Its container never runs again: it is frozen when the lease ends, and killed while it is. Its files are
     kept aside.
     """

@@ -128,7 +128,7 @@ def test_a_command_that_lasts_is_followed_and_interrupted(hf: Holdfast) -> None:
     talk(hf, script)
 
 
-def test_what_asks_is_answered(hf: Holdfast) -> None:
+def test_prompts_are_answered(hf: Holdfast) -> None:
     async def script(agent: Agent) -> None:
         asked = await agent("run", command="read -s -p 'Password: ' word; echo; echo [$word]")
         assert "waits for a password ('Password: '); answer(text=…)" in asked
@@ -164,7 +164,7 @@ def test_cells_that_last_end_and_die(hf: Holdfast) -> None:
 
 
 def test_a_cell_of_another_conversation_is_followed_answered_and_stopped(hf: Holdfast) -> None:
-    """Its client is gone; the next one is told its id, sees what it shows, and stops it."""
+    """Its client has ended; the next one gets its id, sees what it shows, and stops it."""
     ids: list[str] = []
 
     async def first(agent: Agent) -> None:
@@ -247,7 +247,7 @@ def test_a_plot_is_one_small_picture(hf: Holdfast) -> None:
     talk(hf, script)
 
 
-def test_a_failing_build_costs_little_and_shows_what_failed(hf: Holdfast) -> None:
+def test_a_failing_build_costs_little_and_shows_the_failed_step(hf: Holdfast) -> None:
     async def script(agent: Agent) -> None:
         text = await agent("run", command=BUILD)
         lines = text.split("\n")
@@ -321,7 +321,7 @@ def test_the_next_conversation_finds_the_task(hf: Holdfast) -> None:
 
 
 @pytest.mark.thorough
-def test_what_led_to_a_snapshot_is_shown_and_repeated(hf: Holdfast) -> None:
+def test_commands_before_a_snapshot_are_shown_and_repeated(hf: Holdfast) -> None:
     async def script(agent: Agent) -> None:
         await agent("snapshot", label="first")
         await agent("run", command="echo same > kept; cat kept")
@@ -344,7 +344,7 @@ def test_what_led_to_a_snapshot_is_shown_and_repeated(hf: Holdfast) -> None:
     talk(hf, script)
 
 
-def test_it_goes_back_and_copies(hf: Holdfast) -> None:
+def test_an_agent_goes_back_and_copies(hf: Holdfast) -> None:
     async def script(agent: Agent) -> None:
         await agent("cell", code="stock = [1]")
         server = await agent("run", command="python3 -m http.server 8123", background=True)
@@ -479,7 +479,7 @@ def commands(session: Session) -> list[Entry]:
 
 
 @pytest.mark.thorough
-def test_what_a_user_does_wrong_is_told(cli: Cli) -> None:
+def test_a_users_mistakes_are_explained(cli: Cli) -> None:
     for words, said in (
         (["--http", "0.0.0.0:80"], "must be a port of this machine's loopback"),
         (["--http", "x"], "must be a port"),
@@ -515,7 +515,7 @@ def test_other_sessions_are_used_by_name(hf: Holdfast) -> None:
     talk(hf, script)
 
 
-def test_it_is_explained_if_its_packages_are_missing(cli: Cli) -> None:
+def test_missing_packages_of_the_server_are_explained(cli: Cli) -> None:
     """As after `pip install holdfast` without the extra."""
     hidden = "import sys; sys.modules['mcp'] = None; import holdfast.runtime.cli.main as m; m.main()"
     done = subprocess.run(

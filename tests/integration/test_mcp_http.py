@@ -96,7 +96,7 @@ def test_clients_share_sessions_and_nothing_waits_for_another(server: Server, mo
     anyio.run(together)
 
 
-def test_only_who_has_the_token_is_served(server: Server) -> None:
+def test_the_token_is_required(server: Server) -> None:
     right = f"Bearer {server.token}"
     assert server.post() == 401
     assert server.post(authorization="Bearer " + "0" * 48) == 401
@@ -108,7 +108,7 @@ def test_only_who_has_the_token_is_served(server: Server) -> None:
         assert client.get(server.url.removesuffix("/mcp")).status_code == 401
 
 
-def test_the_token_is_private_and_may_be_given(hf: Holdfast, cli: Cli, server: Server) -> None:
+def test_the_token_is_private_and_can_be_given(hf: Holdfast, cli: Cli, server: Server) -> None:
     assert (hf.home.root / "mcp-token").stat().st_mode & 0o777 == 0o600
     weak = cli("mcp", "--http", "0", HOLDFAST_MCP_TOKEN="secret")
     assert weak.code == 1

@@ -1,6 +1,6 @@
 """Memory that comes on demand is compared with a model while a program does random things to it.
 
-The program (`inside/memory_model.c`) does them from four threads: it touches, writes, gives back, maps anew,
+The program (`inside/memory_model.c`) does them from four threads: it touches, writes, gives back, maps again,
 moves, protects and hides memory, forks, is traced, starts programs, and has system calls read what nothing
 has touched. It is captured all the while; its forks are forked half loaded, suspended, ended in the middle.
 `long/test_memory_for_hours.py` does the same for longer.

@@ -63,7 +63,7 @@ def filled(hf: Holdfast) -> Snapshot:
     return session.snapshot("filled")
 
 
-def test_what_is_not_touched_takes_no_memory_and_all_of_it_is_there(hf: Holdfast, filled: Snapshot) -> None:
+def test_untouched_pages_take_no_memory_and_all_are_there(hf: Holdfast, filled: Snapshot) -> None:
     forks = filled.fork(3, "copy")
     for fork in forks:
         assert resident(fork) < SIZE / 2
@@ -153,7 +153,7 @@ def test_many_children_do_not_pile_up(filled: Snapshot) -> None:
 
 
 @pytest.mark.thorough
-def test_what_else_reads_a_process_works(hf: Holdfast, filled: Snapshot) -> None:
+def test_other_readers_of_a_process_work(hf: Holdfast, filled: Snapshot) -> None:
     fork = filled.fork(1, "copy")[0]
     pulse = fork.pulse()
     kernel = next(each for each in pulse.processes if "ipykernel" in each.command)
@@ -247,7 +247,7 @@ def test_threads_get_their_memory_while_another_forks(filled: Snapshot) -> None:
 
 
 @pytest.mark.thorough
-def test_a_child_does_not_see_what_is_hidden_from_it(hf: Holdfast) -> None:
+def test_a_child_does_not_see_hidden_descriptors(hf: Holdfast) -> None:
     """MADV_WIPEONFORK: the child of a fork reads zeros, as a child of the parent does. Also of what was
     marked since the capture, in part, by the copy or by a child of it; who marked it still reads it.
     """
@@ -316,7 +316,7 @@ echo searched
 def test_no_program_of_a_fork_reaches_the_images_it_is_served_from(hf: Holdfast, filled: Snapshot) -> None:
     """They were judged before the fork ran, and are read for as long as it misses memory.
 
-    Who can write to them has what was never judged. They are files of the home, which nobody else can enter,
+    Who can write to them has what was never judged. They are files of the home, which no one else can enter,
     and are open in a process that the fork does not see.
     """
     fork = filled.fork(1, "copy")[0]

@@ -23,6 +23,7 @@ from holdfast.errors import MoveFailed, OutcomeUnknown, SessionExists
 from holdfast.runtime.api.controller import Holdfast
 from holdfast.runtime.capture import snapshot_service
 from holdfast.runtime.moving import move_session
+from holdfast.runtime.operations.step import Step, watched
 from holdfast.snapshots.bundle.keys import Keys
 
 pytestmark = pytest.mark.timeout(300)
@@ -93,7 +94,12 @@ def test_a_session_is_the_same_one_wherever_it_runs(
     """
     session = prepared(hf)
     kept = session.snapshot("before")
-    assert session.move(HOST, remote_command=REMOTE).session_id == session.id
+    steps: list[Step | None] = []
+    with watched(steps.append):
+        assert session.move(HOST, remote_command=REMOTE).session_id == session.id
+    sent = [each for each in steps if each is not None and each.text == "moving work, MiB"]
+    assert sent[0].total
+    assert {each.done for each in sent if each.total == sent[0].total} >= {0, sent[0].total}
     there.cli("snapshot", "work", "--label", "later")
     there.cli("export", "later", str(tmp_path / "later.tar"))
     there.machine.cli("move", "work", "here", HOLDFAST_SSH=back)
@@ -129,7 +135,7 @@ def test_a_session_is_the_same_one_wherever_it_runs(
 
 
 @pytest.mark.thorough
-def test_it_moves_over_a_real_ssh(
+def test_a_session_moves_over_a_real_ssh(
     hf: Holdfast, there: There, cli: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With a login, a key, a login shell that prints something, and a server that forgets it then."""
@@ -144,7 +150,7 @@ def test_it_moves_over_a_real_ssh(
 
 
 @pytest.mark.thorough
-def test_it_moves_through_a_registry(
+def test_a_session_moves_through_a_registry(
     hf: Holdfast, there: There, registry: Registry, door: Callable[[Registry], Relay]
 ) -> None:
     session = prepared(hf)
@@ -173,7 +179,7 @@ def when_suspended(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], No
 
 
 @pytest.mark.thorough
-def test_the_snapshot_that_was_sent_first_may_be_removed(
+def test_the_snapshot_that_was_sent_first_can_be_removed(
     hf: Holdfast, there: There, when_suspended: Callable[[Callable[[], None]], None]
 ) -> None:
     """It was held open, so only what changed since is sent all the same."""
@@ -187,7 +193,7 @@ def test_the_snapshot_that_was_sent_first_may_be_removed(
 
 
 @pytest.mark.thorough
-def test_damage_to_what_the_other_machine_kept_is_found_there(
+def test_damage_to_kept_parts_is_found_on_the_other_machine(
     hf: Holdfast, there: There, when_suspended: Callable[[Callable[[], None]], None]
 ) -> None:
     """Before anything is started; the session continues here, and another move brings it over."""
@@ -219,7 +225,7 @@ def test_damage_to_what_the_other_machine_kept_is_found_there(
 
 
 @pytest.mark.thorough
-def test_what_cannot_move_stays_and_runs(hf: Holdfast, there: There, cli: Any, tmp_path: Path) -> None:
+def test_an_immovable_session_stays_and_runs(hf: Holdfast, there: There, cli: Any, tmp_path: Path) -> None:
     """Each refusal is one line with what to do, comes before anything is paused, and changes nothing."""
     session = prepared(hf)
     life = session.row.container_id
@@ -253,7 +259,7 @@ def test_what_cannot_move_stays_and_runs(hf: Holdfast, there: There, cli: Any, t
     assert there.machine.cli("key", "trust", key).returncode == 0
 
 
-def test_what_only_this_machine_has_keeps_a_session_here(hf: Holdfast, there: There, tmp_path: Path) -> None:
+def test_local_resources_keep_a_session_here(hf: Holdfast, there: There, tmp_path: Path) -> None:
     session = hf.new("work", mounts=[f"{tmp_path}:/data:ro"])
     with pytest.raises(ValueError, match="folders of this machine"):
         session.move(HOST, remote_command=REMOTE)

@@ -333,7 +333,7 @@ def test_damaged_images_are_described_or_refused_and_nothing_else(corpus: Corpus
     assert all(isinstance(one.get("refused", ""), str) for one in told)
 
 
-def test_an_import_refuses_what_no_session_may_have(
+def test_an_import_refuses_rights_beyond_a_session(
     corpus: Corpus, elsewhere: Holdfast, tmp_path: Path, canary: Path
 ) -> None:
     """Digests and signature hold, by a trusted key; unaltered ones are imported."""

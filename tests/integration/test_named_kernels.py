@@ -40,7 +40,7 @@ def test_a_kernel_has_its_own_variables_and_directory(plain: Session) -> None:
     assert names(plain) == ["main", "second"]
 
 
-def test_what_cannot_be_opened_or_closed_is_refused(plain: Session) -> None:
+def test_invalid_opening_and_closing_is_refused(plain: Session) -> None:
     for name in ("", "../x", "x" * 41):
         with pytest.raises(InvalidArgument):
             plain.kernels.open(name)
@@ -116,7 +116,7 @@ def test_only_the_cell_that_is_meant_is_interrupted(plain: Session) -> None:
     assert plain.kernel.join(left.cell_id).status == "interrupted"
 
 
-def test_they_are_served(plain: Session, make_cli: Callable[[Home], Cli], shared_home: Home) -> None:
+def test_named_kernels_are_served(plain: Session, make_cli: Callable[[Home], Cli], shared_home: Home) -> None:
     path = "/v1/sessions/shared/kernels"
 
     def listed(server: Served) -> list[str]:

@@ -30,7 +30,7 @@ def names(session: Session) -> list[str]:
     return [shell.name for shell in session.shells.list()]
 
 
-def test_shells_are_apart_and_continue_in_copies(hf: Holdfast, cli: Any, tmp_path: Path) -> None:
+def test_shells_are_separate_and_continue_in_copies(hf: Holdfast, cli: Any, tmp_path: Path) -> None:
     """A question that waits in one is answered in the parent and in each copy, as each likes."""
     session = hf.new("work")
     assert cli("shells", "work", "open", "build", "--size", "30x90").code == 0
@@ -74,7 +74,7 @@ def test_shells_are_apart_and_continue_in_copies(hf: Holdfast, cli: Any, tmp_pat
     assert plain.exec("echo $X", shell="build").text == "\n"
 
 
-def test_they_are_opened_used_and_closed_from_the_command_line(shared: Session, shared_cli: Any) -> None:
+def test_shells_are_opened_used_and_closed_from_the_command_line(shared: Session, shared_cli: Any) -> None:
     def run(*arguments: str) -> Any:
         return shared_cli(arguments[0], *arguments[1:])
 
@@ -117,7 +117,7 @@ def test_they_are_opened_used_and_closed_from_the_command_line(shared: Session, 
         (("close", "absent"), "cannot find shell absent"),
     ],
 )
-def test_what_is_refused_is_one_line(
+def test_refusals_are_one_line(
     shared: Session, shared_cli: Any, arguments: tuple[str, ...], message: str
 ) -> None:
     done = shared_cli("shells", shared.name, *arguments)

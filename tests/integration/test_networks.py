@@ -65,7 +65,7 @@ def test_one_of_two_networks_remains(engine: Engine, name: str) -> None:
     assert len(_of(engine, name)) == 1
 
 
-def test_a_rewind_in_another_kind_of_network_changes_the_address(
+def test_a_rewind_in_a_different_kind_of_network_changes_the_address(
     engine: Engine, name: str, hf: Holdfast
 ) -> None:
     """The engine assigns no chosen address in a network whose addresses it chose itself; and says so."""

@@ -49,7 +49,7 @@ def place() -> Iterator[Place]:
     ("store", "other", "user", "without"),
     [(CONTAINERD, "overlay2", GROUP, ()), ("overlay2", CONTAINERD, ROOT, ("OOM", "moved"))],
 )
-def test_everything_works(
+def test_the_newest_engine_does_every_step(
     suite: str,
     engines: Engines,
     place: Place,

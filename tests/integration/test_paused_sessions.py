@@ -315,7 +315,7 @@ def test_a_command_whose_session_is_stopped_is_not_waited_for(
 def test_an_engine_that_does_not_answer_holds_up_nothing_that_runs(
     hf: Holdfast, home: Home, cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Commands do not ask it; what needs it is told that it does not answer."""
+    """Commands do not ask it; commands that need it report that it does not answer."""
     hf.new(name="work")
     monkeypatch.setattr(engine_connection, "ANSWER_SECONDS", 0.2)
     monkeypatch.setattr(quick_list, "PATIENCE", 0.2)

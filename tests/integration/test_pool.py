@@ -129,7 +129,7 @@ def test_each_is_handed_over_once_and_follows_the_options_in_use(pool: Holdfast)
 
 
 @pytest.mark.thorough
-def test_what_is_killed_leaves_nothing_and_is_not_handed_over(
+def test_a_killed_transfer_leaves_nothing_and_is_not_handed_over(
     pool: Holdfast, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A container is killed, a caller dies while it takes one, a filler dies, memory is short."""

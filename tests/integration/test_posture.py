@@ -106,7 +106,7 @@ def test_no_signal_is_blocked_or_ignored(found: dict[str, Any]) -> None:
     assert found["ignored_before_python"] == 0
 
 
-def test_capabilities_are_those_of_package_managers_and_servers(found: dict[str, Any]) -> None:
+def test_capabilities_suffice_for_package_managers_and_servers(found: dict[str, Any]) -> None:
     """NET_ADMIN is in no set, not even of PID 1: a container is never given it."""
     expected = sum(1 << bit for bit in (0, 1, 3, 4, 5, 6, 7, 8, 10, 18, 31))
 

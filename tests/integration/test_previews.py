@@ -163,7 +163,7 @@ def test_links_are_made_over_a_url_and_revoked(
 def test_a_link_stays_when_the_session_is_captured_resumed_and_rewound(
     server: Served, shared: Session, shared_hf: Holdfast
 ) -> None:
-    """It is none of a copy, and a person is told when the session does not run."""
+    """It is not a copy's, and a person learns when the session does not run."""
     visitor = followed(server, shared.preview(FIRST).url)
     taken = shared.snapshot()
     assert visitor.ask().is_success
@@ -182,10 +182,10 @@ def test_a_link_stays_when_the_session_is_captured_resumed_and_rewound(
     shared.revoke_preview(FIRST)
 
 
-def test_what_listens_and_what_answers_there(
+def test_listeners_and_their_answers(
     server: Served, shared: Session, remote: RemoteHoldfast, shared_cli: Cli
 ) -> None:
-    """Titles are safe to show, servers that do not answer hold nobody up, and to look is no activity."""
+    """Titles are safe to show, servers that do not answer hold no one up, and to look is no activity."""
     entries = len(shared.journal())
     here = {each.port: each for each in shared.ports()}
     own = [number for number in here if FIRST <= number <= PAGES]  # the kernel listens as well

@@ -20,7 +20,7 @@ LARGE = {"many", "deep"}
 def test_each_probe_finds_its_preparations(hf: Holdfast, probes: Callable[[Session], Any]) -> None:
     """In the copy and in the captured session, all of one capture.
 
-    There is so much memory that it comes back on demand if nothing is in the way.
+    There is enough memory that it comes back on demand if nothing is in the way.
     """
     parent = hf.new("probes")
     parent.cell("much = b'x' * (80 << 20)")

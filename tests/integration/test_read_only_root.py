@@ -126,7 +126,7 @@ def test_a_session_stays_so_when_it_is_suspended_and_taken_back(hf: Holdfast) ->
     assert refused(session, "/etc")
 
 
-def test_what_is_mounted_is_as_its_option_says(hf: Holdfast, tmp_path: Path) -> None:
+def test_mounts_have_their_options(hf: Holdfast, tmp_path: Path) -> None:
     """Over a folder that would be writable, below one, or elsewhere; its files are the host's."""
     mine, other, read = (tmp_path / name for name in ("mine", "other", "read"))
     for folder in (mine, other, read):
@@ -172,14 +172,14 @@ def test_a_user_has_the_workspace_and_folders_that_are_made(hf: Holdfast) -> Non
 
 @pytest.mark.parametrize("place", ["/bin/deeper", "/etc/passwd"])
 def test_a_folder_that_cannot_be_writable_is_named(hf: Holdfast, place: str) -> None:
-    """A link would make another folder writable than the one that was named; a file is none."""
+    """A link would make another folder writable than the one that was named; a file is refused."""
     with pytest.raises(SessionError, match=rf"^cannot start session: .*{place}.* cannot be writable"):
         hf.new("work", read_only=True, writable=[place])
     assert hf.sessions() == []
 
 
 @pytest.mark.thorough
-def test_it_cannot_be_chosen_for_programs_that_run(hf: Holdfast) -> None:
+def test_a_running_session_cannot_become_read_only(hf: Holdfast) -> None:
     """A copy has the root of the captured session, from wherever it is started."""
     hf.new("free").snapshot(label="ready")
     with pytest.raises(InvalidArgument, match="read_only"):
@@ -188,7 +188,7 @@ def test_it_cannot_be_chosen_for_programs_that_run(hf: Holdfast) -> None:
 
 
 @pytest.mark.thorough
-def test_it_travels(hf: Holdfast, second: Machine, tmp_path: Path) -> None:
+def test_a_read_only_root_travels(hf: Holdfast, second: Machine, tmp_path: Path) -> None:
     """Into a bundle, and out of it on another engine, live and as files."""
     Keys(hf.home).new("mine")
     session = hf.new("work", read_only=True, writable=["/data"])
@@ -210,7 +210,7 @@ def test_it_travels(hf: Holdfast, second: Machine, tmp_path: Path) -> None:
 
 
 @pytest.mark.thorough
-def test_it_is_an_option_of_the_command_line(hf: Holdfast, cli: Any, tmp_path: Path) -> None:
+def test_a_read_only_root_is_an_option_of_the_command_line(hf: Holdfast, cli: Any, tmp_path: Path) -> None:
     """Also for a project with a devcontainer.json, whose folder stays writable."""
     said = cli("new", "work", "--read-only", "--writable", "/srv/data")
     assert said.code == 0, said.err
@@ -231,8 +231,8 @@ def test_it_is_an_option_of_the_command_line(hf: Holdfast, cli: Any, tmp_path: P
 
 
 @pytest.mark.thorough
-def test_it_is_an_option_over_a_url(shared_hf: Holdfast, remote: RemoteHoldfast) -> None:
-    """As in a program on the machine itself; what is wrong with it is said there, too."""
+def test_a_read_only_root_is_an_option_over_a_url(shared_hf: Holdfast, remote: RemoteHoldfast) -> None:
+    """As in a program on the machine itself; what is wrong with it is also reported there."""
     with remote.new("held", read_only=True, writable=["/srv/data"], remove=True):
         assert shared_hf.session("held").exec("touch /srv/data/x").ok
         assert refused(shared_hf.session("held"), "/srv", "/etc")

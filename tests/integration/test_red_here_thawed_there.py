@@ -133,7 +133,7 @@ def say(job: Job, line: str) -> str:
     return done.stdout + done.stderr
 
 
-def test_the_job_reports_what_failed_and_how_to_thaw_it(job: Job) -> None:
+def test_the_job_reports_the_failure_and_the_thaw_command(job: Job) -> None:
     """In the end it hangs, at an unanswered question; each capture has its command."""
     assert job.code == 75, job.told
     shown = html.unescape(re.sub("</?span>", "", job.summary))  # which keep text from becoming a link

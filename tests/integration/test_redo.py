@@ -77,10 +77,10 @@ def test_the_command_line_shows_why(worked: Session, shared_cli: Cli) -> None:
     assert "takes only --from and --json" in refused.err
 
 
-def test_it_is_repeated_from_the_files_of_the_snapshot_before(
+def test_a_redo_begins_with_the_files_of_the_snapshot_before(
     worked: Session, shared_hf: Holdfast, made: list[str]
 ) -> None:
-    """In the directory of then; what has a key is not done again."""
+    """In the directory of that time; what has a key is not done again."""
     found = shared_hf.snapshot("second").redo("again")
     made.append("again")
     assert [each.fate for each in found.actions] == ["same", "skipped", "same", "same", "same", "same"]
@@ -94,9 +94,7 @@ def test_it_is_repeated_from_the_files_of_the_snapshot_before(
         shared_hf.snapshot("second").redo("again")
 
 
-def test_it_is_repeated_from_a_fresh_session_too(
-    worked: Session, shared_hf: Holdfast, made: list[str]
-) -> None:
+def test_a_redo_can_begin_with_a_fresh_session(worked: Session, shared_hf: Holdfast, made: list[str]) -> None:
     """Keys that the caller names are repeated, under the same key; entries can be left out."""
     entry = shared_hf.snapshot("second").actions()[0].entry
     found = shared_hf.snapshot("second").redo("fresh", since="begin", repeat=["pay-1"], skip=[entry])
@@ -117,7 +115,7 @@ def test_it_is_repeated_from_a_fresh_session_too(
     assert fresh.exec("cat /tmp/work/bill").text == "paid\n", "the key is taken"
 
 
-def test_it_ends_at_the_first_difference(worked: Session, shared_hf: Holdfast, made: list[str]) -> None:
+def test_a_redo_ends_at_the_first_difference(worked: Session, shared_hf: Holdfast, made: list[str]) -> None:
     """Of output or exit code; outputs that differ by nature can be left uncompared. The session continues."""
     before = worked.snapshot("before-dice", "filesystem")
     worked.exec("cat /proc/sys/kernel/random/uuid")
@@ -135,7 +133,7 @@ def test_it_ends_at_the_first_difference(worked: Session, shared_hf: Holdfast, m
 
 
 @pytest.mark.thorough
-def test_what_cannot_be_repeated_ends_it(
+def test_an_unrepeatable_command_ends_the_redo(
     worked: Session, shared_hf: Holdfast, made: list[str], shared_cli: Cli
 ) -> None:
     """Files from outside, for instance; the caller can leave them out, and continue by hand."""
@@ -160,7 +158,7 @@ def test_what_cannot_be_repeated_ends_it(
     assert {each.name for each in shared_hf.sessions()} == {"shared", *made}
 
 
-def test_it_is_repeated_over_a_url(worked: Session, remote: RemoteHoldfast, made: list[str]) -> None:
+def test_a_redo_works_over_a_url(worked: Session, remote: RemoteHoldfast, made: list[str]) -> None:
     found = remote.snapshot("second").redo("far")
     made.append("far")
     assert found.complete

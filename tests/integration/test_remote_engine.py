@@ -182,7 +182,7 @@ def test_a_person_attaches_with_a_terminal_of_any_size(session: str, with_tls: d
     assert says(with_tls, "exec", session, "echo still here") == "still here"
 
 
-def test_what_a_session_prints_is_harmless_for_the_callers_terminal(
+def test_a_sessions_output_is_harmless_for_the_callers_terminal(
     session: str, with_tls: dict[str, str]
 ) -> None:
     """As root there it may print what it likes, but not reach the clipboard of this terminal."""

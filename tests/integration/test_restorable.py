@@ -298,7 +298,7 @@ def test_a_link_that_leads_astray_does_not_lose_a_session(shared_hf: Holdfast, s
     assert session.exec("echo $value", timeout=60).text == "here\n"
 
 
-def test_what_lies_where_the_workspace_was_keeps_no_session_from_returning(session: Session) -> None:
+def test_files_in_the_workspaces_place_do_not_prevent_a_return(session: Session) -> None:
     """A link or a file there: an engine that began in it would refuse, or find a folder of the host.
 
     The folder is of a layer below by now: it is copied and removed, and the kernel stands in the removed one.
@@ -384,7 +384,7 @@ def test_no_false_deviation_is_reported(session: Session) -> None:
     snapshot.remove()
 
 
-def test_a_failed_resume_says_what_is_available(shared_hf: Holdfast, session: Session) -> None:
+def test_a_failed_resume_lists_the_available_ways(shared_hf: Holdfast, session: Session) -> None:
     """The session stays suspended with all that was kept; a new one can have its files."""
     session.exec("echo kept > /srv/kept", timeout=60)
     session.suspend()
@@ -426,7 +426,7 @@ signal.pause()
 """
 
 
-def test_programs_may_kill_each_other_as_soon_as_they_run(hf: Holdfast) -> None:
+def test_programs_can_kill_each_other_as_soon_as_they_run(hf: Holdfast) -> None:
     """A restored program kills those that CRIU still holds: they end, and the session does not."""
     session = hf.new("killer")
     session.files.write("/srv/killer.py", KILLER)

@@ -67,7 +67,7 @@ def test_a_deterministic_command_leaves_nothing(
     assert names(shared_hf) == ["shared"]
 
 
-def test_one_that_asks_and_one_that_hangs_are_outcomes(shared_hf: Holdfast, moment: Snapshot) -> None:
+def test_asking_and_hanging_runs_are_outcomes(shared_hf: Holdfast, moment: Snapshot) -> None:
     """Neither is waited for; kept ones are found as they were left."""
     asking = "read -s -p 'Password: ' word"
     spread = moment.retry(asking, 1, timeout=120, keep="all", name="asks")

@@ -38,7 +38,7 @@ def test_streams_exit_code_and_environment_are_the_programs(work: Session) -> No
     assert kinds == ["run_started", "run_ended"]
 
 
-def test_what_cannot_be_run_is_one_line(shared: Session) -> None:
+def test_a_failure_to_run_is_one_line(shared: Session) -> None:
     for argv, how, said in (
         (["nosuch"], {}, "cannot run nosuch: no such program"),
         (["/etc/passwd"], {}, "cannot run /etc/passwd: permission denied"),
@@ -93,7 +93,7 @@ def test_a_timeout_ends_the_program_and_all_that_it_started(work: Session) -> No
     assert left.wait().text == "late\n"
 
 
-def test_input_comes_in_pieces_and_may_be_ignored(work: Session) -> None:
+def test_input_comes_in_pieces_and_can_be_ignored(work: Session) -> None:
     program = work.programs.start(["sh", "-c", "read a; echo got $a; cat"], input=True)
     program.write("one\n")
     program.write(b"two\n")

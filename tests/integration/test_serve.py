@@ -1,4 +1,4 @@
-"""Sessions over HTTP: what the controller offers, under the same names, to whoever has the token."""
+"""Sessions over HTTP: what the controller offers, under the same names, to anyone who has the token."""
 
 from __future__ import annotations
 
@@ -133,7 +133,7 @@ def test_many_that_wait_keep_nobody_waiting(server: Served, shared: Session) -> 
     assert results == [130] * 64
 
 
-def test_the_journal_knows_who_asked_and_by_which_request(server: Served, shared: Session) -> None:
+def test_the_journal_has_caller_and_request(server: Served, shared: Session) -> None:
     headers = {"holdfast-actor": "person:ada", "x-request-id": "req-7"}
     answer = server.client.post(
         "/v1/sessions/shared/exec", json={"command": "echo journalled", "reason": "to see"}, headers=headers
@@ -176,7 +176,7 @@ def test_under_a_key_it_runs_once(server: Served) -> None:
     assert other["error"]["code"] == "invalid_argument"
 
 
-def test_what_waits_is_answered(server: Served) -> None:
+def test_waiting_commands_are_answered(server: Served) -> None:
     asked = server.post("/v1/sessions/shared/exec", {"command": "read -p 'Name: ' name; echo hi $name"})
     assert (asked["waiting"]["detail"], asked["waiting"]["prompt"]) == ("line", "Name: ")
     assert server.post("/v1/sessions/shared/answer", {"text": "Ada\n"})["output"].endswith("hi Ada\n")
@@ -191,7 +191,7 @@ def test_what_waits_is_answered(server: Served) -> None:
     assert unknown["error"]["code"] == "command_not_found"
 
 
-def test_what_follows_an_answer_comes_as_events(server: Served) -> None:
+def test_events_follow_an_answer(server: Served) -> None:
     server.post("/v1/sessions/shared/exec", {"command": "read -p 'Name: ' name; echo hi $name"})
     with server.events("POST", "/v1/sessions/shared/answer", {"text": "Ada\n"}) as events:
         told = list(events)
@@ -258,7 +258,7 @@ def test_shells_and_terminals(server: Served) -> None:
     assert (checked["ok"], checked["incomplete"]) == (False, True)
 
 
-def test_what_goes_on_is_shown(server: Served, shared: Session) -> None:
+def test_ongoing_work_is_shown(server: Served, shared: Session) -> None:
     pulse = server.get("/v1/sessions/shared/pulse", part="processes")
     assert any("bash" in each["command"] for each in pulse["processes"])
     program = shared.programs.start(["python3", "-m", "http.server", "8123"])
@@ -358,7 +358,7 @@ def test_the_document_describes_every_path(server: Served) -> None:
         ("POST", "/v1/sessions", {"memory": "1m"}, 400, "invalid_argument"),
     ],
 )
-def test_what_is_wrong_has_a_code_and_a_line(
+def test_errors_have_a_code_and_a_line(
     server: Served, method: str, path: str, body: object, status: int, code: str
 ) -> None:
     error = server.call(method, path, body, status)["error"]
@@ -366,7 +366,7 @@ def test_what_is_wrong_has_a_code_and_a_line(
     assert error["message"].startswith("cannot ")
 
 
-def test_it_ends_with_an_answer_for_those_who_wait(
+def test_a_stopping_server_answers_waiting_callers(
     shared: Session, shared_cli: Cli, shared_home: Home
 ) -> None:
     """They learn that the command runs, and where to continue."""

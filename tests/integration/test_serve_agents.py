@@ -70,7 +70,7 @@ def test_the_package_of_agents_is_loaded_when_the_first_one_comes(
         assert "mcp.server" in loaded()
 
 
-def test_only_who_has_the_token_is_served(server: Served) -> None:
+def test_the_token_is_required(server: Served) -> None:
     def status(**headers: str) -> int:
         with httpx2.Client(timeout=20, trust_env=False) as client:
             return client.post(f"{server.url}/mcp", json=ASK, headers=HEADERS | headers).status_code

@@ -188,7 +188,7 @@ def test_events_and_changes_of_files_come_as_they_happen(client: Client, shared:
         '{"open": 1, "call": "exec", "session": "shared", "args": {"command": "ls", "timeout": "1"}}',
     ],
 )
-def test_what_is_wrong_is_answered_and_the_connection_lasts(client: Client, message: str) -> None:
+def test_wrong_requests_are_answered_and_the_connection_lasts(client: Client, message: str) -> None:
     client.socket.send(message)
     told = client.until(None, bool) if '"open": 1,' not in message else client.until(1, bool)
     assert told[0]["error"]["code"] == "invalid_argument"
@@ -210,7 +210,7 @@ def test_channels_are_numbered_and_limited(client: Client, shared: Session) -> N
     assert {client.end(number)["exit_code"] for number in range(1, 257) if number != 7} == {130}
 
 
-def test_only_who_has_the_token_gets_a_websocket(server: Served) -> None:
+def test_a_websocket_needs_the_token(server: Served) -> None:
     url = server.url.replace("http", "ws") + "/v1/channels"
     offered = ["holdfast.v1", f"bearer.{server.token}"]
     with connect(url, subprotocols=offered, proxy=None) as socket:  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""The server and those without the token: they get nothing, keep nobody out, and cost little memory.
+"""The server and those without the token: they get nothing, keep no one out, and cost little memory.
 
 Also how it is started: on a unix socket, by systemd, with what cannot be.
 """
@@ -148,7 +148,7 @@ def test_requests_beyond_the_rate_are_refused(shared_cli: Cli, shared_home: Home
 
 
 def test_a_session_gives_a_client_nothing_but_its_own_bytes(server: Served, shared: Session) -> None:
-    """Root in it makes links out of every folder, names of any bytes, and files that are none."""
+    """Root in it makes links out of every folder, names of any bytes, and invalid files."""
     shared.exec(
         "mkdir -p /srv/evil; cd /srv/evil; ln -s /etc/passwd link; ln -s ../../../../.. up; mkfifo pipe;"
         " printf x > $'\\xff\\nname'; ln -s / root; ln -s /dev/zero dev"
@@ -167,7 +167,7 @@ def test_a_session_gives_a_client_nothing_but_its_own_bytes(server: Served, shar
     assert (made.status_code, made.json()["error"]["code"]) == (400, "invalid_argument")
 
 
-def test_it_serves_on_a_unix_socket_for_its_user_alone(hf: Holdfast, cli: Cli, tmp_path: Path) -> None:
+def test_a_unix_socket_serves_its_user_alone(hf: Holdfast, cli: Cli, tmp_path: Path) -> None:
     path = tmp_path / "door.sock"
     with cli.start("serve", "--unix", str(path), stdout=subprocess.PIPE) as process:
         assert process.stdout
@@ -265,14 +265,14 @@ def test_a_token_that_a_stranger_got_ends_with_a_new_one(
         (["--unix", "/nowhere/at/all.sock"], "cannot listen on '/nowhere/at/all.sock'"),
     ],
 )
-def test_what_cannot_be_served_is_said_in_a_line(cli: Cli, words: list[str], said: str) -> None:
+def test_a_failure_to_serve_is_one_line(cli: Cli, words: list[str], said: str) -> None:
     done = cli("serve", *words)
     assert done.code == 1
     assert said in done.err
     assert "Traceback" not in done.err
 
 
-def test_it_listens_elsewhere_only_when_asked(hf: Holdfast, cli: Cli) -> None:
+def test_the_server_listens_beyond_loopback_only_when_asked(hf: Holdfast, cli: Cli) -> None:
     with cli.start("serve", "--listen", "0.0.0.0:0", "--anywhere", stdout=subprocess.PIPE) as process:
         assert process.stdout
         assert process.stdout.readline().startswith(b"serving http://0.0.0.0:")

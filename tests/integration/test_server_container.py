@@ -102,7 +102,7 @@ def test_the_steps_of_the_page_make_a_server_that_sessions_outlast(
     assert said("docker", "inspect", "--format", "{{.State.ExitCode}}", name) == "0"
 
 
-def test_it_has_what_the_container_of_remote_commands_has(
+def test_the_servers_container_has_the_posture_of_remote_commands(
     hf: Holdfast, variables: dict[str, str], tmp_path: Path
 ) -> None:
     """Over a unix socket in the home, which only its owner may use."""
@@ -138,9 +138,7 @@ def test_it_has_what_the_container_of_remote_commands_has(
         (["holdfast/controller:lost"], "does not have holdfast/controller:lost"),
     ],
 )
-def test_what_cannot_be_started_is_said_in_a_line(
-    variables: dict[str, str], words: list[str], why: str
-) -> None:
+def test_a_failure_to_start_is_one_line(variables: dict[str, str], words: list[str], why: str) -> None:
     done = subprocess.run(
         [SCRIPT, *words],
         cwd=ROOT,

@@ -409,7 +409,7 @@ def test_an_image_without_a_supervisor_is_refused(hf: Holdfast) -> None:
     assert hf.sessions() == []
 
 
-def test_the_store_keeps_what_the_engine_knows(hf: Holdfast) -> None:
+def test_the_store_keeps_the_engines_facts(hf: Holdfast) -> None:
     """Labels of the container lead back to the session and the home."""
     session = hf.new("labelled")
     made = hf.engine.containers(holdfast_home=hf.home.digest, holdfast_role="session")

@@ -93,7 +93,7 @@ def test_single_files_are_read_written_moved_and_removed(work: Session, place: s
     assert noted[-3:] == [("wrote", "link"), ("removed", "a"), ("removed", "a")]
 
 
-def test_what_cannot_be_read_or_written_is_an_error_like_those_of_open(work: Session, place: str) -> None:
+def test_reading_and_writing_fail_with_the_errors_of_open(work: Session, place: str) -> None:
     files = work.files
     work.exec("mkfifo fifo; mkdir folder; truncate -s 300M large", timeout=60)
     for path in ("fifo", "/dev/zero", "folder"):
@@ -115,7 +115,7 @@ def test_what_cannot_be_read_or_written_is_an_error_like_those_of_open(work: Ses
 
 
 def test_a_user_has_the_users_rights(work: Session, place: str) -> None:
-    """Those of its groups, too, and what it writes belongs to it."""
+    """Its groups count, and what it writes belongs to it."""
     work.exec("id -u ann || useradd -m -G daemon ann; chmod 711 .; mkdir -m 777 open", timeout=60)
     work.exec("echo x > secret; chmod 600 secret; echo y > grouped; chmod 640 grouped", timeout=60)
     work.exec("chgrp daemon grouped", timeout=60)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import re
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ from tests.runtime.cli.test_cell_pictures import png
 
 from holdfast.base.home import Home
 from holdfast.runtime.api.controller import Holdfast
-from holdfast.runtime.capture import written_memory
+from holdfast.runtime.capture import copied_amounts
 from holdfast.runtime.operations.step import Step
 
 PICTURE = base64.b64encode(png(64, 48)).decode()
@@ -21,22 +22,24 @@ from IPython.display import HTML, Image, display
 display(Image(base64.b64decode("{PICTURE}")))
 display(HTML("<b>bold</b>"))
 """
+FREEZING = re.compile(r"freezing steps with [1-9]\d* processes, copying its memory and files")
 
 
 def test_a_program_is_given_each_step_and_the_end(
     home: Home, hf: Holdfast, cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A snapshot and forks have several steps each, None is the last, and pictures of a cell are kept."""
-    monkeypatch.setattr(written_memory, "PATIENCE", 0.0)
+    monkeypatch.setattr(copied_amounts, "PATIENCE", 0.0)
     steps: list[Step | None] = []
     with Holdfast(home, on_step=steps.append) as watched:
         session = watched.new("steps")
         assert told(steps) >= {"creating the container of steps", "waiting for the shell of steps"}
         snapshot = session.snapshot("one")
-        assert told(steps) >= {
+        taken = told(steps)
+        assert any(FREEZING.fullmatch(text) for text in taken), taken
+        assert taken >= {
             "checking what would survive of steps",
             "preparing steps",
-            "freezing steps, copying its memory and files",
             "copying the memory of steps, MiB",
             "storing the snapshot of steps",
         }

@@ -160,7 +160,7 @@ def test_sockets_have_the_names_they_had(hf: Holdfast) -> None:
         assert each.files.read("/srv/heard") == b"last words"
 
 
-def test_what_a_copy_cannot_repeat_is_refused_beforehand(hf: Holdfast) -> None:
+def test_unrepeatable_commands_are_refused_beforehand(hf: Holdfast) -> None:
     """By the program and what it is, before anything ends."""
     session = hf.new("refused")
     started(session, RELATIVE, "/srv/relative")

@@ -1,4 +1,4 @@
-"""pexpect over a session: programs are driven as local ones, and go on in copies and after a pause."""
+"""pexpect over a session: programs are driven as local ones, and continue in copies and after a pause."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def test_a_conversation_goes_on_in_copies_and_after_a_pause(shared: Session) -> 
         copy.remove()
 
 
-def test_it_is_awaited_without_blocking(shared: Session) -> None:
+def test_a_spawned_child_is_awaited_without_blocking(shared: Session) -> None:
     async def drive() -> tuple[int, int]:
         child = shared.spawn("bash", ["-c", "read line; echo got $line"], echo=False)
         child.sendline("this")
@@ -136,7 +136,7 @@ def test_a_person_joins_it(shared: Session, shared_home: Home) -> None:
     local.expect(pexpect.EOF)
 
 
-def test_mistakes_are_told(shared: Session, server: Served) -> None:
+def test_mistakes_are_reported(shared: Session, server: Served) -> None:
     with pytest.raises(InvalidArgument, match="its command is empty"):
         shared.spawn("")
     with pytest.raises(InvalidArgument, match="must be a list"):

@@ -152,7 +152,7 @@ def test_a_connection_is_a_use_as_long_as_it_lasts(ssh: Ssh, shared: Session) ->
 
 
 def test_the_shared_shell_is_joined(ssh: Ssh, shared: Session) -> None:
-    """Its variables are there, `C-]` leaves it, and it goes on."""
+    """Its variables are there, `C-]` leaves it, and it continues."""
     shared.exec("shared_variable=of-the-agent")
     with ssh.running("-tt", "shared.holdfast", "holdfast-shell") as started:
         assert started.stdin is not None
@@ -231,7 +231,7 @@ def test_names_of_no_session_are_refused_in_a_line(shared_cli: Cli, host: str) -
     assert done.err.startswith("holdfast: cannot ")
 
 
-def test_a_broken_server_is_told(shared: Session, ssh: Ssh) -> None:
+def test_a_broken_server_is_reported(shared: Session, ssh: Ssh) -> None:
     """Root in the session can break it; others of the session are not affected."""
     shared.exec("mv /opt/holdfast/ssh/sshd /opt/holdfast/ssh/kept")
     try:

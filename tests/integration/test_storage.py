@@ -155,7 +155,7 @@ def test_one_intact_form_repairs_the_other(hf: Holdfast) -> None:
 
 
 @pytest.mark.thorough
-def test_what_a_newer_version_wrote_is_left_as_it_is(hf: Holdfast, cli: Any) -> None:
+def test_data_of_a_newer_version_is_left_as_it_is(hf: Holdfast, cli: Any) -> None:
     """Neither checked, nor used, nor collected; it can be removed."""
     snapshot = hf.new("parent").snapshot("later", kind="filesystem")
     path = hf.home.snapshots / snapshot.id / "manifest.json"

@@ -241,7 +241,7 @@ def test_output_between_two_lines_is_not_lost(wire: RuntimeWire) -> None:
     assert (kind, "timeout after 0.5 s" in message) == ("CommandTimeoutError", True)
 
 
-def test_what_is_expected_ends_a_command(wire: RuntimeWire) -> None:
+def test_expected_output_ends_a_command(wire: RuntimeWire) -> None:
     server = "python3 -um http.server 8123"
     seen = wire.run(server, check="ignore", expect=["Serving HTTP"])
     assert (seen["output"], seen["exit_code"], seen["expect_string"]) == ("", None, "Serving HTTP")
@@ -370,7 +370,7 @@ def test_a_link_in_the_session_leads_an_upload_nowhere_else(wire: RuntimeWire, s
     assert not Path("/tmp/linked-too").exists()
 
 
-def test_requests_of_another_form_are_refused(wire: RuntimeWire) -> None:
+def test_requests_of_an_unexpected_form_are_refused(wire: RuntimeWire) -> None:
     for body in ({}, {"action_type": "other"}, action("x" * (9 << 20)), action("ls", timeout=-1)):
         kind, message = wire.fails("run_in_session", **body)
         assert (kind, message.startswith("cannot read the request")) == ("ValueError", True)
@@ -392,9 +392,7 @@ def test_the_same_request_runs_once(wire: RuntimeWire, shared: Session) -> None:
     assert wire.run("cat /tmp/once")["output"] == "x\n"
 
 
-def test_a_person_who_holds_a_shell_is_not_disturbed(
-    wire: RuntimeWire, shared_home: Home, shared: Session
-) -> None:
+def test_a_holder_of_a_shell_is_not_disturbed(wire: RuntimeWire, shared_home: Home, shared: Session) -> None:
     with Holdfast(shared_home, actor="person:alice") as other:
         terminal = other.session(shared.name).terminal_of("default")
         terminal.take(600)

@@ -251,7 +251,7 @@ def left(shared_hf: Holdfast) -> dict[str, Any]:
     )
 
 
-def test_the_command_line_does_what_the_library_does(
+def test_the_command_line_matches_the_library(
     left: dict[str, Any], shared_hf: Holdfast, shared_home: Home
 ) -> None:
     cli = Cli(shared_home)
@@ -266,9 +266,7 @@ def test_the_command_line_does_what_the_library_does(
     assert _played(shared_hf, "shell", answer) == left
 
 
-def test_http_does_what_the_library_does(
-    left: dict[str, Any], shared_hf: Holdfast, shared_home: Home
-) -> None:
+def test_http_matches_the_library(left: dict[str, Any], shared_hf: Holdfast, shared_home: Home) -> None:
     with (
         serving(Cli(shared_home), shared_home) as server,
         RemoteHoldfast(server.url, token=server.token) as remote,
@@ -279,7 +277,7 @@ def test_http_does_what_the_library_does(
     assert found == left
 
 
-def test_an_agent_over_mcp_does_what_the_library_does(left: dict[str, Any], shared_hf: Holdfast) -> None:
+def test_an_agent_over_mcp_matches_the_library(left: dict[str, Any], shared_hf: Holdfast) -> None:
     async def play() -> dict[str, Any]:
         async with Client(AgentServer(shared_hf.home, Default("mcp"))) as client:
             told: dict[str, Any] = {}
@@ -339,7 +337,7 @@ def _failed(session: Session) -> str:
 def _left(
     hf: Holdfast, name: str, told: dict[str, Any], compared: Sequence[str] = ("export", "handoff")
 ) -> dict[str, Any]:
-    """Return the record that a door leaves and what it has told, without names, times and actors."""
+    """Return the record that a door leaves and its answers, without names, times and actors."""
     record = hf.session(name).task.record()
     assert record is not None
     assert "SQLite or so" in told["handoff"]

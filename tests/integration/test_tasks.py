@@ -391,7 +391,7 @@ def test_files_are_artifacts_by_rule_and_others_are_orphans(work: Session, share
         work.task.set(artifacts="../x")
 
 
-def test_what_is_no_plain_file_is_no_artifact(work: Session, shared_home: Home) -> None:
+def test_only_plain_files_are_artifacts(work: Session, shared_home: Home) -> None:
     """Nothing hangs, and the record stays as it was."""
     work.exec("mkfifo pipe; ln -s pipe to-pipe; mkdir folder; truncate -s 2G huge; ln -s nothing broken")
     before = work.task.record()
@@ -425,7 +425,7 @@ def test_a_busy_shell_is_reported_and_nothing_is_recorded(work: Session) -> None
     assert work.task.record() == before
 
 
-def test_a_verification_waits_for_what_runs_in_the_shell(work: Session) -> None:
+def test_a_verification_waits_for_the_shells_command(work: Session) -> None:
     """For as long as the caller allows."""
     assert work.exec("until [ -e answer ]; do sleep 0.05; done", patience=0).running
     with ThreadPoolExecutor() as pool:

@@ -38,7 +38,7 @@ def test_sessions_start_where_the_template_was(hf: Holdfast, cli: Cli) -> None:
 
 
 @pytest.mark.thorough
-def test_a_template_is_replaced_and_the_old_one_is_gone(hf: Holdfast, cli: Cli) -> None:
+def test_a_template_is_replaced_and_the_old_one_removed(hf: Holdfast, cli: Cli) -> None:
     session = hf.new("work")
     first = session.template("base")
     session.exec("echo new > /srv/new")
@@ -66,7 +66,7 @@ def test_a_snapshot_is_not_replaced_by_a_template(hf: Holdfast) -> None:
 
 
 @pytest.mark.thorough
-def test_what_cannot_be_chosen_is_refused_before_anything_is_made(hf: Holdfast, cli: Cli) -> None:
+def test_invalid_choices_are_refused_before_anything_is_made(hf: Holdfast, cli: Cli) -> None:
     session = hf.new("work")
     session.cell("held = bytearray(b'x') * (400 << 20)")
     session.template("base")

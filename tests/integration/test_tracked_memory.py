@@ -23,13 +23,13 @@ for line in sys.stdin:
 
 
 def begun(session: Session) -> None:
-    """Start the program, which tells the digest of its memory after each number of changes it is told."""
+    """Start the program, which tells the digest of its memory after each number of changes it is given."""
     session.exec(f"cat > /srv/program.py <<'END'\n{PROGRAM}\nEND")
     session.exec("coproc program { exec python3 /srv/program.py; }")
 
 
 def changed(session: Session, count: int) -> str:
-    """Have the program change its memory in so many places; return the digest of it."""
+    """Have the program change its memory in that many places; return the digest of it."""
     said = session.exec(
         f"echo {count} >&${{program[1]}}; read -r sum <&${{program[0]}}; echo $sum", timeout=60
     )
@@ -46,7 +46,7 @@ def unwritten(snapshot: Snapshot) -> int:
     return int(snapshot.row.details.get("unwritten") or 0)
 
 
-def test_copies_have_what_was_not_written_since(hf: Holdfast, tmp_path: Path) -> None:
+def test_copies_have_unwritten_memory(hf: Holdfast, tmp_path: Path) -> None:
     """Whatever becomes of the snapshots before: restored, forked, verified, and brought along as a bundle.
 
     The second of two snapshots begins to note writes; a copy gets memory when it touches it.

@@ -76,7 +76,7 @@ def test_programs_of_another_user_are_known(users: Session) -> None:
         _leave(users, asked)
 
 
-def test_an_answer_may_bring_the_next_question(work: Session) -> None:
+def test_an_answer_can_bring_the_next_question(work: Session) -> None:
     """Each call of `answer` returns at the next one, with the output since the last."""
     first = work.exec("read -p 'one? ' a; read -s -p 'two? ' b; echo; echo $a-$b")
     second = work.answer("1\n")
@@ -116,7 +116,7 @@ def test_a_program_that_asks_from_elsewhere_is_known(work: Session) -> None:
     assert work.answer("secret\r").text.split("\n")[-2] == r"got b'secret\r'"
 
 
-def test_a_call_for_another_command_is_refused(work: Session) -> None:
+def test_a_call_for_a_different_command_is_refused(work: Session) -> None:
     """The refusal says what has to be answered first; a caller that keeps waiting is not disturbed by it."""
     asked = work.exec("read -p 'Name: ' name")
     with pytest.raises(SessionBusy, match=r"waits for a line \('Name: '\)"):

@@ -95,9 +95,7 @@ def test_two_first_starts_at_once_make_one_template(hf: Holdfast, cli: Cli) -> N
     ],
     ids=lambda given: "-".join(given) if isinstance(given, dict) else "",
 )
-def test_what_cannot_start_warm_is_refused_and_leaves_nothing(
-    hf: Holdfast, options: dict[str, Any], said: str
-) -> None:
+def test_a_refused_warm_start_leaves_nothing(hf: Holdfast, options: dict[str, Any], said: str) -> None:
     with pytest.raises(InvalidArgument, match=said):
         hf.new("work", warm=True, **options)
     assert (hf.sessions(), hf.snapshots()) == ([], [])

@@ -71,7 +71,7 @@ def suspended(work: Handover) -> Happened:
 
 
 def blocked(work: Handover) -> Happened:
-    """Somebody must do something first."""
+    """Someone must do something first."""
     work.session.task.block("no access to the mirror", "an account", step=work.open()[0])
     return Happened(("unblock",))
 

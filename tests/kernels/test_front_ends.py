@@ -108,7 +108,7 @@ def test_replies_go_to_the_front_end_that_asked_and_output_to_all(guest: Guest) 
         assert ("shell", "execute_reply", asked) not in seen
 
 
-def test_what_was_missed_is_replayed_once(guest: Guest) -> None:
+def test_missed_messages_are_replayed_once(guest: Guest) -> None:
     """To a front end that comes back, from where it was, and no more to one that has all."""
     gate = guest.folder / "gate"
     code = (
@@ -164,7 +164,7 @@ def test_a_new_front_end_at_an_idle_kernel_is_sent_nothing_old(guest: Guest) -> 
 
 
 def test_a_front_end_waits_for_the_cell_of_the_agent(guest: Guest) -> None:
-    """A failing cell of the agent aborts nothing of a front end, and both are told what runs."""
+    """A failing cell of the agent aborts nothing of a front end, and both learn what runs."""
     gate = guest.folder / "agents-gate"
     code = f"import os, time\nwhile not os.path.exists({str(gate)!r}): time.sleep(0.01)\n1/0"
     with guest.call("cell", code.encode(), id="agents") as cell, front_end(guest, "one") as front:
@@ -204,7 +204,7 @@ def test_shutdown_is_confirmed_and_ends_nothing(guest: Guest) -> None:
         assert front.value("precious") == "7"
 
 
-def test_the_death_of_the_process_answers_what_was_asked(guest: Guest) -> None:
+def test_the_death_of_the_process_answers_pending_requests(guest: Guest) -> None:
     """The running execution and those behind it end; another process starts by itself."""
     with front_end(guest, "one") as front:
         ids = [
@@ -272,7 +272,7 @@ def test_a_message_is_taken_once_however_often_it_is_sent(guest: Guest) -> None:
     [b"", b"\xff" * 100, kernel_messages.pack("shell", [b"{}"] * 4)],
     ids=["empty", "numbers", "no id"],
 )
-def test_what_is_no_message_ends_the_connection_only(guest: Guest, payload: bytes) -> None:
+def test_malformed_messages_end_only_their_connection(guest: Guest, payload: bytes) -> None:
     with guest.call("front_end", client="bad", link=f"bad{next(_ids)}") as call:
         call.until("joined")
         call.send("", payload, number=1)

@@ -102,7 +102,7 @@ def test_an_interrupt_ends_the_cell_and_keeps_its_state(guest: Guest) -> None:
     assert rich(guest.run_cell("y"), "execute_result")["data"]["text/plain"] == "5"
 
 
-def test_a_timeout_is_an_interrupt_with_another_name(guest: Guest) -> None:
+def test_a_timeout_is_an_interrupt_with_a_different_name(guest: Guest) -> None:
     """A cell that times out is interrupted, and the kernel continues."""
     frames = guest.run_cell("z = 6\nimport time\nwhile True: time.sleep(0.01)", timeout=0.3)
     assert frames[-1].head["status"] == "timeout"
@@ -167,7 +167,7 @@ def test_a_kernel_killed_while_idle_is_noticed(guest: Guest) -> None:
     assert kernel_of(guest)["pid"] != pid
 
 
-def test_a_lost_client_may_come_back(guest: Guest) -> None:
+def test_a_lost_client_can_come_back(guest: Guest) -> None:
     """A cell continues alone; its events can be fetched again, from any number on, and it ran once."""
     lost = guest.cell("for i in range(3): print(i, flush=True)\ninput('more? ')\nprint('end')", id="lost")
     lost.until("input_request")
@@ -242,7 +242,7 @@ def test_a_kernel_is_closed(guest: Guest) -> None:
     assert guest.ask("kernel_open", kernel="closing")[0].head["kernel"]["epoch"] == 1
 
 
-def test_what_is_run_before_a_cell_leaves_no_trace(guest: Guest) -> None:
+def test_code_run_before_a_cell_leaves_no_trace(guest: Guest) -> None:
     """It is neither shown nor counted, its error ends nothing, and the cell finds what it has done."""
     first = guest.run_cell("1")[-1].head["execution_count"]
     before = "given = 7; print('unseen'); 1 / 0"
@@ -272,7 +272,7 @@ print('now'); import time; time.sleep(600)
 
 
 def test_only_the_cell_that_is_meant_is_interrupted(guest: Guest) -> None:
-    """Whoever leaves a cell that has just ended does not interrupt the next one."""
+    """Anyone who leaves a cell that has just ended does not interrupt the next one."""
     with guest.cell("print('now'); import time; time.sleep(600)", id="meant") as cell:
         cell.until("stream")
         guest.ask("kernel_interrupt", only="another")

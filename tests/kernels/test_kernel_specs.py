@@ -36,7 +36,7 @@ def test_specs_of_the_user_and_of_environments_are_found(tmp_path: Path) -> None
     assert kernel_specs.find("none", places) is None
 
 
-def test_what_is_no_ordinary_spec_is_passed_over(tmp_path: Path) -> None:
+def test_unusual_kernel_specs_are_skipped(tmp_path: Path) -> None:
     """A pipe, which would wait; a large file; one that is no JSON, or names no command."""
     for name in ("pipe", "large", "text", "list", "words", "deep", "folder", "bad name"):
         (tmp_path / name).mkdir()

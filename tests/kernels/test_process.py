@@ -81,7 +81,7 @@ def test_sockets_that_are_named_as_addresses_are(tmp_path: Path, monkeypatch: py
         runner.run(main())
 
 
-def test_what_stands_in_the_place_of_a_link_stays(tmp_path: Path) -> None:
+def test_a_file_in_the_place_of_a_link_stays(tmp_path: Path) -> None:
     """The folder is the user's: nothing is followed, replaced or raised."""
     (tmp_path / "c-1").write_text("mine")
     (tmp_path / "c-2").symlink_to("/nowhere")

@@ -66,7 +66,7 @@ class Daemon:
 
     Args:
         root: the folder, empty.
-        system: the root of the system that the daemon is from; this machine's if None. It sees /tmp, too.
+        system: the root of the system that the daemon is from; this machine's if None. It also sees /tmp.
         kind: what it is, of `engine_kinds`.
         store: where it keeps images: a storage driver, or CONTAINERD for its image store (Docker 23).
         data: its data root, if that is to outlast it; the caller makes and removes it.

@@ -40,7 +40,7 @@ SOUND = {
 class HostileHost:
     """Plain HTTP at one address. `/websocket` changes the protocol, then sends a message without end.
 
-    At `early` it speaks first, whoever comes.
+    At `early` it speaks first, to every caller.
     """
 
     def __init__(self, address: str) -> None:

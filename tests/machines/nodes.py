@@ -1,7 +1,7 @@
 """Nodes of a cluster: machines with engines and networks of their own, with a PostgreSQL and a registry.
 
 Each can be cut off from either, can lose its agent or its keeper, and can be lost as a whole, as by a cut of
-its power. A door stands in front of them, as a reverse proxy does, and leads to the node that it is told.
+its power. A door stands in front of them, as a reverse proxy does, and leads to the node that it is given.
 """
 
 from __future__ import annotations

@@ -62,7 +62,7 @@ class Postgres:
 
     @classmethod
     def copy_of(cls, other: Postgres) -> Postgres:
-        """Return a stopped server with what a stopped one has: a standby that has received so much."""
+        """Return a stopped server with what a stopped one has: a standby that has received that position."""
         made = cls.__new__(cls)
         made.folder = Path(tempfile.mkdtemp(prefix="hf-pg-", dir="/tmp"))
         made.data = made.folder / "data"

@@ -49,7 +49,7 @@ class _Handler(BaseHTTPRequestHandler):
     do_POST = do_PUT = do_GET  # noqa: N815
 
     def _git(self, body: bytes) -> None:
-        """Answer as git-http-backend(1) does, to who has the password."""
+        """Answer as git-http-backend(1) does, to callers with the password."""
         _, _, encoded = self.headers.get("authorization", "").partition(" ")
         if base64.b64decode(encoded).decode().partition(":")[2] != self.server.password:
             self.send_response(401)

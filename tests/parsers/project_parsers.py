@@ -14,7 +14,7 @@ from tests.parsers.parser_under_test import ParserUnderTest
 
 from holdfast.errors import InvalidArgument
 from holdfast.runtime.history.repositories import git_config, git_files, git_ignore, git_index
-from holdfast.runtime.lifecycle import build_source, devcontainer
+from holdfast.runtime.lifecycle import devcontainer, dockerfile_context
 
 COMMIT = b"tree 0123456789abcdef0123456789abcdef01234567\nauthor A <a@b> 1 +0000\n\nfirst\n"
 NAMES = (b"one", b"two/three", b"two/four", b"two/four more")
@@ -31,7 +31,7 @@ def _devcontainer(data: bytes, _: random.Random) -> None:
 
 
 def _dockerfile(data: bytes, _: random.Random) -> None:
-    found = build_source.fetched_by(data.decode("utf-8", "replace"), {"A": "b"})
+    found = dockerfile_context.fetched_by(data.decode("utf-8", "replace"), {"A": "b"})
     assert all("$" not in name for name in found.images)
     if data in DOCKERFILES:
         assert found.images == {"python:3.13": None, "tools:1": None}
@@ -203,7 +203,7 @@ PARSERS = (
                 b"#\n",
             ),
         ),
-        build_source.LONGEST,
+        dockerfile_context.LONGEST,
     ),
     ParserUnderTest(
         "an index of Git",

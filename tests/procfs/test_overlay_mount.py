@@ -24,6 +24,6 @@ def test_other_relative_paths_are_not_known() -> None:
     assert folders(LINE.replace(f"upperdir={THERE}/21/fs", "upperdir=21/fs").encode()) is None
 
 
-def test_what_is_not_written_to_has_no_folders() -> None:
+def test_unwritten_sessions_have_no_folders() -> None:
     assert folders(LINE.replace(f"upperdir={THERE}/21/fs,", "").encode()) is None
     assert folders(b"") is None

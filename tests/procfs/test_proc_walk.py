@@ -52,7 +52,7 @@ def test_a_process_is_described(child: subprocess.Popen[bytes]) -> None:
     assert (link.kind, info.access) == ("pipe", "r")
 
 
-def test_a_process_that_is_gone_is_left_out(child: subprocess.Popen[bytes]) -> None:
+def test_an_ended_process_is_left_out(child: subprocess.Popen[bytes]) -> None:
     """Whatever is asked of it, the answer is empty and no error."""
     child.kill()
     child.wait()

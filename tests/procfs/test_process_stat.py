@@ -9,7 +9,7 @@ import pytest
 from holdfast.procfs import process_stat
 
 
-def test_a_name_may_contain_anything() -> None:
+def test_a_name_can_contain_anything() -> None:
     """The kernel does not escape the name of a process."""
     line = b"42 (a) b (c)) S 1 42 40 34816 42 4194304 1 0 0 0 150 50 0 0 20 0 3 0 1234 8192 2 1844674407370"
 

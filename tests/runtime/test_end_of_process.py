@@ -48,7 +48,7 @@ def test_threads_and_functions_come_before_the_end(end: str, code: int, last: st
     assert ("ZeroDivisionError" in done.stderr) == (code == 1)
 
 
-def test_functions_registered_before_run_too() -> None:
+def test_functions_registered_before_also_run() -> None:
     """Those of a tool that measures the process, for example."""
     program = "import atexit; atexit.register(print, 'measured')" + PROGRAM.format(end="return 0")
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)

@@ -223,8 +223,8 @@ def test_a_wrong_field_is_refused_by_its_name(kind: type[GuestValue], path: tupl
             kind.of(changed(sample, path, value))
 
 
-def test_bounds_of_what_is_said() -> None:
-    """A number, a text and a list that are too large are refused; what nobody knows is passed over."""
+def test_bounds_of_statements() -> None:
+    """A number, a text and a list that are too large are refused; what no one knows is passed over."""
     for path, value in (
         (("processes", "rows", 0, "resident"), 2**63),
         (("processes", "rows", 0, "age"), 10**400),
@@ -281,7 +281,7 @@ def ended(head: Any) -> object:
     ],
     ids=["state", "event", "end of a command", "screen", "entry"],
 )
-def test_a_wrong_field_that_is_read_by_itself_is_refused_by_its_name(read: Any, sample: Any) -> None:
+def test_a_wrong_field_read_on_its_own_is_refused_by_its_name(read: Any, sample: Any) -> None:
     """On the path of `exec`, and in journal entries, fields are read one by one, with the same result."""
     read(sample)
     for name in sample:
@@ -292,7 +292,7 @@ def test_a_wrong_field_that_is_read_by_itself_is_refused_by_its_name(read: Any, 
 
 
 @pytest.mark.filterwarnings("error")
-def test_a_job_for_programs_is_what_the_session_says() -> None:
+def test_a_job_for_programs_has_the_sessions_fields() -> None:
     """The same fields; its state whole, its beginning as a date."""
     whole = {**JOB, "observed": {**STATE, "exit_code": None, "signal": None}}
     told = JobList.of({"jobs": [whole]}).jobs[0].as_dict()

@@ -391,7 +391,7 @@ def test_odd_outputs_leave_the_notebook_valid(outputs: Any) -> None:
     nbformat.validate(json.loads(notebook.write(book)))
 
 
-def test_an_entry_cannot_say_who_recorded_it() -> None:
+def test_an_entry_cannot_name_its_recorder() -> None:
     """What a session wrote into its journal does not take the place of what the host knows of the entry."""
     line = b'{"seq": 1, "at": 5, "kind": "note", "host": true, "session": "other", "current": 7, "mine": 1}'
     found = parse_line(line)

@@ -18,7 +18,7 @@ from holdfast.runtime.store.store import Store
 SESSIONS = {"c1": "work", "c2": "other"}
 
 
-def test_those_that_run_are_named() -> None:
+def test_running_sessions_are_named() -> None:
     with pytest.raises(StoreError, match=r"it holds 1 running session \(other\)") as refused:
         leaving_running.check(Path("/home"), SESSIONS, lambda: {"c2", "c3"})
     assert "suspend or remove them with that version first" in refused.value.hint
@@ -32,7 +32,7 @@ def test_without_sessions_the_engine_is_not_asked() -> None:
     leaving_running.check(Path("/home"), {}, running)
 
 
-def test_without_the_engine_they_may_run(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_the_engine_they_can_run(monkeypatch: pytest.MonkeyPatch) -> None:
     def running() -> set[str]:
         raise EngineError("cannot reach the engine")
 

@@ -19,7 +19,7 @@ def sample(at: float, spent: float, *, memory: int = 10) -> Sample:
 
 
 def test_a_share_is_the_difference_of_two_samples() -> None:
-    """Of all processors; a new container counts from 0, and of a long gap nothing is said."""
+    """Of all processors; a new container counts from 0, and of a long gap nothing is reported."""
     found = list(between([sample(0, 7), sample(5, 8), sample(10, 2), sample(400, 9), sample(405, 99)]))
     assert [each.processor_percent for each in found] == [10.0, 20.0, 100.0]
     assert [each.at for each in found] == [datetime.fromtimestamp(BEGIN + at, UTC) for at in (5, 10, 405)]

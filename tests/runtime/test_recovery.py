@@ -315,7 +315,7 @@ def test_one_exclusive_operation_at_a_time(
     controller.remove_session("work")
 
 
-def test_a_session_whose_container_is_gone_is_dead(controller: Holdfast, engine: FakeEngine) -> None:
+def test_a_session_without_its_container_is_dead(controller: Holdfast, engine: FakeEngine) -> None:
     """A container that ended outside of our control is found, kept as dead, and the error says what to do."""
     row = _session(controller, engine)
     _session(controller, engine, "other")
@@ -341,7 +341,7 @@ def test_a_container_that_ended_is_reported_with_its_exit_code(
 
 
 @pytest.mark.parametrize(("state", "word"), [("suspended", "resume"), ("creating", "again")])
-def test_unusable_states_say_what_to_do(
+def test_unusable_states_come_with_advice(
     controller: Holdfast, engine: FakeEngine, state: Any, word: Any
 ) -> None:
     """A session that is not running is refused with the way to continue."""

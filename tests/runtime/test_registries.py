@@ -28,7 +28,7 @@ def test_tls_is_off_only_on_request(monkeypatch: pytest.MonkeyPatch) -> None:
     assert scheme("three.test/a:b", plain_http=True) == "http"
 
 
-def test_pulling_an_encrypted_snapshot_may_ask_for_a_passphrase(
+def test_pulling_an_encrypted_snapshot_can_ask_for_a_passphrase(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Like `import`: only with the option, and not if the environment has it."""

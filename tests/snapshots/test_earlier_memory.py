@@ -20,7 +20,7 @@ from holdfast.snapshots.earlier_memory import EarlierMemory
 from holdfast.snapshots.manifest import StoredFile
 
 
-def test_only_what_is_captured_often_is_tracked(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_sessions_that_are_captured_often_are_tracked(monkeypatch: pytest.MonkeyPatch) -> None:
     """A variable switches it off."""
     now = datetime.now(UTC)
     monkeypatch.delenv(earlier_memory.VARIABLE, raising=False)
@@ -31,7 +31,7 @@ def test_only_what_is_captured_often_is_tracked(monkeypatch: pytest.MonkeyPatch)
     assert not earlier_memory.is_wanted(now)
 
 
-def test_names_lead_to_those_of_the_snapshot_before() -> None:
+def test_names_lead_to_the_snapshot_before() -> None:
     """And no further back than eight; a bundle brings no others."""
     assert earlier_names.parted("earlier-2-pages-3.img") == (2, "pages-3.img")
     assert earlier_names.name_before("earlier-2-pages-3.img") == "earlier-1-pages-3.img"
@@ -42,7 +42,7 @@ def test_names_lead_to_those_of_the_snapshot_before() -> None:
         assert not foreign_files.belongs(f"images/{name}")
 
 
-def test_sets_of_pages_are_those_of_their_pages() -> None:
+def test_sets_of_pages_hold_their_pages() -> None:
     chance = random.Random(3)
     for _ in range(300):
         one, other = ({page for page in range(40) if chance.random() < 0.4} for _ in range(2))
@@ -67,7 +67,7 @@ def test_a_snapshot_with_memory_of_earlier_ones_has_the_third_form(tmp_path: Pat
     assert manifest.read(tmp_path).format == 1
 
 
-def test_what_is_shared_has_the_digest_it_had(tmp_path: Path) -> None:
+def test_shared_layers_keep_their_digest(tmp_path: Path) -> None:
     """It is not read again; a file that the last snapshot lacks is refused."""
     images = tmp_path / "images"
     images.mkdir()

@@ -58,7 +58,7 @@ def test_known_errors_have_a_reason(line: str, said: str) -> None:
     assert not reason.no_space
 
 
-def test_a_full_disk_is_reported_apart() -> None:
+def test_a_full_disk_is_reported_separately() -> None:
     """It is the state directory that must be looked at, not the session."""
     assert explain(["(criu/image.c:1): Can't write img: No space left on device"]).no_space
 
@@ -69,7 +69,7 @@ def test_an_unknown_error_is_passed_on() -> None:
     assert not explain([*NOISE, *LAST]).known
 
 
-def test_an_end_without_a_word_is_said_to_be_one_and_tried_again() -> None:
+def test_an_end_without_an_answer_is_reported_and_tried_again() -> None:
     """What is printed in every run does not stand for the reason; the guard's words do."""
     silent = explain(NOISE)
     assert (silent.text, silent.passing) == ("CRIU gave no reason", True)
@@ -77,7 +77,7 @@ def test_an_end_without_a_word_is_said_to_be_one_and_tried_again() -> None:
     assert "no reason" in explain([]).text
 
 
-def test_a_restore_that_hung_is_said_to_have_hung() -> None:
+def test_a_hung_restore_is_reported_as_hung() -> None:
     """And not that CRIU gave no reason: it was ended before it could."""
     hung = explain([*NOISE, "restore: not done after 300 s"])
     assert (hung.text, hung.known) == ("CRIU hung and was ended (300 s)", True)
@@ -193,7 +193,7 @@ def test_a_restore_that_hung_is_said_to_have_hung() -> None:
         ),
     ],
 )
-def test_a_failure_is_said_as_the_check_would_say_it(
+def test_a_failure_has_the_words_of_the_check(
     lines: list[str], kind: str, pid: int | None, fd: int | None
 ) -> None:
     """Lines as CRIU wrote them: the kind of the catalogue, and whose it was."""
@@ -205,7 +205,7 @@ def test_a_failure_is_said_as_the_check_would_say_it(
     assert CATALOGUE[kind].advice == reason.advice
 
 
-def test_what_it_was_about_is_named() -> None:
+def test_the_subject_of_an_entry_is_named() -> None:
     """Command and what was open come from a look at the session."""
     reason = explain(
         [

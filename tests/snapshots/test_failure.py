@@ -29,7 +29,7 @@ def kept(record: Failure | None) -> Manifest:
     )
 
 
-def test_what_a_guest_tells_is_cut_and_not_refused() -> None:
+def test_long_values_of_a_guest_are_cut_and_not_refused() -> None:
     """Long texts lose their ends, the tail its beginning; controls are dropped; nothing is raised."""
     told = Failure.parse(
         {

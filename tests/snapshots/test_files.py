@@ -116,7 +116,7 @@ def test_a_newer_format_is_refused(tmp_path: Path) -> None:
         manifest.read(tmp_path)
 
 
-def test_what_was_added_is_waited_for_like_the_files(tmp_path: Path) -> None:
+def test_additions_are_waited_for_like_the_files(tmp_path: Path) -> None:
     """A snapshot is not on the disk before the engine's part is; an error there is one of the snapshot."""
     make(tmp_path)
     done: list[str] = []

@@ -59,7 +59,7 @@ def test_on_the_same_machine_everything_is_possible() -> None:
         ({"arch": "aarch64"}, "its processes are from a x86_64 machine, and this is aarch64"),
     ],
 )
-def test_what_memory_depends_on_is_in_the_way_of_live_alone(other: dict[str, Any], why: str) -> None:
+def test_memorys_needs_prevent_live_restores_only(other: dict[str, Any], why: str) -> None:
     """Each has a reason of its own, and its files can be had."""
     ladder = compare(NEEDS, here(**other), commands=3)
     live = ladder.rung("live")
@@ -85,14 +85,14 @@ def test_more_newer_and_unknown_are_not_in_the_way(other: dict[str, Any]) -> Non
     assert compare(NEEDS, here(**other)).rung("live").possible
 
 
-def test_what_is_different_but_harmless_is_noted() -> None:
+def test_harmless_differences_are_noted() -> None:
     """Who looks at a difference later finds it said."""
     live = compare(NEEDS, here(kernel="6.18.4", criu="4.4", cgroup=1, processor="Another")).rung("live")
     assert live.possible
     assert len(live.notes) == 4
 
 
-def test_all_reasons_are_said_at_once() -> None:
+def test_all_reasons_are_reported_together() -> None:
     """They need not be solved one by one to see the next."""
     found = here(kernel="5.10", criu="4.0", cpu=["sse2"]).model_copy(update={"memory_bytes": 1 << 20})
     assert len(compare(NEEDS, found).rung("live").reasons) == 4
@@ -112,7 +112,7 @@ def test_a_vdso_that_criu_sees_to_be_another_does_not_matter(other: Vdso) -> Non
     assert "vDSO differs" in live.notes[0]
 
 
-def test_programs_for_another_kind_of_processor_cannot_be_had_at_all() -> None:
+def test_programs_for_a_different_kind_of_processor_cannot_be_had_at_all() -> None:
     """Not even its files would run."""
     found = HERE.model_copy(update={"platform": "linux/arm64"})
     ladder = compare(NEEDS, found, commands=1)
@@ -128,7 +128,7 @@ def test_a_snapshot_of_files_has_no_live_rung() -> None:
     assert ladder.best is ladder.rung("files")
 
 
-def test_what_others_wrote_is_fit_to_be_shown() -> None:
+def test_foreign_text_is_made_printable() -> None:
     """Names are part of the reasons."""
     foreign = MachineFeatures.model_validate(
         {**MACHINE.model_dump(), "cpu": ["avx\x1b]0;x\x07"], "kernel": "9\u202e"}
@@ -139,7 +139,7 @@ def test_what_others_wrote_is_fit_to_be_shown() -> None:
     assert all(reason.isprintable() for reason in reasons)
 
 
-def test_an_older_manifest_is_compared_in_what_it_has() -> None:
+def test_an_older_manifest_is_compared_by_its_fields() -> None:
     """Kind of machine, kernel and CRIU were always recorded; that the rest was not is noted."""
     processes = Processes(
         root_pid=2,

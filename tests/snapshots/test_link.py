@@ -37,6 +37,15 @@ def test_an_end_with_something_unread_is_a_lost_link(
         call(link)
 
 
+def test_events_before_the_awaited_one_are_passed_on(ends: tuple[CheckpointerLink, socket.socket]) -> None:
+    link, other = ends
+    passed: list[object] = []
+    with link, other:
+        other.sendall(b'{"event": "looked", "done": 1, "total": 2}\n{"event": "done", "whole": true}\n')
+        assert link.until("done", passed.append)["whole"]
+    assert passed == [{"event": "looked", "done": 1, "total": 2}]
+
+
 def test_abandoning_waits_until_all_is_undone(ends: tuple[CheckpointerLink, socket.socket]) -> None:
     """The checkpointer hears of it at once, and has hung up when the call returns."""
     link, other = ends

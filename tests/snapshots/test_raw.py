@@ -50,7 +50,11 @@ def make(home: Home) -> Make:
         )
         manifest.write(folder, kept)
         storage.keep(folder, entries)
-        assert storage.pack(home, folder, name, entries, None) is not None
+        amounts: list[tuple[int, int]] = []
+        packed = storage.pack(home, folder, name, entries, None, lambda *amount: amounts.append(amount))
+        assert packed is not None
+        assert amounts == sorted(amounts)
+        assert amounts[-1] == (packed.raw, packed.raw)
         return kept
 
     return act
@@ -83,7 +87,7 @@ def test_missing_or_changed_files_are_rebuilt(
     assert ready(home, kept)
 
 
-def test_what_cannot_be_made_again_is_damage(home: Home, make: Make) -> None:
+def test_unrecoverable_files_are_damage(home: Home, make: Make) -> None:
     """A changed file beside the packs, changed images without a recipe, images whose pack is gone."""
     kept = make("00112233aabb")
     folder = home.snapshots / kept.id
@@ -114,7 +118,7 @@ def test_the_oldest_give_way(home: Home, make: Make) -> None:
     assert all(ready(home, kept) for kept in made)
 
 
-def test_what_is_in_use_or_all_there_is_stays(home: Home, make: Make) -> None:
+def test_snapshots_in_use_and_last_ones_stay(home: Home, make: Make) -> None:
     """Images that a restore reads, and those that are in no pack."""
     used, alone, other = make("00000000000a"), make("00000000000b"), make("00000000000c")
     (home.snapshots / alone.id / "recipe").unlink()

@@ -19,7 +19,7 @@ from holdfast.snapshots.record import (
 )
 
 
-def test_what_is_written_is_read(tmp_path: Path) -> None:
+def test_written_values_are_read(tmp_path: Path) -> None:
     """Nothing is lost on the way, defaults included."""
     process = RecordedProcess(
         pid=3, ppid=0, pgid=3, sid=3, state="alive", descriptors=[RecordedDescriptor(fd=1, kind="pipe")]
@@ -46,7 +46,7 @@ def test_damage_is_reported(tmp_path: Path, data: bytes) -> None:
         record.read(tmp_path)
 
 
-def test_nothing_is_written_that_is_not_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_written_field_is_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A snapshot with a record that is cut short could not be restored: the capture fails instead."""
     monkeypatch.setattr(record, "MAX_BYTES", 100)
     with pytest.raises(record.RecordTooLarge):

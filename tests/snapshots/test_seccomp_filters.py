@@ -30,7 +30,7 @@ def only(*numbers: int, otherwise: int = REFUSE) -> bytes:
     return program(*steps, (RETURN, 0, 0, otherwise))
 
 
-def test_a_filter_that_refuses_what_reaches_around_a_container_is_strong_enough() -> None:
+def test_a_filter_that_refuses_escaping_calls_is_strong_enough() -> None:
     """Whatever else it allows."""
     assert lets_through(only(READ, 1, 2, 59), "x86_64") == []
 
@@ -49,7 +49,7 @@ def test_a_single_call_too_many_is_reported_by_name() -> None:
     assert lets_through(only(MOUNT | seccomp_filters.X32), "x86_64") == ["mount"]
 
 
-def test_what_depends_on_an_argument_counts_as_let_through() -> None:
+def test_a_call_judged_by_an_argument_counts_as_allowed() -> None:
     """A secret value that opens a call is found without being guessed."""
     secret = program(
         (LOAD, 0, 0, NUMBER),

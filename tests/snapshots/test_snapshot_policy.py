@@ -46,13 +46,13 @@ def test_capabilities_have_the_kernels_numbers() -> None:
     assert numbers == [0, 21, 40]
 
 
-def test_what_a_session_has_is_allowed() -> None:
+def test_rights_of_a_session_are_allowed() -> None:
     """Any ids, fewer capabilities, more filters."""
     assert said(tree(thread(uids=(1000, 0, 0, 0), permitted=0, effective=0, filters=3))) == ""
 
 
 @pytest.mark.parametrize("which", ["bounding", "permitted", "effective", "inheritable", "ambient"])
-def test_no_set_may_have_more_capabilities(which: str) -> None:
+def test_no_set_can_have_more_capabilities(which: str) -> None:
     """A set that is not in effect now can come into effect."""
     assert said(tree(thread(**{which: CHOWN | SYS_ADMIN}))) == (
         f"process 301 (sh) has more {which} capabilities than a session: SYS_ADMIN"
@@ -78,13 +78,13 @@ def test_a_process_without_rights_is_not_one_with_few() -> None:
     assert "it is missing" in said(RecordedTree(processes=[]))
 
 
-def test_what_cannot_be_judged_is_not_allowed() -> None:
+def test_unknown_fields_are_not_allowed() -> None:
     """Numbers that are no ids; processes beyond the limits."""
     assert "an invalid id" in said(tree(thread(uids=(2**32 - 1, 0, 0, 0))))
     assert "too many" in said(tree(thread()).model_copy(update={"left_out": 1}))
 
 
-def test_nothing_may_have_more_than_the_containers_first_process() -> None:
+def test_no_process_has_more_rights_than_the_containers_first() -> None:
     """Whatever the policy says beforehand; without that process nothing runs."""
     strict = thread(bounding=0, filters=2, no_new_privs=True)
     found = "; ".join(map(str, judge_running(tree(thread(), init=strict), POLICY)))
@@ -102,7 +102,7 @@ def test_nothing_leads_out_of_the_container() -> None:
     assert "descriptor 7 (/etc/shadow)" in said(tree(thread(), foreign=["descriptor 7 (/etc/shadow)"]))
 
 
-def test_nothing_has_another_label_than_the_containers_first_process() -> None:
+def test_every_label_is_the_containers_first_processes() -> None:
     """What AppArmor or SELinux hold a session to is the engine's to say; in images no label is known."""
     confined = thread(label="docker-default (enforce)")
     same = tree(confined, init=confined)

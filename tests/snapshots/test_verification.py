@@ -84,7 +84,7 @@ def test_the_same_is_the_same() -> None:
         ),
     ],
 )
-def test_what_differs_is_said(found: RecordedTree, said: str) -> None:
+def test_differences_are_reported(found: RecordedTree, said: str) -> None:
     """Of which process, what it was, and what it is."""
     assert said in texts(found)
 

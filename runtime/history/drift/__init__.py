@@ -1,3 +1,3 @@
-"""Drift: what changed in a session since a point in time, and who changed it. `observe_session` is the
+"""Drift: the changes in a session since a point in time, and their authors. `observe_session` is the
 driver.
 """

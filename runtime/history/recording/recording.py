@@ -132,8 +132,9 @@ class Recording:
         return count
 
     def _opening(self) -> tuple[str, int]:
-        """Return what leads to the first screen, and where to continue: a sequence may be cut at the
-        beginning.
+        """Return the output that leads to the first screen, and the offset at which to continue.
+
+        A sequence can be cut at the beginning.
         """
         from holdfast.runtime.terminal.emulator import Emulator
         from holdfast.runtime.terminal.redraw import redraw

@@ -9,7 +9,7 @@ from fastapi import Path, Request, WebSocket, WebSocketDisconnect
 from starlette.responses import Response
 
 from holdfast.base.version import VERSION
-from holdfast.runtime.serve import request_gate, route_target
+from holdfast.runtime.serve import route_target, server_metrics
 from holdfast.runtime.serve.answer_forms import ERRORS, NODE_HEADER
 from holdfast.runtime.serve.callers import ACTOR, ApiCaller, From, chosen_actor
 from holdfast.runtime.serve.channels.channel_connection import ChannelConnection
@@ -41,7 +41,7 @@ async def health(request: Request) -> HealthAnswer:
 )
 async def metrics(request: Request) -> Response:
     """Return the server's figures for Prometheus."""
-    return Response(request.app.state.callers.metrics.text(), headers={"Content-Type": request_gate.TYPE})
+    return Response(request.app.state.callers.metrics.text(), headers={"Content-Type": server_metrics.TYPE})
 
 
 waits = api_router(prefix="/v1/waits", tags=["server"], responses=ERRORS)

@@ -116,7 +116,7 @@ def has_ended(images: ImageMessages, pid: int) -> bool:
 
 
 def _of_entry(entry: Any, leads: Leads, *, foreign: bool) -> Iterator[str]:
-    """Return what is wrong with an entry of files.img; `foreign` images may not name inodes of this
+    """Return the fault of an entry of files.img; `foreign` images may not name inodes of this
     machine.
     """
     if entry.HasField("isk"):

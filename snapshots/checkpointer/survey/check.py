@@ -8,6 +8,7 @@ from __future__ import annotations
 import gc
 import os
 import time
+from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 
@@ -24,6 +25,8 @@ from holdfast.snapshots.checkpointer.wire.requests import CheckRequest
 
 SAMPLES, BETWEEN = 4, 0.01
 """How often what blocks is looked at, and the seconds in between."""
+REPORTED_EVERY = 0.25
+"""Seconds between two reports of how many processes were looked at; a short survey makes none."""
 MAX_FINDINGS = 5000
 """Most findings that survive: blockers are always reported."""
 
@@ -36,7 +39,7 @@ def run(request: CheckRequest, channel: HostChannel) -> None:
     began = time.monotonic()
     # Many objects are made and all are kept until the answer: there is nothing to collect in this process.
     gc.disable()
-    world, found = _seen(request, root)
+    world, found = _seen(request, root, Reports(channel))
     kept = [one for one in found if one.verdict != SURVIVES or request.everything]
     reported = [one for one in kept if one.verdict != SURVIVES] + [
         one for one in kept if one.verdict == SURVIVES
@@ -61,7 +64,22 @@ def run(request: CheckRequest, channel: HostChannel) -> None:
     )
 
 
-def _seen(request: CheckRequest, root: int) -> tuple[World, list[Finding]]:
+class Reports:
+    """Tells the host how many processes were looked at, from time to time."""
+
+    def __init__(self, channel: HostChannel, clock: Callable[[], float] = time.monotonic) -> None:
+        self._channel = channel
+        self._clock = clock
+        self._next = clock() + REPORTED_EVERY
+
+    def __call__(self, done: int, total: int) -> None:
+        """Report that `done` of all processes were looked at, if it is time to."""
+        if (now := self._clock()) >= self._next:
+            self._next = now + REPORTED_EVERY
+            self._channel.send("looked", done=done, total=total)
+
+
+def _seen(request: CheckRequest, root: int, reports: Reports) -> tuple[World, list[Finding]]:
     """Return the findings; blockers must occur in several samples, because the session keeps running.
 
     A process may accept a connection between the scan of the processes and that of the sockets, and a busy
@@ -70,7 +88,7 @@ def _seen(request: CheckRequest, root: int) -> tuple[World, list[Finding]]:
     init_pid = request.target.init_pid
     sure: set[tuple[str, int, int, str]] | None = None
     for left in reversed(range(SAMPLES)):
-        world = look.world(init_pid, root, cgroups.members(init_pid), request.mounts)
+        world = look.world(init_pid, root, cgroups.members(init_pid), request.mounts, reports)
         found = list(judge.findings(world, request.supervisor))
         blocking = {one.identity for one in found if one.verdict == BLOCKS}
         sure = blocking if sure is None else sure & blocking

@@ -11,7 +11,7 @@ import os
 import resource
 import stat
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from itertools import islice
 from pathlib import Path
@@ -61,10 +61,17 @@ _KINDS = (
 )
 
 
-def world(init: int, root: int, container: tuple[int, ...], mounted: tuple[str, ...]) -> World:
+def world(
+    init: int,
+    root: int,
+    container: tuple[int, ...],
+    mounted: tuple[str, ...],
+    progress: Callable[[int, int], None],
+) -> World:
     """Return the session below `root`; its container has the processes `container`, the first of them `init`.
 
-    `mounted` are the mount points in it of folders of the host.
+    `mounted` are the mount points in it of folders of the host. `progress` is called with the number of
+    processes that were looked at, and of all.
     """
     tree = walk.tree(root)
     places = _places(init, mounted)
@@ -78,7 +85,12 @@ def world(init: int, root: int, container: tuple[int, ...], mounted: tuple[str, 
     # Reading each costs far more, and with too many of them nothing else matters.
     most = MAX_TOTAL if sum(counted.values()) <= MAX_DESCRIPTORS else 0
     looker = _Looker(places.mounts, depth, space, labels.LabelReader(init), most)
-    processes = tuple(found for pid in tree.pids if (found := looker.process(pid)) is not None)
+    seen = []
+    for number, pid in enumerate(tree.pids, start=1):
+        if (found := looker.process(pid)) is not None:
+            seen.append(found)
+        progress(number, len(tree.pids))
+    processes = tuple(seen)
     members = {*tree.pids, init}
     outside = tuple(pid for pid in container if pid not in members)[:MAX_OUTSIDE]
     return World(

@@ -50,7 +50,7 @@ class LeaseFile:
 
 @dataclass(frozen=True, slots=True)
 class Frozen:
-    """What the keeper has frozen: since when, in Unix seconds, and the sessions of the containers.
+    """The keeper's freeze: since when, in Unix seconds, and the sessions of the containers.
 
     `contact` is when the database had last answered.
     """
@@ -114,7 +114,7 @@ def forget(home: Home) -> None:
 
 
 def read_frozen(home: Home) -> Frozen:
-    """Return what the keeper of a home's node has frozen; nothing if there is no keeper, or no node."""
+    """Return the freeze by the keeper of a home's node; nothing if there is no keeper, or no node."""
     try:
         found = json.loads(_read(home.below(FOLDER, _FROZEN)) or b"{}")
         containers = {str(key): str(value) for key, value in found["containers"].items()}

@@ -114,7 +114,7 @@ def origins(port: int) -> dict[str, str]:
 
 
 def attack(line: ClientConnection, kind: str, door: str, paths: tuple[str, ...], *tokens: str) -> None:
-    """Have a page try each way to each path of a door, with each token; nothing is let in, or told."""
+    """Have a page try each way to each path of a door, with each token; nothing is let in, or answered."""
     page, port = Page(line), int(door.rpartition(":")[2])
     url = origins(port)[kind]
     page.open(url, None if url.startswith("data:") else "<body></body>")

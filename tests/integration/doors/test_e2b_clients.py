@@ -65,7 +65,7 @@ def test_every_script_is_run() -> None:
 
 @pytest.mark.timeout(SECONDS + 60)
 @pytest.mark.parametrize(("script", "which"), RUNS)
-def test_clients_do_what_they_promise(server: Served, script: str, which: str, tmp_path: Path) -> None:
+def test_clients_keep_their_promises(server: Served, script: str, which: str, tmp_path: Path) -> None:
     place = SCRIPTS / script
     runs = SUITES / f"e2b-{which}" / "bin" / "python"
     if script.endswith(".mjs"):

@@ -65,7 +65,7 @@ def server(make_cli: Callable[[Home], Cli], shared_home: Home) -> Iterator[Serve
 
 @pytest.mark.timeout(SECONDS + 60)
 @pytest.mark.parametrize("name", RUN)
-def test_what_fails_is_known(server: Served, name: str, tmp_path: Path) -> None:
+def test_known_failures_are_recognized(server: Served, name: str, tmp_path: Path) -> None:
     """No other test fails than those that the page has with their reasons; it prints the counts."""
     suite = RUN[name]
     if not (checkout := os.environ.get(suite.checkout)):

@@ -113,7 +113,7 @@ def test_a_person_types_answers_a_password_and_forks(
     assert not again.run("() => sessionStorage.length")
 
 
-def test_the_list_shows_who_waits_and_viewing_wakes_nobody(
+def test_the_list_shows_waiting_sessions_and_viewing_wakes_none(
     line: ClientConnection, cli: Cli, server: Served, work: Session, shared_hf: Holdfast
 ) -> None:
     """A session that sleeps stays asleep under the eyes of a page, and wakes when the person says so."""
@@ -154,7 +154,7 @@ def test_a_visitor_of_a_shared_link_watches_and_cannot_type(
     page.until(SAYS, "has ended")
 
 
-def test_nothing_that_a_session_prints_types_or_leaves_its_place(
+def test_a_sessions_output_neither_types_nor_leaves_its_place(
     line: ClientConnection, cli: Cli, server: Served, work: Session
 ) -> None:
     """Each case of the corpus in the terminal of a person who holds the lease, and HTML in every name."""

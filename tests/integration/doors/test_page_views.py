@@ -215,7 +215,7 @@ def test_the_terminal_is_searched(line: ClientConnection, cli: Cli, server: Serv
     page.close()
 
 
-def test_pulse_task_and_board_follow_what_happens(
+def test_pulse_task_and_board_follow_events(
     line: ClientConnection, cli: Cli, server: Served, work: Session
 ) -> None:
     """A process that starts, a step that is done, a question that is answered: without a reload."""

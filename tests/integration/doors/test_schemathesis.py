@@ -69,7 +69,7 @@ RESTORED = ["--max-examples", "3", "--mode", "positive"]
         pytest.param(True, RESTORED, 600, id="restored", marks=pytest.mark.brief),
     ],
 )
-def test_nothing_is_found(
+def test_generated_requests_find_no_fault(
     hf: Holdfast, home: Home, cli: Cli, tmp_path: Path, restored: bool, options: list[str], least: int
 ) -> None:
     session = hf.new("suite")

@@ -106,7 +106,7 @@ def test_without_the_answer_it_runs_nowhere_until_another_move_settles_it(
     is_whole(there.says)
 
 
-def test_its_user_can_say_that_it_does_not_run_there(
+def test_a_user_can_declare_that_a_session_does_not_run_there(
     hf: Holdfast, there: There, cli: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """After which the other machine is of no concern."""

@@ -81,7 +81,7 @@ def test_a_version_in_a_prefix_of_its_own(hf: Holdfast, image: Callable[..., str
 
 @pytest.mark.parametrize("suite", ["bullseye", "bookworm", "trixie", "sid"])
 def test_the_python_of_a_release(hf: Holdfast, image: Callable[..., str], suite: str) -> None:
-    """Debian's own, whose packages are in `dist-packages`, and with the C library of then."""
+    """Debian's own, whose packages are in `dist-packages`, and with the C library of their time."""
     session = hf.new("it", image=release(hf, image, suite, "python3,python3-pip"))
     copies = works(session, "/usr/bin/python3")
     is_beside(copies[0])

@@ -16,7 +16,7 @@ SEED = int(os.environ.get("HOLDFAST_INTERRUPTION_SEED", "1"))
 INTERRUPTIONS = 10
 
 
-def test_ten_interruptions_leave_what_an_uninterrupted_job_leaves(
+def test_ten_interruptions_leave_the_result_of_an_uninterrupted_job(
     hf: Holdfast, tell: Callable[[str], None]
 ) -> None:
     """No effect is there twice or missing: in files, commits, the database, memory, and the record."""

@@ -99,7 +99,7 @@ def _shown(session: Session, code: str) -> str:
 
 
 def test_javascript(hf: Holdfast, image: Callable[..., str]) -> None:
-    """It shows what is rich, waits for promises, is interrupted, and goes on in copies."""
+    """It shows what is rich, waits for promises, is interrupted, and continues in copies."""
     session = hf.new("it", image=image("javascript", JAVASCRIPT), kernel="tslab")
     assert session.cell("let x = 40; x").stdout == "40\n"
     assert [each.language for each in session.kernels.list()] == ["javascript"]

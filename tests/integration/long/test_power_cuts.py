@@ -235,7 +235,7 @@ def _not_restored(hf: Holdfast, label: str, text: str) -> list[str]:
 
 
 def _session_wrong(hf: Holdfast) -> list[str]:
-    """Return which sessions neither answer, nor can be resumed, nor are said in one line to be lost."""
+    """Return which sessions neither answer, nor can be resumed, nor are reported lost."""
     wrong = []
     for session in hf.sessions():
         if session.name.startswith("guest") and session.row.details.moving is not None:
@@ -270,7 +270,7 @@ def folder() -> Iterator[Path]:
 
 @pytest.mark.parametrize("file_system", CUTS)
 def test_power_cuts(folder: Path, hf: Holdfast, tell: Callable[[str], None], file_system: str) -> None:
-    """All that was reported is whole, sessions live or are said to be lost, nothing is left."""
+    """All that was reported is whole, sessions live or are reported lost, nothing is left."""
     with PowerDisk(folder, file_system) as disk:
         cuts = _cuts(folder, disk, hf.home, CUTS[file_system])
         outcomes: Counter[str] = Counter()

@@ -69,7 +69,7 @@ def with_token(server: Served) -> socket.socket:
 
 
 def websocket(server: Served) -> socket.socket:
-    """A WebSocket on which nothing is said."""
+    """A silent WebSocket."""
     made = connected(server)
     key = base64.b64encode(os.urandom(16)).decode()
     upgrade = ("Upgrade: websocket", "Connection: Upgrade", f"Sec-WebSocket-Key: {key}")

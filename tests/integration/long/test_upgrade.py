@@ -106,7 +106,7 @@ def test_running_sessions_are_used(before: Before) -> None:
     assert before("cell", "running", "x + 2") == "43\n"
 
 
-def test_all_that_was_kept_is_there(before: Before) -> None:
+def test_all_kept_state_survives_an_upgrade(before: Before) -> None:
     """Snapshots are restored, sessions resumed, bundles imported."""
     cli = Cli(Home(before.home))
     ran(cli, "restore", "live", "--name", "copy")

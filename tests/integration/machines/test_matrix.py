@@ -23,7 +23,7 @@ def place() -> Iterator[Place]:
 
 
 @pytest.mark.parametrize("cell", CELLS, ids=lambda cell: cell.name)
-def test_everything_works_or_is_refused(
+def test_every_cell_works_or_is_refused(
     engines: Engines, place: Place, cell: Cell, tell: Callable[[str], None]
 ) -> None:
     """And nothing is left."""

@@ -51,7 +51,7 @@ def test_the_machines_have_the_stores(machines: dict[str, Machine]) -> None:
 def test_no_file_is_committed_during_a_freeze(
     there: Holdfast, session: Session, tell: Callable[[str], None]
 ) -> None:
-    """They were copied before it; so in a copy, too, whose image is a snapshot's."""
+    """They were copied before it; so also in a copy, whose image is a snapshot's."""
     taken = session.snapshot("one")
     copy = taken.restore("copy")
     begun = time.monotonic()
@@ -65,7 +65,7 @@ def test_no_file_is_committed_during_a_freeze(
     tell(f"{store}: frozen {frozen:.3f} s of {took:.1f} s")
 
 
-def test_what_is_written_below_a_read_only_root_is_kept(there: Holdfast) -> None:
+def test_files_written_below_a_read_only_root_are_kept(there: Holdfast) -> None:
     """Mounts of the same files hide none of them from the copy, and its root is read-only as well."""
     session = there.new("held", read_only=True, writable=["/srv"])
     assert session.exec("echo new >/srv/new; exec 9<>/workspace/file; echo held >&9; MOMENT=kept").ok
@@ -275,7 +275,7 @@ def test_descriptors_are_the_same_where_only_root_can_read_them(
 def test_where_layers_cannot_be_read_the_engine_commits_them(
     machine: Machine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As with another storage driver; it is said, and what is committed is a parent like any other."""
+    """As with a different storage driver; that is reported, and the commit is a parent like any other."""
     told: list[str] = []
     home = Home(tmp_path / "home").create()
     with machine.holdfast(home, progress=told.append) as there, monkeypatch.context() as blind:

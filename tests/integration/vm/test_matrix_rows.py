@@ -32,7 +32,7 @@ def machine(
         yield started
 
 
-def test_everything_works_on_its_kernel(
+def test_every_step_works_on_its_kernel(
     suite: str, machine: VirtualMachine, tmp_path: Path, tell: Callable[[str], None]
 ) -> None:
     """And nothing is left. What is exported there is refused here: the emulated processor differs."""

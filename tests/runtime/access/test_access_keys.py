@@ -1,4 +1,4 @@
-"""Keys open what they are made for, until they are revoked or expire; their text is kept nowhere."""
+"""Keys open what they are made for, until they are revoked or expire; their text is not kept."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_nothing_but_the_whole_text_opens(tmp_path: Path) -> None:
 
 
 def test_the_text_is_not_kept(tmp_path: Path) -> None:
-    """A copy of the home opens nothing; and nobody but its owner reads the file."""
+    """A copy of the home opens nothing; and no one but its owner reads the file."""
     _, text = AccessKeys(tmp_path).create("ci", ["member"])
     kept = (tmp_path / FILE).read_bytes()
     assert text.split("_", 2)[2].encode() not in kept
@@ -100,7 +100,7 @@ def test_names_that_would_be_something_else_in_an_actor(name: str, tmp_path: Pat
 
 
 @pytest.mark.parametrize("scope", ["", "root", "files", "files:", "*", "*:*", "files:delete"])
-def test_what_is_no_scope_is_refused(scope: str, tmp_path: Path) -> None:
+def test_invalid_scopes_are_refused(scope: str, tmp_path: Path) -> None:
     """A typing error must not make a key that allows less than was meant, or more."""
     with pytest.raises(InvalidArgument, match="neither a role nor a scope"):
         AccessKeys(tmp_path).create("ci", [scope])
@@ -111,7 +111,7 @@ def test_a_wildcard_is_all_of_a_thing() -> None:
     assert permissions.expanded(["files:*"]) == {"files:read", "files:write"}
 
 
-def test_each_role_has_what_the_one_before_has() -> None:
+def test_each_role_includes_the_one_before() -> None:
     """Only the last one gives a session folders of the machine."""
     roles = [frozenset(scopes) for scopes in permissions.ROLES.values()]
     assert all(one < other for one, other in pairwise(roles))
@@ -153,7 +153,7 @@ def test_a_key_of_e2b_is_a_second_spelling(tmp_path: Path) -> None:
 
 
 def test_a_link_is_a_key_of_pages_alone_and_its_visits_are_counted(tmp_path: Path) -> None:
-    """As `Authorization` it opens nothing; whoever follows it is a person."""
+    """As `Authorization` it opens nothing; anyone who follows it is a person."""
     keys = AccessKeys(tmp_path)
     made, text = keys.create("guest-1a2b", ["sessions:read"], kind=LINK, session="a" * 12)
     _, other = keys.create("ci", ["member"])

@@ -37,7 +37,7 @@ def _trail(folder: Path, count: int = 6) -> AuditTrail:
     return AuditTrail(folder)
 
 
-def test_what_was_noted_is_read_again(tmp_path: Path) -> None:
+def test_earlier_notes_are_read_again(tmp_path: Path) -> None:
     """In its order and every field, and the chain is whole."""
     trail = _trail(tmp_path)
     assert trail.rows() == [_request(number) for number in range(6)]
@@ -74,14 +74,14 @@ def test_several_servers_of_a_home_write_one_chain(tmp_path: Path) -> None:
     ],
 )
 def test_every_change_is_found(attack: str, fault: str, tmp_path: Path) -> None:
-    """Whoever can write the file and does not make the whole chain anew."""
+    """Anyone who can write the file and does not make the whole chain again."""
     trail = _trail(tmp_path)
     with sqlite3.connect(tmp_path / FILE) as db:
         db.execute(attack)
     assert fault in trail.verify().faults[0]
 
 
-def test_a_trail_that_was_made_anew_does_not_match_a_noted_head(tmp_path: Path) -> None:
+def test_a_rewritten_trail_does_not_match_a_noted_head(tmp_path: Path) -> None:
     """Cut at the end, or cut and linked again: the chain is whole, and another one."""
     head = _trail(tmp_path).verify().head
     with sqlite3.connect(tmp_path / FILE) as db:
@@ -110,7 +110,7 @@ def test_rows_are_chosen(tmp_path: Path) -> None:
     assert [each.request for each in trail.rows(since=1000.5)] == ["r2", "r3"]
 
 
-def test_what_a_full_disk_lost_is_a_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_entries_lost_to_a_full_disk_are_a_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The server answers on; the trail says how many rows are missing."""
     trail = AuditTrail(tmp_path / "missing")
     trail.note(_request(1))
@@ -143,8 +143,8 @@ def _faults(folder: Path, keys: Keys) -> tuple[str, ...]:
     return AuditTrail(folder).verify(trusts=lambda public: keys.trusted(public) is not None).faults
 
 
-def test_a_trail_that_was_cut_and_linked_anew_has_no_signed_heads(tmp_path: Path) -> None:
-    """The chain is whole, and whoever made it does not have the key of the home."""
+def test_a_cut_and_relinked_trail_lacks_signed_heads(tmp_path: Path) -> None:
+    """The chain is whole, and anyone who made it does not have the key of the home."""
     keys = Keys(Home(tmp_path).create())
     _signed(tmp_path, range(6), keys)
     found = AuditTrail(tmp_path).verify(trusts=lambda public: keys.trusted(public) is not None)

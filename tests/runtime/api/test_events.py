@@ -220,7 +220,7 @@ def test_an_event_is_a_sentence(kind: str, data: dict[str, Any], text: str | Non
 
 
 @pytest.mark.parametrize("wrong", [{"seq": "1"}, {"at": "now"}, {"kind": 3}, {"kind": None}])
-def test_an_entry_of_another_form_is_ignored(wrong: dict[str, Any]) -> None:
+def test_an_entry_of_an_unexpected_form_is_ignored(wrong: dict[str, Any]) -> None:
     """The session is not trusted."""
     with pytest.raises(ProtocolError):
         parse({"seq": 1, "at": 1.0, "kind": "oom", **wrong})

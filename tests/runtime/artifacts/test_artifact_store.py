@@ -81,7 +81,7 @@ def test_a_content_stays_while_any_artifact_has_it(store: ArtifactStore, home: H
     assert store.listed() == []
 
 
-def test_what_was_cut_short_or_replaced_is_garbage(store: ArtifactStore, home: Home) -> None:
+def test_interrupted_and_replaced_transfers_are_garbage(store: ArtifactStore, home: Home) -> None:
     """But not while it is being registered."""
     kept(store, "a", b"old")
     new = kept(store, "a", b"new")
@@ -137,7 +137,9 @@ def test_a_damaged_index_is_reported(store: ArtifactStore, home: Home) -> None:
         store.listed()
 
 
-def test_it_is_saved_as_a_file_or_into_a_folder(store: ArtifactStore, home: Home, tmp_path: Path) -> None:
+def test_an_artifact_is_saved_as_a_file_or_into_a_folder(
+    store: ArtifactStore, home: Home, tmp_path: Path
+) -> None:
     """Its name cannot lead out of the folder."""
     kept(store, "../../dist/a.whl", b"wheel")
     artifacts = HomeArtifacts(home)

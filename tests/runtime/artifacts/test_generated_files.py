@@ -34,7 +34,7 @@ def file(path: str, change: Change = "new", *by: int, folder: bool = False) -> F
         ("nothing  *.txt", "/workspace/b.txt", True),
     ],
 )
-def test_patterns_are_those_of_a_shell(globs: str, path: str, matches: bool) -> None:
+def test_patterns_match_as_in_a_shell(globs: str, path: str, matches: bool) -> None:
     found = generated_files.matching([file(path)], generated_files.patterns(globs))
     assert [each.path for each in found] == ([path] if matches else [])
 
@@ -52,7 +52,7 @@ def test_patterns_that_lead_out_or_are_too_many_are_refused(globs: str) -> None:
         generated_files.patterns(globs)
 
 
-def test_orphans_are_what_nothing_accounts_for() -> None:
+def test_orphans_are_unaccounted_files() -> None:
     """Neither artifacts, nor what git has, nor what the record names."""
     record = TaskRecord(
         updated=AT,
@@ -97,7 +97,7 @@ RAN = [
         (50.0, "#4"),  # it still runs
     ],
 )
-def test_a_file_was_made_by_what_ran_when_it_was_changed(at: float, found: str | None) -> None:
+def test_a_file_is_attributed_to_the_command_of_its_time(at: float, found: str | None) -> None:
     assert generated_files.command_at(RAN, at) == found
     assert generated_files.command_at([], at) is None
 

@@ -14,7 +14,7 @@ def meant(*typed: bytes, leave: bytes = LEAVES) -> list[tuple[str, bytes]]:
     return [each for data in typed for each in keys.feed(data)]
 
 
-def test_what_is_typed_is_passed_on_around_commands() -> None:
+def test_typed_input_is_passed_on_around_commands() -> None:
     assert meant(b"ls\x1etpwd\x1eg\x1ew\r") == [
         (PASS, b"ls"),
         (TAKE, b""),
@@ -41,7 +41,7 @@ def test_nothing_after_leaving_is_passed_on() -> None:
     assert meant(b"a\x1edrm -r x\r") == [(PASS, b"a"), (LEAVE, b"")]
 
 
-def test_a_person_who_leaves_by_that_key_has_no_commands() -> None:
+def test_without_a_command_key_the_leave_key_remains() -> None:
     assert meant(b"a\x1e", leave=b"\x1e") == [(PASS, b"a"), (LEAVE, b"")]
 
 

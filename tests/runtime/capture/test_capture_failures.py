@@ -53,7 +53,7 @@ def test_transient_failures_are_retried() -> None:
 
 
 def test_a_capture_that_did_not_begin_in_time_is_tried_again() -> None:
-    """On a busy machine a session may run on before; in the end it is said."""
+    """On a busy machine a session may run on before; in the end it is reported."""
     late = capture_failures.BeganLate(CaptureFailed("the capture did not begin in time"))
     attempts = Attempts(late, PASSING, late)
     assert capture_failures.until_settled(attempts, say) == "captured"
@@ -62,7 +62,7 @@ def test_a_capture_that_did_not_begin_in_time_is_tried_again() -> None:
     assert [capture_failures.repeats(late, made) for made in (1, 3, 4)] == [True, True, False]
 
 
-def test_it_is_tried_a_bounded_number_of_times() -> None:
+def test_a_capture_is_tried_a_bounded_number_of_times() -> None:
     """A persistent failure is reported in the end."""
     attempts = Attempts(*[PASSING] * 10)
 
@@ -73,15 +73,15 @@ def test_it_is_tried_a_bounded_number_of_times() -> None:
     assert said.value.__cause__ is PASSING
 
 
-def test_what_is_repeated_is_known_beforehand() -> None:
-    """So that a session is not told of a failure that another attempt makes good."""
+def test_repeated_commands_are_known_beforehand() -> None:
+    """So that a session does not learn of a failure that another attempt makes good."""
     assert [capture_failures.repeats(PASSING, made) for made in (1, 2, 3, 4)] == [True, True, True, False]
     assert not capture_failures.repeats(LASTING, 1)
     assert not capture_failures.repeats(OTHER, 1)
 
 
 @pytest.mark.parametrize("refusal", [LASTING, OTHER])
-def test_everything_else_is_reported_at_once(refusal: CheckpointerFailed) -> None:
+def test_other_failures_are_reported_immediately(refusal: CheckpointerFailed) -> None:
     """Neither a debugger nor a full disk goes away automatically."""
     attempts = Attempts(refusal)
 

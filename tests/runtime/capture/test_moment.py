@@ -24,7 +24,7 @@ def test_a_session_of_an_older_version_has_no_moment() -> None:
 @pytest.mark.parametrize(
     "wrong", [{"journal_seq": -1}, {"at": "now"}, {"offsets": [1]}, {"offsets": {"main": -1}}]
 )
-def test_a_moment_of_another_form_is_refused(wrong: dict[str, Any]) -> None:
+def test_a_moment_of_an_unexpected_form_is_refused(wrong: dict[str, Any]) -> None:
     """A session's report on itself is checked."""
     with pytest.raises(ProtocolError):
         moment_of(Frame({**GIVEN, **wrong}))

@@ -52,7 +52,7 @@ class Checkpointer:
     def __exit__(self, *_error: object) -> None:
         pass
 
-    def until(self, _event: str) -> dict[str, Any]:
+    def until(self, _event: str, _passed: object = None) -> dict[str, Any]:
         if self.refusal is not None:
             raise self.refusal
         findings = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]

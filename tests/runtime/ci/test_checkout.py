@@ -309,7 +309,7 @@ def test_a_repository_is_not_one_from_elsewhere(repo: Path, git: Git, tmp_path: 
 
 
 def test_nothing_is_waited_for(repo: Path, git: Git) -> None:
-    """Pipes in the place of files that are read are none."""
+    """Pipes in the place of files that are read do not count."""
     for name in (".gitignore", ".git/info/exclude", ".git/packed-refs", ".git/info/attributes"):
         (repo / name).unlink(missing_ok=True)
         os.mkfifo(repo / name)
@@ -350,7 +350,7 @@ def _changes(repo: Path, git: Git) -> str:
 @pytest.mark.parametrize("version", [2, 4])
 @pytest.mark.parametrize("form", ["sha1", "sha256"])
 @pytest.mark.parametrize("packed", [False, True])
-def test_changes_are_told_without_git(
+def test_changes_are_reported_without_git(
     tmp_path: Path, git: Git, version: int, form: str, packed: bool
 ) -> None:
     """What is written, added, removed, or made a program; not what is only touched."""
@@ -390,7 +390,7 @@ def test_changes_are_told_without_git(
     assert _changes(repo, git) == "and changes"
 
 
-def test_ends_of_lines_are_no_change(repo: Path, git: Git) -> None:
+def test_ends_of_lines_do_not_count_as_change(repo: Path, git: Git) -> None:
     git(repo, "config", "core.autocrlf", "true")
     git(repo, "checkout", "-q", "gone")
     (repo / "gone").write_bytes(b"x\r\n")
@@ -401,7 +401,7 @@ def test_ends_of_lines_are_no_change(repo: Path, git: Git) -> None:
 
 
 @pytest.mark.parametrize("of_git", [True, False])
-def test_what_holdfast_wrote_is_no_input(repo: Path, git: Git, tmp_path: Path, of_git: bool) -> None:
+def test_files_written_by_holdfast_are_not_input(repo: Path, git: Git, tmp_path: Path, of_git: bool) -> None:
     """Captures of earlier jobs, of this version or others, their summary, and a home."""
     DeliveryTarget(repo / "captured", options={}).check(Home(tmp_path / "home").create(), lambda _: None)
     (repo / "captured" / "failure.holdfast").write_text("memory")

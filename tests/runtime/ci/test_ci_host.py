@@ -35,7 +35,7 @@ def test_this_kernel_passes() -> None:
     assert [name for name, has in ci_host.KERNEL.items() if not has()] == []
 
 
-def test_the_network_is_no_part_of_what_is_restored() -> None:
+def test_the_network_is_not_restored() -> None:
     """One verdict for all kinds of state; what a session reaches has its own."""
     names = ("network", "live capture", "live restore", "terminal", "captured session")
     found = [Check(name, name not in ("network", "terminal"), "seen") for name in names]

@@ -112,7 +112,7 @@ HOSTILE = Failure(
 )
 
 
-def test_a_summary_says_what_failed_and_how_to_thaw_it() -> None:
+def test_a_summary_names_the_failure_and_the_thaw_command() -> None:
     """Command, message, place, the one command, the end of the output."""
     told = Summary(
         Failure(
@@ -138,7 +138,7 @@ def test_several_captures_are_a_table() -> None:
     assert "and 10 more" in told
 
 
-def test_it_says_why_nothing_was_captured() -> None:
+def test_the_record_says_why_nothing_was_captured() -> None:
     """No one is left to guess."""
     told = Summary(Failure(reason="hang", command="x"), 124, 1.0, not_kept="io_uring is in use").markdown()
     assert "**Not captured alive:** io\\_uring is in use" in told

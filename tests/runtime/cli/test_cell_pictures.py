@@ -48,7 +48,7 @@ def test_a_page_is_kept_only_if_its_text_says_nothing(tmp_path: Path) -> None:
     assert (tmp_path / "picture-1.html").read_text() == "<b>bold</b>"
 
 
-def test_what_is_not_a_picture_is_shown_as_text(tmp_path: Path) -> None:
+def test_other_results_are_shown_as_text(tmp_path: Path) -> None:
     """Neither text nor bytes that are not in base64 become a file."""
     pictures = CellPictures(tmp_path / "none", bounded=False, graphics="kitty")
     assert not pictures.show({"text/plain": "1"})
@@ -110,7 +110,7 @@ def test_pictures_of_two_cells_at_once_are_both_kept(tmp_path: Path, monkeypatch
 
 
 def test_the_home_keeps_the_newest_only(tmp_path: Path) -> None:
-    """Pictures that nobody asked to keep do not fill the disk; numbers are never used twice."""
+    """Pictures that no one asked to keep do not fill the disk; numbers are never used twice."""
     pictures = CellPictures(tmp_path, bounded=True, graphics=None)
     for _ in range(cell_pictures.KEPT_MOST + 5):
         pictures.show({"image/svg+xml": "<svg/>"})

@@ -79,7 +79,7 @@ def test_all_verbs_come_first(named: Any) -> None:
     assert "ls\tList sessions." in asked("fish", "holdfast ")[0].splitlines()
 
 
-def test_options_come_with_what_they_are_for(named: Any) -> None:
+def test_options_come_with_their_purpose(named: Any) -> None:
     assert "--json\tOne JSON object or list on standard output." in asked("fish", "holdfast ls --")[0]
     assert asked("zsh", "holdfast --as")[0] == (
         """_arguments '*: :(("--as":"The actor for the journal\\\\: agent\\\\:NAME or person\\\\:NAME."))'"""

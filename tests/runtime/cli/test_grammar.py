@@ -86,7 +86,7 @@ def test_words_become_values(line: str, found: dict[str, Any]) -> None:
         ("s --kind x", "Invalid value for '--kind': 'x' is not one of 'live', 'files'."),
     ],
 )
-def test_what_is_wrong_is_named(line: str, why: str) -> None:
+def test_wrong_parts_are_named(line: str, why: str) -> None:
     """Nothing is guessed: beginnings of options are not taken for them."""
     with pytest.raises(Misuse) as refused:
         read(line)
@@ -115,7 +115,7 @@ def test_leading_options_end_at_the_first_word() -> None:
     assert words.others == ["s", "--nosuch"]
 
 
-def test_a_verb_is_what_its_function_says() -> None:
+def test_a_verb_follows_its_functions_signature() -> None:
     described = Verb("verb", verb)
     assert described.examples == ("verb work",)
     assert [each.metavar for each in described.arguments] == ["SESSION", "WORD..."]

@@ -32,7 +32,7 @@ from holdfast.runtime.cli.guesses import GUESSES, RENAMED, translated
         ("wait work --patience=1.5h", "wait work --patience=5400"),
     ],
 )
-def test_a_guess_becomes_what_does_it(given: str, used: str) -> None:
+def test_a_guess_becomes_the_right_verb(given: str, used: str) -> None:
     words, notes = translated(given.split())
     assert words == used.split()
     assert len(notes) <= 1
@@ -56,7 +56,7 @@ def test_a_guess_becomes_what_does_it(given: str, used: str) -> None:
         "--reason ps exec work true",
     ],
 )
-def test_everything_else_stays_as_it_is(given: str) -> None:
+def test_other_words_stay_as_they_are(given: str) -> None:
     """Names of sessions and words of commands are no verbs."""
     assert translated(given.split()) == (given.split(), [])
 
@@ -81,6 +81,12 @@ def test_the_hint_for_a_terminal_names_attach(capsys: pytest.CaptureFixture[str]
     """`docker exec -it NAME bash` is `holdfast attach NAME` here."""
     assert command_line.call(["exec", "-it", "work", "bash"]) == 2
     assert "`holdfast attach NAME`" in capsys.readouterr().err
+
+
+def test_an_image_behind_a_name_gets_a_hint(capsys: pytest.CaptureFixture[str]) -> None:
+    """`docker run --name x debian` is `holdfast new x --image debian` here."""
+    assert command_line.call(["new", "work", "debian"]) == 2
+    assert "`holdfast new NAME --image IMAGE`" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -112,7 +118,7 @@ def test_an_old_name_becomes_the_new_one(given: str, used: str) -> None:
         "export one file",
     ],
 )
-def test_other_words_are_no_old_names(given: str) -> None:
+def test_other_words_are_not_old_names(given: str) -> None:
     """Options of other verbs, words after `--`, and values are not names of options."""
     assert translated(given.split()) == (given.split(), [])
 

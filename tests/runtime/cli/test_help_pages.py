@@ -98,7 +98,7 @@ def test_every_parameter_is_explained(path: str) -> None:
         assert each.metavar or each.kind == "flag"
 
 
-def test_what_is_left_out_and_what_must_be_given_is_shown() -> None:
+def test_optional_and_required_arguments_are_shown() -> None:
     """Defaults, bounds, both flags of a switch, several words of an argument."""
     texts = {path: " ".join(help_pages.of_verb(verb, 80).split()) for path, verb in LEAVES.items()}
     assert "[default: main]" in texts["exec"]

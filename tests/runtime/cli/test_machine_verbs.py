@@ -69,7 +69,7 @@ def test_folders_are_built_files_loaded_and_names_pulled() -> None:
         ({"policy": "never", "image": "./a.tar"}, "no image was named"),
     ],
 )
-def test_what_does_not_go_together(given: dict[str, Any], why: str) -> None:
+def test_conflicting_options_are_refused(given: dict[str, Any], why: str) -> None:
     with pytest.raises(InvalidArgument, match=why):
         choose(**given)
 

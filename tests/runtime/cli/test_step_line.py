@@ -80,9 +80,7 @@ def test_amounts_and_long_steps_fit_the_line(terminal: Terminal, monkeypatch: py
     assert "\x1b" not in shown
 
 
-def test_what_ends_within_the_first_second_is_not_shown(
-    terminal: Terminal, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_short_steps_are_not_shown(terminal: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
     """Most operations end before anyone wonders."""
     monkeypatch.setattr(step_line, "PATIENCE", 3600.0)
     line = terminal.line()

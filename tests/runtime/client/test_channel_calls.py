@@ -97,7 +97,7 @@ def test_a_lost_command_is_joined_where_it_was() -> None:
     assert "key" not in again
 
 
-def test_a_command_that_may_have_begun_is_not_sent_twice() -> None:
+def test_a_command_that_perhaps_began_is_not_sent_twice() -> None:
     """Its outcome is unknown when the connection is lost before it was reported as started."""
     call = CommandCall("s", "exec", {"command": "make"})
     opened(call)
@@ -105,21 +105,21 @@ def test_a_command_that_may_have_begun_is_not_sent_twice() -> None:
         call.opening()
 
 
-def test_one_with_a_key_is() -> None:
+def test_a_keyed_call_is_repeated() -> None:
     """Under the same key the server runs it once."""
     call = CommandCall("s", "exec", {"command": "make"}, key="k")
     opened(call)
     assert opened(call)["call"] == "exec"
 
 
-def test_one_that_was_never_sent_is() -> None:
+def test_an_unsent_call_is_repeated() -> None:
     """A connection that was not opened has not carried it."""
     call = CommandCall("s", "exec", {"command": "make"})
     call.opening()
     assert json.loads(call.opening())["call"] == "exec"
 
 
-def test_what_the_patience_left_behind_continues_where_it_ended() -> None:
+def test_a_command_left_by_patience_continues_where_it_ended() -> None:
     """The end of the result is the offset that was read, not the server's."""
     call = CommandCall("s", "join", {"command_id": "c1"}, patience=0)
     call.patience.begin()
@@ -140,7 +140,7 @@ def test_a_server_that_is_stopped_is_not_the_end() -> None:
     assert not call.ended
 
 
-def test_credit_is_given_back_for_what_was_read() -> None:
+def test_credit_is_given_back_for_read_data() -> None:
     """In messages of at most the first credit."""
     call = CommandCall("s", "join", {"command_id": "c1"})
     opened(call)
@@ -202,7 +202,7 @@ def test_lost_events_continue_behind_the_last_one() -> None:
 FILE = {"name": "b", "kind": "file", "size": 1, "mode": "0644", "mtime_ns": 5, "uid": 0, "gid": 0}
 
 
-def test_a_watch_has_changes_and_says_whether_its_folder_is_gone() -> None:
+def test_a_watch_has_changes_and_reports_the_removal_of_its_folder() -> None:
     """A change has the file as it is then; a removed one has none."""
     call = WatchCall("s", "watch", {"path": "."})
     opened(call)
@@ -218,7 +218,7 @@ def test_a_watch_has_changes_and_says_whether_its_folder_is_gone() -> None:
     assert (call.ended, call.result) == (True, True)
 
 
-def test_a_watch_that_may_have_missed_something_ends_in_an_error() -> None:
+def test_a_watch_that_perhaps_missed_something_ends_in_an_error() -> None:
     """Unless the caller has ended it."""
     call = WatchCall("s", "watch", {"path": "."})
     opened(call)
@@ -234,7 +234,7 @@ def test_a_watch_that_may_have_missed_something_ends_in_an_error() -> None:
 
 
 @pytest.mark.parametrize("change", [{"kind": "x"}, {"path": None}, {"file": 5}, {"file": {"name": "b"}}])
-def test_a_change_of_another_form_is_an_error(change: dict[str, Any]) -> None:
+def test_a_change_of_an_unexpected_form_is_an_error(change: dict[str, Any]) -> None:
     """Nothing that a server sends is taken without a check."""
     call = WatchCall("s", "watch", {"path": "."})
     opened(call)

@@ -61,7 +61,7 @@ def test_the_token_of_this_machine_is_in_the_home(tmp_path: Path) -> None:
         assert address_of(url).kept == tmp_path / "server-token"
 
 
-def test_one_that_is_replaced_there_is_sent_from_then_on(tmp_path: Path) -> None:
+def test_a_replaced_token_is_sent_from_then_on(tmp_path: Path) -> None:
     """As by `serve --new-token`, for clients that outlive their server; a given one stays."""
     kept, given = address_of("unix:///s"), address_of("unix:///s", "given")
     (tmp_path / "server-token").write_text("another\n")
@@ -80,7 +80,7 @@ def test_no_other_server_gets_it(monkeypatch: pytest.MonkeyPatch) -> None:
     address_of("http://127.0.0.1:1").check()  # whoever is there: the caller chose it for that
 
 
-def test_folders_are_no_urls() -> None:
+def test_folders_are_not_urls() -> None:
     """A home is a path, or None."""
     assert not any(map(is_url, (None, "/home/x", "http", Path("/x"))))
     assert is_url("unix:///x")
@@ -134,7 +134,7 @@ def stranger() -> Iterator[Stranger]:
 
 @as_root
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
-def test_a_stranger_who_has_the_port_does_not_get_the_token(stranger: Stranger, host: str) -> None:
+def test_a_stranger_on_the_port_does_not_get_the_token(stranger: Stranger, host: str) -> None:
     """Another user's listener is refused by name, before anything is sent."""
     url = f"http://{host}:{stranger.port}"
 
@@ -153,7 +153,7 @@ def test_a_stranger_who_has_the_port_does_not_get_the_token(stranger: Stranger, 
 
 
 @as_root
-def test_one_that_is_given_is_sent_to_any(stranger: Stranger) -> None:
+def test_an_explicit_token_is_sent_to_any_server(stranger: Stranger) -> None:
     """The attack would succeed if nothing were looked up."""
     with pytest.raises(ServerUnavailable):
         RemoteHoldfast(f"http://127.0.0.1:{stranger.port}", token=TOKEN).sessions()
@@ -206,7 +206,7 @@ def test_the_owner_is_found_where_the_kernel_is_not_asked(monkeypatch: pytest.Mo
             client_address.check_port("localhost", port)
 
 
-def test_a_listener_on_another_address_is_none() -> None:
+def test_a_listener_on_a_different_address_does_not_count() -> None:
     """The port alone does not identify it."""
     with closing(socket.create_server(("127.0.0.9", 0))) as opened, pytest.raises(ConnectionRefusedError):
         client_address.check_port("127.0.0.1", opened.getsockname()[1])
@@ -226,7 +226,7 @@ def test_a_unix_socket_of_another_user_is_refused(tmp_path: Path, monkeypatch: p
             client_address.check_socket(path)
 
 
-def test_nothing_that_listens_is_told_as_ever(tmp_path: Path) -> None:
+def test_a_closed_port_is_reported_as_before(tmp_path: Path) -> None:
     """The message is the one of a server that cannot be reached."""
     with closing(socket.socket()) as opened:
         opened.bind(("127.0.0.1", 0))
@@ -253,12 +253,12 @@ def test_a_server_that_is_started_again_is_waited_for_some_twenty_seconds() -> N
 
 
 @pytest.mark.parametrize("error", [TimeoutError(), ConnectionResetError(), OSError(113, "No route to host")])
-def test_one_that_accepts_or_is_out_of_reach_is_given_up_sooner(error: BaseException) -> None:
+def test_an_unreachable_server_is_given_up_sooner(error: BaseException) -> None:
     """After five to eight seconds."""
     assert 5 < sum(pauses(error)) < 8
 
 
-def test_what_the_system_reports_where_nothing_listens_is_a_refusal(tmp_path: Path) -> None:
+def test_a_systems_report_of_a_closed_port_is_a_refusal(tmp_path: Path) -> None:
     """On one address, on all addresses of a name, and on a socket that is gone or abandoned."""
     with socket.socket() as reserved, socket.socket(socket.AF_INET6) as sixth:
         reserved.bind(("127.0.0.1", 0))
@@ -286,7 +286,7 @@ async def _connected(port: int) -> None:
     await asyncio.open_connection("localhost", port)
 
 
-def test_a_refusal_by_some_addresses_alone_is_none() -> None:
+def test_a_refusal_by_some_addresses_alone_does_not_count() -> None:
     """One address without a route is out of reach."""
     mixed = OSError("Multiple exceptions: [Errno 111] Connect call failed, [Errno 113] No route")
     assert not is_refusal(mixed)

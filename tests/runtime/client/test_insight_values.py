@@ -146,7 +146,7 @@ def test_a_value_comes_back(name: str) -> None:
     assert read(_sent(table)) == value
 
 
-def test_they_read_as_in_process() -> None:
+def test_values_over_a_url_equal_values_in_process() -> None:
     found = insight_values.drift(_sent(DRIFT.as_dict()))
     assert found.text() == DRIFT.text()
     assert insight_values.diff(_sent(DIFF.as_dict())).text() == DIFF.text()

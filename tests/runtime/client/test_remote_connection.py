@@ -93,7 +93,7 @@ def test_a_late_answer_is_received() -> None:
         assert made.ask(CALL) == {"well": "yes"}
 
 
-def test_what_is_read_late_arrives_whole() -> None:
+def test_late_reads_are_complete() -> None:
     arrived = []
 
     def slow(connection: socket.socket) -> None:
@@ -149,7 +149,7 @@ def test_nothing_listens() -> None:
 
 @contextmanager
 def silent(seconds: float, message: str = "") -> Iterator[str]:
-    """Yield the address of a server that says nothing for so long, then its message, and hangs up."""
+    """Yield the address of a server that says nothing for that time, then its message, and hangs up."""
     over = threading.Event()
 
     def answer(connection: ServerConnection) -> None:
@@ -170,7 +170,7 @@ def test_a_signal_to_another_thread_is_heeded() -> None:
             connection.recv(0)
 
 
-def test_what_comes_late_is_received() -> None:
+def test_late_data_is_received() -> None:
     with silent(2.2, "late") as address, connect(address) as connection:
         assert next_message(connection) == "late"
         with pytest.raises(ConnectionClosed):
@@ -204,7 +204,7 @@ BODY = {"name": "work"}
 @pytest.mark.parametrize("ask", [blocking, awaited])
 @pytest.mark.parametrize("watcher", [None, lambda _step: None])
 @pytest.mark.parametrize("answer", [b"", b"HTTP/1.1 200 OK\r\ncontent-length: 90\r\n\r\n{", STEPS])
-def test_nobody_knows_what_became_of_a_request_whose_connection_was_lost(
+def test_the_outcome_of_a_request_with_a_lost_connection_is_unknown(
     ask: Callable[[str, HttpCall, Watcher], None], watcher: Watcher, answer: bytes
 ) -> None:
     """The server reads the whole request, begins to answer or not, and closes."""

@@ -1,4 +1,4 @@
-"""The library over a URL has the calls that it has in process, by the same names, and each as async, too."""
+"""The library over a URL has the calls that it has in process, by the same names, and each also as async."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ LOCAL_NAMES = {each.__name__: local.__name__ for local, *remote in PAIRS for eac
 }
 
 
-def test_what_is_only_in_process_is_told_from_a_wrong_name() -> None:
+def test_in_process_methods_differ_from_wrong_names() -> None:
     """The list by which a handle over a URL says so is that of what is missing."""
     missing = {name.partition(".")[2] for name in ONLY_IN_PROCESS if "(" not in name}
     assert missing - {"context"} == client_errors.ONLY_IN_PROCESS
@@ -150,7 +150,7 @@ def _signature(member: Any, kind: str) -> tuple[list[tuple[Any, ...]], str]:
 
 @pytest.mark.parametrize("kinds", PAIRS, ids=lambda kinds: kinds[0].__name__)
 def test_each_member_is_the_same_over_a_url(kinds: tuple[type, type, type]) -> None:
-    """Names, parameters with defaults and types, results and docstrings; whoever changes one changes all."""
+    """Names, parameters with defaults and types, results and docstrings; one change is for all."""
     local, name = _members(kinds[0]), kinds[0].__name__
     for remote in kinds[1:]:
         there, shown = (
@@ -174,7 +174,7 @@ def test_each_member_is_the_same_over_a_url(kinds: tuple[type, type, type]) -> N
 
 
 @pytest.mark.parametrize("kinds", PAIRS, ids=lambda kinds: kinds[0].__name__)
-def test_what_asks_the_server_is_awaited(kinds: tuple[type, type, type]) -> None:
+def test_requests_to_the_server_are_awaited(kinds: tuple[type, type, type]) -> None:
     """Of async handles, each method is a coroutine function or yields, but those that only make handles."""
     _, blocking, waiting = kinds
     for name, each in _members(waiting).items():

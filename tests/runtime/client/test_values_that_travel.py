@@ -281,7 +281,7 @@ TRAVEL: dict[str, tuple[Callable[[Maker], Any], Callable[[Any], Any]]] = {
 
 
 @pytest.mark.parametrize("kind", TRAVEL)
-def test_what_is_written_is_read_again(kind: str) -> None:
+def test_written_values_are_read_again(kind: str) -> None:
     make, travel = TRAVEL[kind]
     for seed in range(ROUNDS):
         value = make(Maker(seed))

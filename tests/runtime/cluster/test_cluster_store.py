@@ -56,7 +56,7 @@ def lose(store: ClusterStore, node: str) -> None:
     assert store.declare_lost(next(each for each in sightings if each.node == node))
 
 
-def test_of_many_callers_who_wake_a_session_one_places_it(store: ClusterStore) -> None:
+def test_one_of_many_waking_callers_places_a_session(store: ClusterStore) -> None:
     """All get the same node and the same epoch, and the node counts it once."""
     tickets = registered(store, "a", "b", "c")
     ticket, held = running(store, tickets, "work")
@@ -129,7 +129,7 @@ def test_an_older_copy_never_replaces_a_newer_one(store: ClusterStore) -> None:
 
 
 def test_a_loss_names_the_commands_after_the_copy(store: ClusterStore) -> None:
-    """The new node is told before it starts, and the event says it afterwards."""
+    """The new node is notified before it starts, and the event says it afterwards."""
     tickets = registered(store, "a", "b")
     ticket, held = running(store, tickets, "work")
     store.note_commands(ticket, held, [CommandNote(1, "make"), CommandNote(2, "make test", "key-2")])
@@ -394,7 +394,7 @@ def test_a_database_that_can_forget_commits_is_refused(own: tuple[Postgres, Clus
         store.close()
 
 
-def test_an_empty_database_says_what_to_do(postgres: Postgres) -> None:
+def test_an_empty_database_gets_a_hint(postgres: Postgres) -> None:
     """The command that makes the tables is named."""
     with psycopg.connect(postgres.dsn, autocommit=True) as connection:
         connection.execute("CREATE DATABASE empty")

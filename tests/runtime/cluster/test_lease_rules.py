@@ -54,7 +54,7 @@ def test_an_older_answer_changes_nothing() -> None:
     assert older == newer
 
 
-def test_what_a_node_gave_away_is_not_started_by_an_answer_on_its_way() -> None:
+def test_a_late_answer_does_not_start_a_session_given_away() -> None:
     """The database answered before the session was released; the node starts it under a later epoch only."""
     lease = lease_rules.given_away(leased(granted("s", 4)), Held("s", 4))
     assert lease_rules.duties(lease, [], 110.0).start == ()
@@ -64,7 +64,7 @@ def test_what_a_node_gave_away_is_not_started_by_an_answer_on_its_way() -> None:
     assert [grant.epoch for grant in lease_rules.duties(again, [], 115.0).start] == [6]
 
 
-def test_in_a_new_reign_nothing_begins_and_what_runs_goes_its_way() -> None:
+def test_in_a_new_reign_nothing_begins_and_running_sessions_continue() -> None:
     """For a lease and a margin, by the node's own clock: no start, no thaw, no removal."""
     lease = lease_rules.renewed(
         leased(granted("runs", 1), granted("frozen", 1)),
@@ -112,7 +112,7 @@ def test_a_heartbeat_is_lost_after_lease_and_margin_of_watching() -> None:
     assert watch.look(50.0, 1, [Sighting("a", 1, 8)]) == []
 
 
-def test_who_was_away_watches_from_the_beginning() -> None:
+def test_returning_viewers_watch_from_the_beginning() -> None:
     """After a longer pause of the observer or the database, or in a new reign, all get the time to return."""
     for pause, reign in ((60.0, 1), (10.0, 2)):
         watch, seen = LostWatch(TERMS), Sighting("a", 1, 7)

@@ -1,4 +1,4 @@
-"""A host whose inotify instances are nearly used up is told, before a capture fails for it."""
+"""A host whose inotify instances are nearly used up is reported, before a capture fails for it."""
 
 from __future__ import annotations
 

@@ -52,7 +52,7 @@ def _code(body: bytes) -> str:
 
 
 def test_each_operation_has_a_rule_and_each_rule_an_operation(tmp_path: Path) -> None:
-    """A path that nobody thought about is closed to all keys; a rule must not outlive its path."""
+    """A path that no one thought about is closed to all keys; a rule must not outlive its path."""
 
     async def steps(doors: WalkedDoors) -> None:
         assert set(key_rules.OPERATIONS) == set(_own(doors))
@@ -146,7 +146,7 @@ def test_options_that_reach_further_take_a_scope_more(
     run(tmp_path, steps)
 
 
-def test_what_opens_nothing(tmp_path: Path) -> None:
+def test_invalid_links_open_nothing(tmp_path: Path) -> None:
     """One that was revoked, and two at once."""
 
     async def steps(doors: WalkedDoors) -> None:

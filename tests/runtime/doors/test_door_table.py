@@ -191,9 +191,7 @@ def test_each_route_of_each_door_is_in_one_row(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("row", ROUTES)
-def test_each_credential_reaches_what_the_table_says(
-    row: str, tmp_path: Path, reached: list[Reached]
-) -> None:
+def test_each_credential_reaches_the_tables_doors(row: str, tmp_path: Path, reached: list[Reached]) -> None:
     """By whatever header it is sent, and by whatever name or header the request is meant for a sandbox."""
     observed: set[tuple[str, str]] = set()
     strange: set[tuple[str, str, str | None]] = set()
@@ -287,8 +285,8 @@ def test_the_attack_on_the_control_plane_that_once_succeeded(tmp_path: Path, rea
     run(tmp_path, steps)
 
 
-def test_what_is_gone_is_told_in_the_words_of_the_wire(tmp_path: Path) -> None:
-    """Clients take that status for the end of a sandbox; nobody else learns of it."""
+def test_removed_sandboxes_are_reported_in_the_words_of_the_wire(tmp_path: Path) -> None:
+    """Clients take that status for the end of a sandbox; no one else learns of it."""
 
     async def steps(doors: WalkedDoors) -> None:
         for id_, token, status in (

@@ -107,7 +107,7 @@ def _is_of_one(path: str, name: str) -> bool:
 
 
 def test_each_operation_has_a_rule_and_each_rule_an_operation(tmp_path: Path) -> None:
-    """A path that nobody thought about is closed to all keys; a rule must not outlive its path."""
+    """A path that no one thought about is closed to all keys; a rule must not outlive its path."""
 
     async def steps(doors: WalkedDoors) -> None:
         there = {name for name, *_ in _operations(doors)}
@@ -147,7 +147,7 @@ def _page(doors: WalkedDoors, key: AccessKey) -> str:
     return PageKeys(TOKEN).key(PageVisitor(key.actor, key.id), 2e9)
 
 
-def test_what_is_not_a_key_of_a_wire_opens_none_of_it(tmp_path: Path) -> None:
+def test_foreign_keys_open_nothing_of_a_wire(tmp_path: Path) -> None:
     """Revoked, expired, of a page, of a shared link, of a preview; and the tokens made with them before."""
 
     async def steps(doors: WalkedDoors) -> None:
@@ -281,7 +281,7 @@ def test_a_sandbox_with_more_than_the_default_takes_a_scope_more(tmp_path: Path)
 
 
 def test_each_tool_and_action_has_a_rule(tmp_path: Path) -> None:
-    """One that nobody thought about is closed to all keys; reading a task takes no right to write it."""
+    """One that no one thought about is closed to all keys; reading a task takes no right to write it."""
     from holdfast.base.home import Home
 
     server = AgentServer(Home(tmp_path), Default("x"))
@@ -312,7 +312,7 @@ def test_each_tool_and_action_has_a_rule(tmp_path: Path) -> None:
         ("task", {"action": "done", "step": "1"}, False, True),
     ],
 )
-def test_a_tool_takes_the_scopes_of_what_it_does(
+def test_a_tool_takes_the_scopes_of_its_actions(
     tool: str, arguments: dict[str, Any], viewer: bool, member: bool
 ) -> None:
     needed = frozenset(agent_rules.needed(tool, arguments) or ("?",))

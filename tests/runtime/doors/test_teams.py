@@ -1,4 +1,4 @@
-"""Teams behind the doors of one server: whoever is in one learns nothing of another, on any route."""
+"""Teams behind the doors of one server: anyone who is in one learns nothing of another, on any route."""
 
 from __future__ import annotations
 
@@ -233,7 +233,7 @@ def test_figures_have_the_team_as_a_label(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["", "..", "a/b", "Red", "-a", "a" * 33, "red\n", ".red"])
-def test_names_that_are_no_names_of_teams(name: str, tmp_path: Path) -> None:
+def test_invalid_names_of_teams(name: str, tmp_path: Path) -> None:
     """A header leads to no other folder."""
 
     async def steps(both: TwoTeams) -> None:

@@ -37,7 +37,7 @@ def _done(shell: Any, code: str, **how: Any) -> None:
     shell.run_cell(code, **how).raise_error()
 
 
-def test_those_of_an_execution_last_for_its_cell(shell: InteractiveShell) -> None:
+def test_variables_of_an_execution_last_for_its_cell(shell: InteractiveShell) -> None:
     names = set(shell.user_ns)
     run(shell, "import os\nseen = os.environ['E2B_PASSING']", {}, {"E2B_PASSING": "it's \"\n"})
     assert shell.user_ns["seen"] == "it's \"\n"
@@ -48,7 +48,7 @@ def test_those_of_an_execution_last_for_its_cell(shell: InteractiveShell) -> Non
     assert (shell.user_ns["seen"], os.environ["E2B_PASSING"]) == ("new", "old")
 
 
-def test_they_go_when_the_cell_fails_and_stay_if_it_has_set_them(shell: InteractiveShell) -> None:
+def test_variables_go_when_the_cell_fails_and_stay_if_it_has_set_them(shell: InteractiveShell) -> None:
     with pytest.raises(ZeroDivisionError):
         run(shell, "1 / 0", {}, {"E2B_PASSING": "x"})
     assert "E2B_PASSING" not in os.environ
@@ -56,7 +56,7 @@ def test_they_go_when_the_cell_fails_and_stay_if_it_has_set_them(shell: Interact
     assert os.environ["E2B_PASSING"] == "mine"
 
 
-def test_those_of_the_sandbox_are_set_once(shell: InteractiveShell) -> None:
+def test_variables_of_the_sandbox_are_set_once(shell: InteractiveShell) -> None:
     kept = {"E2B_KEPT": "theirs"}
     run(shell, "import os; os.environ['E2B_KEPT'] += '!'", kept, {})
     run(shell, "pass", kept, {})
@@ -65,14 +65,14 @@ def test_those_of_the_sandbox_are_set_once(shell: InteractiveShell) -> None:
     assert os.environ["E2B_KEPT"] == "other"
 
 
-def test_nothing_is_run_for_nothing() -> None:
+def test_an_empty_environment_runs_no_code() -> None:
     assert code_execution.source("python", {}, {}) is None
 
 
 @pytest.mark.parametrize(
     "variables", [{"": "x"}, {"a=b": "x"}, {"a": "\0"}, {"a\0": "x"}, {"a": "\ud800"}, {"a": "x" * 70_000}]
 )
-def test_what_cannot_be_set_is_refused(variables: dict[str, str]) -> None:
+def test_invalid_settings_are_refused(variables: dict[str, str]) -> None:
     with pytest.raises(InvalidArgument, match="cannot set the environment"):
         code_execution.checked(variables)
 
@@ -97,7 +97,7 @@ def in_bash(*cells: str) -> list[str]:
     return done.stdout.splitlines()
 
 
-def test_bash_has_those_of_an_execution_until_the_next_one() -> None:
+def test_bash_has_an_executions_variables_until_the_next_one() -> None:
     """They are other programs' as well; what was there before returns, and what the cell has set stays."""
 
     def before(passing: dict[str, str], kept: dict[str, str] | None = None) -> str:
@@ -122,7 +122,7 @@ def test_bash_has_those_of_an_execution_until_the_next_one() -> None:
     assert shown[0] == "".join(octal.stdout.split())
 
 
-def test_bash_has_those_of_the_sandbox_once() -> None:
+def test_bash_has_the_sandboxs_variables_once() -> None:
     kept = {"KEPT": "theirs", "not-a-name": "x"}
     first, second = (code_execution.source("bash", each, {}) or "" for each in (kept, {"KEPT": "other"}))
     assert in_bash(first, "KEPT+=more; printenv KEPT", first, "printenv KEPT", second, "printenv KEPT") == [
@@ -130,7 +130,7 @@ def test_bash_has_those_of_the_sandbox_once() -> None:
     ]
 
 
-def test_what_a_language_cannot_have_is_refused_for_an_execution() -> None:
+def test_unsupported_options_of_a_language_are_refused() -> None:
     with pytest.raises(InvalidArgument, match="not allow a variable named a-b"):
         code_execution.source("bash", {}, {"a-b": "x"})
     with pytest.raises(InvalidArgument, match="code in cobol"):

@@ -31,7 +31,7 @@ def test_a_language_has_its_context(given: str | None, language: str, context: s
 
 
 @pytest.mark.parametrize("given", ["x" * 41, "a b", "../x", "\x1b[31m"])
-def test_what_is_no_name_is_refused(given: str) -> None:
+def test_invalid_names_are_refused(given: str) -> None:
     with pytest.raises(InvalidArgument):
         code_interpreter.language_named(given)
     with pytest.raises(KernelNotFound):

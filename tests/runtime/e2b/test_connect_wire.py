@@ -17,6 +17,6 @@ def test_the_answer_precedes_the_clock_of_the_client(header: str | None, seconds
 
 
 @pytest.mark.parametrize("header", ["", "-1", "1.5", "1s", "12345678901", " 1"])
-def test_what_is_no_number_is_refused(header: str) -> None:
+def test_invalid_numbers_are_refused(header: str) -> None:
     with pytest.raises(InvalidArgument, match="connect-timeout-ms"):
         seconds_of(header)

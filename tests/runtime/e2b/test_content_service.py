@@ -34,19 +34,19 @@ from holdfast.runtime.serve.call_threads import CallThreads
         ("," * 100_000, False),
     ],
 )
-def test_only_who_wants_nothing_else_gets_gzip(accepted: str, answer: bool) -> None:
+def test_gzip_is_sent_only_to_clients_that_accept_nothing_else(accepted: str, answer: bool) -> None:
     assert is_packed(accepted) is answer
 
 
 @pytest.mark.parametrize("accepted", ["identity;q=0", "*;q=0", "br, identity;q=0", "gzip;q=0, identity;q=0"])
-def test_who_takes_neither_is_refused(accepted: str) -> None:
+def test_clients_that_take_neither_are_refused(accepted: str) -> None:
     with pytest.raises(HTTPException) as refusal:
         is_packed(accepted)
     assert refusal.value.status_code == 406
 
 
 @pytest.mark.parametrize("parts", [[], [b""], [b"a", b"b" * 100_000]])
-def test_what_is_packed_can_be_unpacked(parts: list[bytes]) -> None:
+def test_packed_files_can_be_unpacked(parts: list[bytes]) -> None:
     async def content() -> AsyncIterator[bytes]:
         for each in parts:
             yield each
@@ -69,7 +69,7 @@ def test_a_small_body_that_unpacks_to_much_comes_in_pieces() -> None:
     [b"no gzip", gzip.compress(b"x" * 1000)[:-3], gzip.compress(b"x")[:5]],
     ids=["another form", "cut at its end", "cut at its beginning"],
 )
-def test_what_cannot_be_unpacked_is_refused(body: bytes) -> None:
+def test_unpackable_entries_are_refused(body: bytes) -> None:
     with pytest.raises(InvalidArgument, match=r"^cannot unpack"):
         list(content_service._unpacked(io.BytesIO(body)))
 
@@ -150,7 +150,7 @@ def test_a_body_that_is_not_whole_is_refused(end: int) -> None:
         b"--edge\r\n" + b"A: b\r\n" * 10_000,
     ],
 )
-def test_what_is_no_form_is_refused_in_a_sentence(body: bytes) -> None:
+def test_malformed_bodies_are_refused_in_a_sentence(body: bytes) -> None:
     with pytest.raises(InvalidArgument, match=r"^cannot read the files: "):
         read(body, 1000)
 

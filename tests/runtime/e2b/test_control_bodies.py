@@ -48,7 +48,9 @@ ALL = "0.0.0.0/0"
         (None, {"allowPublicTraffic": True, "maskRequestHost": "localhost:${PORT}"}, NetworkWish(None)),
     ],
 )  # fmt: skip
-def test_what_fits_a_session(internet: bool | None, said: Any, expected: NetworkWish) -> None:
+def test_sandbox_bodies_become_session_options(
+    internet: bool | None, said: Any, expected: NetworkWish
+) -> None:
     assert network_wish(internet, None if said is None else NetworkBody.model_validate(said)) == expected
 
 
@@ -66,13 +68,13 @@ def test_what_fits_a_session(internet: bool | None, said: Any, expected: Network
         (None, {"httpsPorts": [443]}, "cannot set https_ports"),
     ],
 )
-def test_what_fits_none_is_refused(internet: bool | None, said: Any, why: str) -> None:
+def test_unmatched_values_are_refused(internet: bool | None, said: Any, why: str) -> None:
     with pytest.raises(NotOffered, match=why):
         network_wish(internet, NetworkBody.model_validate(said))
 
 
-def test_a_wish_replaces_what_this_wire_can_say() -> None:
-    """Exceptions with a port are of whoever made the session on this machine, and stay."""
+def test_a_request_replaces_the_rules_of_this_wire() -> None:
+    """Exceptions with a port belong to the session's maker on this machine, and stay."""
     kept = {"allow": ["10.0.0.1:5432", "9.9.9.9", "[fd00::1]:443"], "deny": ["0.0.0.0/0"]}
     wish = NetworkWish("internet", (), ("1.1.1.1",), ("8.8.8.8",))
 
@@ -85,7 +87,7 @@ def test_a_wish_replaces_what_this_wire_can_say() -> None:
 
 
 @pytest.mark.parametrize("place", ["999.1.1.1", "1.2.3.4/99", "not an address"])
-def test_what_is_no_network_cannot_be_denied(place: str) -> None:
+def test_invalid_networks_cannot_be_denied(place: str) -> None:
     with pytest.raises(InvalidArgument):
         network_wish(None, NetworkBody.model_validate({"denyOut": [place]}))
 
@@ -164,6 +166,6 @@ def test_pages_have_each_row_once_although_others_come_and_go(oldest_first: bool
 
 
 @pytest.mark.parametrize(("limit", "token"), [(0, None), (101, None), (1, "%%%"), (1, "é"), (1, "bm9uZQ")])
-def test_limits_and_tokens_that_are_none(limit: int, token: str | None) -> None:
+def test_invalid_limits_and_tokens_are_refused(limit: int, token: str | None) -> None:
     with pytest.raises(InvalidArgument):
         page([row(1)], limit, token, oldest_first=True)

@@ -59,7 +59,7 @@ def test_a_string_loses_its_quotes(text: str, shown: str) -> None:
 
 
 @pytest.mark.parametrize("value", [None, 7, {"a": 1}, ["a", 1], "no base64!", "abc"])
-def test_what_is_no_image_is_not_told_as_one(value: Any) -> None:
+def test_other_archives_are_not_taken_for_images(value: Any) -> None:
     assert result_fields({"image/png": value}) == {"extra": {"image/png": value}}
 
 
@@ -119,7 +119,7 @@ def test_the_last_version_of_a_display_comes_at_the_end() -> None:
     assert [line.get("text") for line in lines.ended(ended())] == ["1", "2", None, None]
 
 
-def test_versions_are_bounded_and_those_left_out_are_told() -> None:
+def test_versions_are_bounded_and_omissions_reported() -> None:
     lines = ExecutionLines()
     for number in range(10_000):
         lines.heard(display(str(number), "x"), 1)
@@ -144,7 +144,7 @@ def test_an_end_that_the_code_does_not_tell_is_an_error(status: str, name: str) 
 
 
 @pytest.mark.parametrize(("lost", "left_out", "why"), [(7, 0, "7 bytes of out"), (0, 7, "7 bytes of a re")])
-def test_what_a_client_would_miss_is_told_and_is_no_error_of_the_code(
+def test_results_a_client_would_miss_are_reported_without_an_error(
     lost: int, left_out: int, why: str
 ) -> None:
     lines = ExecutionLines()
@@ -155,7 +155,7 @@ def test_what_a_client_would_miss_is_told_and_is_no_error_of_the_code(
     assert kinds(rest) == ["number_of_executions", "end_of_execution"]
 
 
-def test_the_error_of_the_code_is_the_last_that_is_told() -> None:
+def test_the_error_of_the_code_is_reported_last() -> None:
     """Clients keep the last one."""
     lines = ExecutionLines()
     lines.heard(display("x", "note", "display_data", 7), 1)
@@ -178,7 +178,7 @@ def test_code_that_does_without_the_input_succeeds() -> None:
     assert kinds(lines.ended(ended())) == ["number_of_executions", "end_of_execution"]
 
 
-def test_a_failure_of_ours_is_no_line() -> None:
+def test_our_own_failures_are_logged_with_a_traceback() -> None:
     """The answer is cut: as an error it would be one of the code. That its kernel ended is one."""
     assert ExecutionLines().failed(GuestDisconnected("cannot continue: gone")) is None
     found = ExecutionLines().failed(KernelDied("cannot continue: it ended", hint="run another")) or []

@@ -54,7 +54,7 @@ def test_a_file() -> None:
     }
 
 
-def test_links_have_the_type_of_what_they_lead_to() -> None:
+def test_links_have_the_type_of_their_target() -> None:
     link = told_of("link", target="../a/./b", mode=0o777)
     told = entry("/tmp/x/l", link, Numbers(), "folder")
     assert (told["type"], told["isSymlink"]) == ("FILE_TYPE_DIRECTORY", True)
@@ -187,7 +187,7 @@ def listed(folders: Folders, path: str, depth: int) -> list[dict[str, Any]]:
     return FolderListing(cast(SessionFiles, folders)).of(path, depth)
 
 
-def test_each_folder_is_followed_by_what_is_in_it() -> None:
+def test_each_folder_is_followed_by_its_entries() -> None:
     folders = Folders(a="b/ c/ d", a__b="x/ y", a__b__x="deep")
     for depth, names in ((0, "b c d"), (1, "b c d"), (2, "b x y c d"), (2**32 - 1, "b x deep y c d")):
         assert " ".join(each["name"] for each in listed(folders, "/a", depth)) == names
@@ -195,7 +195,7 @@ def test_each_folder_is_followed_by_what_is_in_it() -> None:
     assert listed(folders, "/a", 2)[0]["path"] == "/a/b"
 
 
-def test_what_is_no_folder_is_not_listed() -> None:
+def test_only_folders_are_listed() -> None:
     with pytest.raises(InvalidArgument, match="not a directory"):
         listed(Folders(a=""), "/f", 1)
 
@@ -244,12 +244,12 @@ class _Endless(Folders):
         return path, of("d", "folder")
 
 
-def test_folders_may_be_nested_deeper_than_calls() -> None:
+def test_folders_can_be_nested_deeper_than_calls() -> None:
     deep: dict[str, str] = {"__".join("d" * level): "d/" for level in range(1, 3000)}
     assert len(listed(Folders(**deep), "/d", 2**32 - 1)) == 2999
 
 
-def test_what_may_not_be_read_is_not_left_out_silently() -> None:
+def test_unreadable_files_are_not_left_out_silently() -> None:
     class Denied(Folders):
         def content(self, path: str, *, attributes: bool = False) -> list[SessionFile]:
             if path.endswith("b"):

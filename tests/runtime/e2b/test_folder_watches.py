@@ -91,7 +91,7 @@ def test_a_watcher_belongs_to_one_sandbox_and_ends_once() -> None:
     asyncio.run(body())
 
 
-def test_those_that_nobody_asks_for_end(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unused_watches_end(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(folder_watches, "IDLE_SECONDS", 0.0)
 
     async def body() -> None:
@@ -146,7 +146,7 @@ def test_an_answer_has_so_many_events_and_the_next_the_others(monkeypatch: pytes
     assert ["".join(each["name"] for each in watcher.news()) for _ in range(4)] == ["abc", "def", "g", ""]
 
 
-def test_one_that_ends_while_it_is_asked_is_closed() -> None:
+def test_a_watch_that_ends_while_asked_is_closed() -> None:
     watch, patience = Watch("a"), Patience()
     watcher = PolledWatcher("one", cast(FileWatch, watch), patience, None)
     with watcher._one_at_a_time:  # another request asks for its events

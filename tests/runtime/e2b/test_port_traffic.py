@@ -98,7 +98,7 @@ def test_an_answer_keeps_its_cookies_to_its_own_name() -> None:
 
 
 @pytest.mark.parametrize("status", [600, 999])
-def test_a_status_that_no_client_knows_is_none(status: int) -> None:
+def test_an_unknown_status_is_refused(status: int) -> None:
     assert port_traffic.answer_head(h11.Response(status_code=status, headers=[])) is None
 
 
@@ -212,7 +212,7 @@ def test_answers_of_each_form(answer: bytes, content: bytes) -> None:
         (b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\nContent-Length: 4\r\n\r\nabcd", "cannot read the answer"),
     ],
 )
-def test_what_is_no_answer_is_an_error_of_the_sandbox(answer: bytes, why: str) -> None:
+def test_malformed_answers_are_errors_of_the_sandbox(answer: bytes, why: str) -> None:
     """However much of it there is: it is read no further than to its limit."""
     with pytest.raises(BadAnswer, match=why):
         exchanged(answer, ends=len(answer) < 1000)
@@ -266,7 +266,7 @@ Serve = Callable[[SessionStream], Awaitable[None]]
 
 
 class Client:
-    """What a client says, and what it is told."""
+    """What a client says, and what it is given."""
 
     def __init__(self, said: Sequence[dict[str, Any]] = (), leaves_after: int = -1) -> None:
         self.said: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
@@ -366,7 +366,7 @@ def frame(opcode: Opcode, data: bytes, *, fin: bool = True) -> bytes:
     return bytes(Frame(opcode, data, fin).serialize(mask=False))
 
 
-def test_messages_pass_both_ways_and_an_end_is_told() -> None:
+def test_messages_pass_both_ways_and_an_end_is_reported() -> None:
     said: list[dict[str, Any]] = [
         {"type": "websocket.receive", "text": "grüß Gott"},
         {"type": "websocket.receive", "text": None, "bytes": b"\0\xff"},
@@ -381,7 +381,7 @@ def test_a_session_that_closes_closes_the_client_with_its_code() -> None:
     assert relayed(sending(closed)).told[-1] == {"type": "websocket.close", "code": 4321, "reason": "bye"}
 
 
-def test_a_session_that_is_gone_closes_the_client() -> None:
+def test_a_removed_session_closes_the_client() -> None:
     async def serve(far: SessionStream) -> None:
         await accepted(far)
         far.writer.close()
@@ -410,7 +410,7 @@ def test_fragments_are_one_message() -> None:
         ([frame(Opcode.CLOSE, b"\0\1")], 1002),
     ],
 )
-def test_what_is_no_message_closes_it(frames: list[bytes], code: int) -> None:
+def test_malformed_messages_close_the_channel(frames: list[bytes], code: int) -> None:
     found = relayed(sending(*frames))
     assert found.messages == []
     assert found.told[-1]["code"] == code
@@ -427,7 +427,7 @@ def test_what_is_no_message_closes_it(frames: list[bytes], code: int) -> None:
         b"HTTP/1.1 999 Odd\r\n\r\n",
     ],
 )
-def test_what_opens_no_websocket_is_an_error_of_the_sandbox(answer: bytes) -> None:
+def test_a_refused_websocket_is_an_error_of_the_sandbox(answer: bytes) -> None:
     with pytest.raises(BadAnswer, match="cannot open a WebSocket"):
         relayed(answering(answer))
 

@@ -23,7 +23,7 @@ START = StartBody.read({"process": {"cmd": "x", "envs": {"B": "request"}}})
 
 
 class FakeProcess:
-    """A process that writes once and then does as it was told."""
+    """A process that writes once and then does as its arguments say."""
 
     pid = 7
 
@@ -68,7 +68,7 @@ def leaves(patience: Patience) -> None:
     patience.end()
 
 
-def test_a_process_is_told_from_its_beginning_to_its_end(begun: Any) -> None:
+def test_a_process_is_reported_from_its_beginning_to_its_end(begun: Any) -> None:
     """The variables of the sandbox stand below those of the request."""
     process = begun(lambda _patience: EndOfProcess(0, None))
     told: list[Mapping[str, Any]] = []
@@ -79,7 +79,7 @@ def test_a_process_is_told_from_its_beginning_to_its_end(begun: Any) -> None:
     assert process.signals == []
 
 
-def test_its_time_being_over_kills_what_a_client_started(begun: Any) -> None:
+def test_a_timeout_kills_a_clients_process(begun: Any) -> None:
     process = begun(waits)
     assert process_service.start_call(START, None, 0.05)(SESSION, Patience(0.05), None) is DEADLINE
     assert process.signals == ["KILL"]
@@ -98,7 +98,7 @@ def test_leaving_kills_only_right_before_the_end_of_the_time(begun: Any) -> None
     assert process.signals == ["KILL"]
 
 
-def test_one_who_connected_ends_nothing(begun: Any) -> None:
+def test_a_connected_client_ends_nothing(begun: Any) -> None:
     process = begun(waits)
     call = process_service.connect_call(ProcessChoice(pid=7))
     assert call(SESSION, Patience(0.05), None) is DEADLINE

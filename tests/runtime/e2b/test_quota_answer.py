@@ -16,7 +16,7 @@ from holdfast.runtime.serve import server_app
 
 @pytest.mark.parametrize("handler", [e2b_app._of_library, server_app._of_library])
 @pytest.mark.parametrize(("seconds", "told"), [(0.2, "1"), (9.1, "10"), (None, None)])
-def test_a_client_is_told_when_to_ask_again(handler: Any, seconds: float | None, told: str | None) -> None:
+def test_a_client_learns_when_to_ask_again(handler: Any, seconds: float | None, told: str | None) -> None:
     """Status 429 in both; clients of E2B know the beginning of the sentence."""
     error = QuotaReached("cannot run another session: the quota is 5", hint="wait", retry_after=seconds)
     scope = {"type": "http", "method": "POST", "path": "/sandboxes", "headers": [], "query_string": b""}

@@ -121,7 +121,7 @@ def test_contexts_are_for_the_traffic_token_as_well() -> None:
         assert asked(scope(path, e2b_sandbox_id=TWO, e2b_traffic_access_token=TOKENS.traffic(ONE))) == 401
 
 
-def test_what_is_gone_has_no_tokens() -> None:
+def test_removed_sandboxes_lose_their_tokens() -> None:
     for token in (
         {"x_access_token": TOKENS.access("c" * 12)},
         {"e2b_traffic_access_token": TOKENS.traffic("c" * 12)},
@@ -229,7 +229,7 @@ def file_scope(query: str, method: str = "GET") -> dict[str, Any]:
     return {"method": method, "path": "/files", "query_string": query.encode()}
 
 
-def test_what_a_signed_address_says() -> None:
+def test_a_signed_address_has_file_and_expiry() -> None:
     found = signature(
         file_scope("path=%2Ftmp%2Fa+b%C3%BC&username=ada&signature=v1_x%2By&signature_expiration=9")
     )
@@ -260,7 +260,7 @@ def test_what_a_signed_address_says() -> None:
         "&".join(["signature=x"] * 5000),
     ],
 )
-def test_what_can_be_read_in_two_ways_is_no_signed_address(query: str) -> None:
+def test_ambiguous_signed_addresses_are_refused(query: str) -> None:
     assert signature(file_scope(query)) is None
 
 
@@ -344,12 +344,12 @@ def test_a_name_of_this_server_leads_to_the_port(domain: str, kind: str) -> None
     assert found == PortName(ONE, 3000, domain.encode())
 
 
-def test_what_is_for_no_port_is_left_to_others() -> None:
+def test_requests_without_a_port_are_left_to_others() -> None:
     for host in ("localhost:8420", f"{ONE}.localhost", "box.example"):
         assert port_asked(host, e2b_traffic_access_token=TRAFFIC)[b"host"] == host.encode()
 
 
-def test_the_servers_own_ports_are_left_to_others_with_what_their_name_says() -> None:
+def test_the_servers_own_ports_are_left_to_other_wires() -> None:
     """And not what else a client says, by a name that is this server's."""
     lie = {"e2b_sandbox_id": "b" * 12, "e2b_sandbox_port": "1"}
     found = port_asked(f"49999-{ONE}.box.example:443", **lie)
@@ -374,7 +374,7 @@ def test_other_names_are_refused(host: str, status: int) -> None:
     assert port_asked(host, e2b_traffic_access_token=TRAFFIC) == status
 
 
-def test_a_sandbox_that_is_gone_is_told_from_nothing() -> None:
+def test_a_removed_sandbox_differs_from_an_unknown_one() -> None:
     """Its own token is no exception."""
     for token in ("", TRAFFIC, TOKENS.traffic("b" * 12)):
         assert port_asked(f"3000-{ONE}.localhost", there=(), e2b_traffic_access_token=token) == 502

@@ -73,7 +73,7 @@ def test_facts_and_lives_are_changed_in_the_store_and_other_sessions_get_none_he
     assert not {DETAIL, "lifetime"} & store.session("b" * 12).details.keys()
 
 
-def test_details_of_another_form_are_no_facts() -> None:
+def test_details_of_an_unexpected_form_are_not_facts() -> None:
     for detail in (None, 3, "x", {"metadata": [1]}, {"env": {"A": 1}}):
         assert SandboxFacts.kept(detail) is None
 

@@ -37,7 +37,7 @@ async def asked(once: OnceMade, maker: Any, key: str | None, body: NewSandbox = 
 
 
 @pytest.mark.asyncio
-async def test_requests_with_one_key_get_one_sandbox_and_those_without_one_each() -> None:
+async def test_keyed_requests_share_one_sandbox_and_others_get_one_each() -> None:
     once, maker = OnceMade(), Maker()
     calls = [asyncio.create_task(asked(once, maker, key)) for key in ("k", "k", None, None)]
     await asyncio.sleep(0)
@@ -75,6 +75,6 @@ async def test_after_a_failure_the_key_can_be_used_again() -> None:
 
 @pytest.mark.asyncio
 @pytest.mark.parametrize("key", ["", "x" * 201])
-async def test_what_is_no_key(key: str) -> None:
+async def test_invalid_keys_are_refused(key: str) -> None:
     with pytest.raises(InvalidArgument):
         await asked(OnceMade(), Maker(), key)

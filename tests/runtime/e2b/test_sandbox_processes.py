@@ -32,14 +32,16 @@ from holdfast.runtime.e2b.sandbox_processes import (
         (EndOfProcess(2**60, None), 2**31 - 1, True, f"exit status {2**31 - 1}"),
     ],
 )
-def test_an_end_is_told_as_clients_know_it(end: EndOfProcess, code: int, exited: bool, status: str) -> None:
-    """Whatever numbers a session says; an error goes with every end that is none of success."""
+def test_an_end_is_reported_as_clients_know_it(
+    end: EndOfProcess, code: int, exited: bool, status: str
+) -> None:
+    """Whatever numbers a session says; an error goes with every end other than success."""
     told = sandbox_processes.ended_message(end)["event"]["end"]
     expected = {"exitCode": code, "exited": exited, "status": status}
     assert told == (expected if code == 0 else expected | {"error": status})
 
 
-def test_output_that_is_lost_is_told() -> None:
+def test_output_that_is_lost_is_reported() -> None:
     told = sandbox_processes.ended_message(EndOfProcess(0, None, lost=7))["event"]["end"]
     assert told["exitCode"] == 0
     assert "7 bytes" in told["error"]
@@ -54,7 +56,7 @@ def test_output_is_sent_as_it_is(data: bytes) -> None:
 @pytest.mark.parametrize(
     "words", [["/bin/bash", "-i", "-l"], [""], ["a b", "'", '"', "\n", "é"], ["exec", "x"]], ids=repr
 )
-def test_a_list_has_the_words_of_what_a_terminal_runs(words: list[str]) -> None:
+def test_a_list_has_the_words_of_a_terminals_program(words: list[str]) -> None:
     assert sandbox_processes.words_of(sandbox_processes.command_of(words)) == words
 
 

@@ -63,7 +63,7 @@ def hf(tmp_path: Path) -> Iterator[Holdfast]:
         yield made
 
 
-def test_it_is_kept_with_the_session_and_in_its_journal(hf: Holdfast) -> None:
+def test_an_attempt_is_kept_with_the_session_and_in_its_journal(hf: Holdfast) -> None:
     """Rules that were replaced count from 0 again, as do those of another container."""
     session = hf.store.add_session("work", "image", {}, state="running")
 

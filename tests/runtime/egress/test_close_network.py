@@ -29,7 +29,7 @@ def closing(tmp_path: Path, said: list[str]) -> Closing:
 
 
 def test_a_name_at_a_denied_address_is_named(closing: Closing, said: list[str]) -> None:
-    """It stays closed; nothing is said of what the home opens, or of a name that is open."""
+    """It stays closed; nothing is reported of what the home opens, or of a name that is open."""
     options = SessionOptions.parse(allow=["localhost:80"], deny=["127.0.0.0/8", "::1"])
     wishes = closing._wishes(options)
 
@@ -41,7 +41,7 @@ def test_a_name_at_a_denied_address_is_named(closing: Closing, said: list[str]) 
 
 
 @pytest.mark.parametrize("place", ["10.0.0.5", "192.168.0.0/16", "[fd00::1]", "169.254.169.254"])
-def test_what_is_private_is_not_allowed_without_a_port(closing: Closing, place: str) -> None:
+def test_private_networks_are_not_allowed_without_a_port(closing: Closing, place: str) -> None:
     """Else it would be an option without an effect; in an open network it has one."""
     with pytest.raises(InvalidArgument, match=r"is not on the internet, and lacks a port"):
         closing.check_names(SessionOptions.parse(allow=[place]))

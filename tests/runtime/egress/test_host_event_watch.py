@@ -50,7 +50,7 @@ def rules(monkeypatch: pytest.MonkeyPatch) -> Rules:
     return made
 
 
-def test_all_who_follow_a_session_share_one_reading(rules: Rules) -> None:
+def test_all_followers_of_a_session_share_one_reading(rules: Rules) -> None:
     """Each hears of it, and those of another session do not."""
     watch = watch_of(rules.context, "shared")
     watches = [watch_of(rules.context, "shared").refusals for _ in range(5)]
@@ -83,9 +83,7 @@ def test_nothing_is_read_while_nothing_is_sent(rules: Rules, monkeypatch: pytest
     assert watch.is_due(seen)
 
 
-def test_what_was_read_just_now_is_read_again_only_if_asked_fresh(
-    rules: Rules, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_recent_look_is_repeated_only_on_request(rules: Rules, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(host_event_watch, "SECONDS", 600.0)
     watch = RefusalWatch()
     watch._pause = 600.0
@@ -150,7 +148,7 @@ def test_the_journal_is_read_once_for_all_and_not_while_nothing_is_written(
     assert ([entry.id for entry in watch.after(1)], watch.after(2)) == ([2], [])
 
 
-def test_a_follower_who_begins_finds_what_was_written_just_now(tmp_path: Path) -> None:
+def test_a_new_follower_finds_recent_writes(tmp_path: Path) -> None:
     journal, watch = Journal(tmp_path), HostEventWatch("s")
     journal.look(watch)
     journal.write()
@@ -159,7 +157,7 @@ def test_a_follower_who_begins_finds_what_was_written_just_now(tmp_path: Path) -
     assert watch.newest == 1
 
 
-def test_linux_counts_what_the_network_of_a_process_sends() -> None:
+def test_linux_counts_traffic_by_network_namespace() -> None:
     before = sent(os.getpid())
     assert before
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as one:

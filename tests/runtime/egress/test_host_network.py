@@ -69,7 +69,7 @@ def test_ipv6_addresses_come_with_their_networks() -> None:
     assert (str(found.ip), str(found.network)) == ("fd12::9", "fd12::/64")
 
 
-def test_all_that_is_found_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_all_found_addresses_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Addresses and networks of both kinds: what is forgotten here, sessions and the gateway reach."""
     for name, text in (("_TRIE", TRIE), ("_ROUTES", ROUTES), ("_IPV6", IPV6)):
         (tmp_path / name).write_text(text)
@@ -187,7 +187,7 @@ def test_a_session_of_domains_only_reaches_openings_directly() -> None:
 DENIED = Wishes.of(["1.1.1.1", "[2606:4700::1111]"], ["0.0.0.0/0", "::/0"])
 
 
-def test_what_is_denied_is_refused_but_for_what_is_allowed() -> None:
+def test_denied_addresses_are_refused_except_allowed_ones() -> None:
     """In every kind of network, and also by the addresses of IPv6 that lead to one of IPv4."""
     for kind in ("internet", "open", "domains"):
         rules = host_network.rules(kind, MACHINE, BRIDGE, DENIED)
@@ -213,7 +213,7 @@ def test_allowing_everything_opens_nothing_private() -> None:
 
 
 def test_only_an_exception_by_its_address_beats_a_denial() -> None:
-    """Whoever answers for a name, the home and the machine's resolvers do not."""
+    """Anyone who answers for a name, the home and the machine's resolvers do not."""
     home = (Allowed.parse("10.0.0.9:443"), Allowed.parse("172.16.0.9:443"), Allowed.parse("10.0.0.0/31:80"))
     wishes = Wishes.of(
         ["10.0.0.7:443", "db.test:5432"], ["10.0.0.0/8"], home, lambda _: ["10.0.0.8", "9.9.9.9"]
@@ -230,6 +230,6 @@ def test_only_an_exception_by_its_address_beats_a_denial() -> None:
     assert host_network.denied_resolvers(MACHINE, asked) == []
 
 
-def test_only_the_host_may_connect_in() -> None:
+def test_only_the_host_can_connect_in() -> None:
     """By its address in the sessions' network."""
     assert host_network.rules("internet", MACHINE, BRIDGE).callers == (ip_address("192.168.7.1"),)

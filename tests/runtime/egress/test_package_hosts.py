@@ -149,7 +149,7 @@ def test_a_found_destination_can_be_closed(tmp_path: Path, monkeypatch: pytest.M
 @pytest.mark.parametrize(
     "text", ['{"close": "x:1"}', "", "[]", '{"found": "x:1"}', '{"allow": ["x"]}', '{"allow": [1]}']
 )
-def test_a_file_of_another_form_is_refused(tmp_path: Path, text: str) -> None:
+def test_a_file_of_an_unexpected_form_is_refused(tmp_path: Path, text: str) -> None:
     """It is not taken for one that opens nothing, and not overwritten."""
     home = Home(tmp_path / "home").create()
     (home.root / home_network.NAME).write_text(text)

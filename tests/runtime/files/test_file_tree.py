@@ -71,7 +71,7 @@ def test_another_report_of_everything_is_compared_with_the_one_before() -> None:
     assert list(tree.forget_all_but(again)) == []
 
 
-def test_the_times_of_a_folder_are_no_change_and_writing_is_one() -> None:
+def test_times_of_a_folder_do_not_count_as_changes_and_writes_do() -> None:
     """The kernel's event counts where size and times are the same."""
     tree = FileTree()
     list(tree.replace("", [of("f", "folder"), of("a")], more=False))
@@ -98,7 +98,7 @@ def _of_a(**facts: Any) -> SessionFile:
         (_of_a(version="1:2:4", kind="fifo"), False, True, False),
     ],
 )
-def test_what_of_a_file_has_changed(
+def test_changed_parts_of_a_file(
     after: SessionFile, written: bool | None, content: bool, attributes: bool
 ) -> None:
     """Content, attributes, or both, by what differs and by what the kernel reported."""
@@ -108,7 +108,7 @@ def test_what_of_a_file_has_changed(
     assert found == TreeChange("modified", "a", False, content, attributes)
 
 
-def test_a_folder_that_moves_is_what_moves_and_not_what_is_in_it() -> None:
+def test_a_moved_folder_is_one_move() -> None:
     """Its files are removed with it."""
     tree = FileTree()
     list(tree.replace("", [of("f", "folder")], more=False))

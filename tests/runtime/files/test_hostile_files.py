@@ -130,7 +130,7 @@ def test_links_that_are_here_already_are_not_followed(tmp_path: Path) -> None:
     assert not (copy / "a").is_symlink()
 
 
-def test_a_folder_that_is_a_file_by_now_is_no_way_out(tmp_path: Path) -> None:
+def test_a_folder_that_became_a_file_is_not_a_way_out(tmp_path: Path) -> None:
     """The session names one path twice, as a link and as a folder, in two lists."""
     given = Hostile({
         "/s": [{"name": "d", "kind": "folder"}],
@@ -181,7 +181,7 @@ def test_zeros_become_holes(tmp_path: Path) -> None:
     assert (told.st_size, told.st_blocks) == (8 << 20, 0)
 
 
-def test_what_cannot_be_read_leaves_no_part_behind(tmp_path: Path) -> None:
+def test_an_unreadable_file_leaves_no_part_behind(tmp_path: Path) -> None:
     class Failing(Hostile):
         def read(self, path: str, offset: int, length: int, *, follow: bool = True) -> tuple[bytes, int, str]:
             raise ProtocolError("cannot understand the session: a test")

@@ -68,7 +68,7 @@ def test_times_are_exact(mtime_ns: int) -> None:
 
 
 @pytest.mark.parametrize("text", ["nan", "-inf", "inf", "x", "", "1e400", "9" * 60, "1e-9999999", "sNaN"])
-def test_what_is_no_time_is_none(text: str) -> None:
+def test_invalid_times_are_none(text: str) -> None:
     """Anyone may send a stream to be unpacked in a session."""
     made = member("a")
     made.pax_headers = {"mtime": text}
@@ -182,7 +182,7 @@ def test_other_streams_are_refused(tmp_path: Path, name: str) -> None:
     assert not [path for path in (tmp_path / "copy").rglob("*") if not path.is_dir()]
 
 
-def test_links_are_no_way_out(tmp_path: Path) -> None:
+def test_links_do_not_lead_out(tmp_path: Path) -> None:
     """Neither those that come, nor those that are here already."""
     outside, copy = tmp_path / "outside", tmp_path / "copy"
     outside.mkdir()
@@ -259,7 +259,7 @@ class Session(FileRequests):
 
 
 @pytest.mark.parametrize("form", ["gzip", "hole"])
-def test_what_becomes_far_more_than_was_sent_is_refused(form: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_decompression_bombs_are_refused(form: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Compressed zeros, and holes in a file, before they are written."""
     monkeypatch.setattr(bounded_tar, "MOST_GROWTH", 4 << 20)
     if form == "gzip":

@@ -57,7 +57,7 @@ def deep(tree: FileTree) -> None:
 
 
 @pytest.mark.parametrize("fill", [plain, wide, deep], ids=lambda one: one.__name__)
-def test_what_is_counted_is_at_least_what_it_takes(fill: Callable[[FileTree], None]) -> None:
+def test_counted_sizes_are_never_too_small(fill: Callable[[FileTree], None]) -> None:
     """And not several times that; whatever names a session gives."""
     tracemalloc.start()
     try:
@@ -118,7 +118,7 @@ def test_one_session_leaves_room_for_others_and_all_have_a_limit() -> None:
     assert budget.bytes == 0
 
 
-def test_those_with_the_token_of_a_sandbox_have_few_watches(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_callers_with_a_sandboxs_token_have_few_watches(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(watch_budget, "MOST_BY_SANDBOX", 12)
     budget = WatchBudget()
     held = [budget.begin("one", by_sandbox=True) for _ in range(8)]
@@ -174,7 +174,7 @@ def _send(far: socket.socket, data: bytes) -> None:
 
 
 def report(count: int) -> list[tuple[str, dict[str, Any]]]:
-    """Return the frames that report so many files, a hundred in each."""
+    """Return the frames that report that many files, a hundred in each."""
     parts: list[tuple[str, dict[str, Any]]] = [
         ("folder", {"at": "", "more": True, "files": [told(f"{at + n:06d}") for n in range(100)]})
         for at in range(0, count, 100)
@@ -189,7 +189,7 @@ def session() -> Iterator[Reporting]:
     found.close()
 
 
-def test_a_watch_holds_what_it_keeps_until_it_is_closed(session: Reporting) -> None:
+def test_a_watch_holds_its_share_until_it_is_closed(session: Reporting) -> None:
     budget = WatchBudget()
     session.reports = iter([report(1000)])
     with session.watch(budget.begin("one")):

@@ -110,7 +110,7 @@ def test_unreachable_names_are_not_resolved(host: str, port: int, asked: bool) -
     assert destinations.worth_asking(NARROW, host, port) is asked
 
 
-def test_a_refusal_says_what_would_allow_it() -> None:
+def test_a_refusal_names_the_option_that_allows_it() -> None:
     """A domain by its name, an address by its port."""
     said = [
         destinations.refusal(NARROW, host, port)
@@ -145,7 +145,7 @@ def test_a_policy_survives_its_file() -> None:
 
 
 class Resolver:
-    """Answers what it was told to, and lets everything else wait until it is released."""
+    """Gives the answers it was given, and lets everything else wait until it is released."""
 
     def __init__(self, **known: list[str] | OSError) -> None:
         self.known, self.asked = known, list[str]()
@@ -199,7 +199,7 @@ def test_a_session_has_some_turns_and_others_have_theirs() -> None:
     run(test())
 
 
-def test_no_address_is_an_answer_and_silence_is_none() -> None:
+def test_an_answer_without_addresses_counts_and_silence_does_not() -> None:
     """An absent name does not have an address; a resolver that fails, is silent or too busy says nothing."""
 
     async def test() -> None:

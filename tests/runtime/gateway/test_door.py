@@ -83,7 +83,7 @@ def test_each_session_has_a_process() -> None:
 
 
 def test_a_process_that_died_is_replaced() -> None:
-    """For its own session; another's goes on."""
+    """For its own session; another's continues."""
     with Gate() as gate:
         one, other = gate.call(2), gate.call(3)
         assert gate.call(2, b"die") == one

@@ -254,7 +254,7 @@ def test_anything_else_is_refused(kind: str, cut: Callable[[bytes], Iterator[byt
         assert passed == b""
 
 
-def test_what_is_not_complete_waits() -> None:
+def test_incomplete_frames_wait() -> None:
     """A greeting that is cut off anywhere is neither passed on nor refused."""
     for kind in ("the usual", "OpenSSL, either", "three records"):
         data = GOOD[kind]

@@ -21,7 +21,7 @@ def test_a_process_can_read_its_own_files() -> None:
     assert access.read(f"/proc/{me}/task/{me}/syscall")
 
 
-def test_a_process_that_is_gone_reads_as_none() -> None:
+def test_an_ended_process_reads_as_none() -> None:
     """A process may end between two reads."""
     with subprocess.Popen(["true"]) as ended:
         ended.wait()

@@ -179,8 +179,8 @@ def test_sizes_shells_and_orphans_are_known_again(guest: KeptGuest) -> None:
     assert guest.exec(f"kill -0 {pid}; kill {pid}; wait {pid}", shell="side").exit_code == 128 + 15
 
 
-def test_the_keeper_bounds_what_it_holds_and_drops_what_is_malformed(keeper: Path, tmp_path: Path) -> None:
-    """It serves on, closes descriptors that nobody asked it to hold, and starts a killed program again."""
+def test_the_keeper_bounds_its_holdings_and_drops_malformed_requests(keeper: Path, tmp_path: Path) -> None:
+    """It serves on, closes descriptors that no one asked it to hold, and starts a killed program again."""
     found = tmp_path / "found"
     subprocess.run(
         [keeper, sys.executable, "-c", TALKS, found], check=False, timeout=PATIENCE, stdin=subprocess.DEVNULL

@@ -31,7 +31,7 @@ def waiting(marks_library: Path) -> Iterator[Guest]:
     running.stop()
 
 
-def test_it_begins_with_the_name_it_is_given(waiting: Guest) -> None:
+def test_a_waiting_session_begins_with_its_given_name(waiting: Guest) -> None:
     """The shell was ready before, and takes name and number before its first command."""
     waiting.exec("true")
     waiting.ask("begin", name="work", generation=0)
@@ -45,7 +45,7 @@ def test_it_begins_with_the_name_it_is_given(waiting: Guest) -> None:
     assert waiting.ask("hello")[0].head["name"] == "work"
 
 
-def test_its_journal_begins_when_it_begins(waiting: Guest) -> None:
+def test_the_journal_of_a_waiting_session_begins_with_it(waiting: Guest) -> None:
     """Nothing is recorded while it waits; then what a session begins with."""
     assert journal(waiting) == []
     waiting.ask("begin", name="work", generation=0)
@@ -54,7 +54,7 @@ def test_its_journal_begins_when_it_begins(waiting: Guest) -> None:
     ]
 
 
-def test_it_begins_once(waiting: Guest) -> None:
+def test_a_waiting_session_begins_once(waiting: Guest) -> None:
     """Neither a second caller nor a program in the session can give it another name."""
     waiting.ask("begin", name="work", generation=0)
     with pytest.raises(Refused, match="it has begun"):
@@ -87,7 +87,7 @@ def test_two_that_waited_draw_different_numbers(marks_library: Path) -> None:
     assert len(drawn) == 2
 
 
-def test_it_starts_its_kernel_only_when_it_begins(waiting: Guest) -> None:
+def test_a_waiting_session_starts_its_kernel_only_when_it_begins(waiting: Guest) -> None:
     """A pool without kernels does not hold their memory."""
     assert waiting.ask("hello")[0].head["kernels"][0]["pid"] is None
     waiting.ask("begin", name="work", generation=0)

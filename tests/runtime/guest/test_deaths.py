@@ -56,7 +56,7 @@ def test_a_process_that_outlived_its_command_is_watched(session: Session) -> Non
     assert session.look() == ([31], [])
 
 
-def test_only_the_top_of_what_is_left_is_watched(session: Session) -> None:
+def test_only_the_top_of_a_remaining_tree_is_watched(session: Session) -> None:
     """A background `make -j` starts hundreds of compilers; their ends are not reported."""
     session.add(30, 20, JOB)
     for pid in range(31, 400):
@@ -76,7 +76,7 @@ def test_a_worker_that_listens_is_watched(session: Session) -> None:
     assert session.roster.watched[31].ports == (8000,)
 
 
-def test_an_orphan_is_the_top_of_what_is_left(session: Session) -> None:
+def test_an_orphan_is_the_top_of_a_remaining_tree(session: Session) -> None:
     """When its parent is gone it is watched in its place."""
     session.add(30, 20, JOB)
     session.add(31, 30, JOB)
@@ -86,7 +86,7 @@ def test_an_orphan_is_the_top_of_what_is_left(session: Session) -> None:
     assert session.look() == ([31], [30])
 
 
-def test_a_gone_process_is_reported_until_it_is_removed(session: Session) -> None:
+def test_a_dead_process_is_reported_until_it_is_removed(session: Session) -> None:
     """How it ended may be known only later. A pid that was given out again is another process."""
     session.add(30, 20, JOB)
     session.look()
@@ -152,7 +152,7 @@ def test_causes() -> None:
     assert kills.cause(KILLED, 60.0) == "signal"
 
 
-def test_counts_may_start_over() -> None:
+def test_counts_can_start_over() -> None:
     """A restored session is in another cgroup; some machines count nothing."""
     kills = MemoryKills(3)
     assert kills.counted(0, 1.0) == 0

@@ -85,7 +85,7 @@ def test_the_supervisor_outlives_signals(guest: Guest) -> None:
     assert guest.process.poll() is None
 
 
-def test_its_name_is_no_interpreters() -> None:
+def test_the_supervisors_name_is_not_an_interpreters() -> None:
     """Neither for `pkill` nor for `pkill -f`; what is shown of the command line is all there is."""
     look = (
         "from holdfast.runtime.guest import own_process; own_process.take_name(); "

@@ -361,7 +361,7 @@ def test_the_longest_command(guest: Guest) -> None:
     ],
     ids=["dash", "python", "bash"],
 )
-def test_a_shell_of_another_kind_is_a_plain_terminal(
+def test_a_shell_of_a_different_kind_is_a_plain_terminal(
     guest: Guest, replacement: str, name: str, typed: bytes, end: bytes
 ) -> None:
     """`exec` is refused at once with the reason; typing and reading work; when it ends, bash is back."""
@@ -378,7 +378,7 @@ def test_a_shell_of_another_kind_is_a_plain_terminal(
     assert guest.exec("echo back").output == b"back\r\n"
 
 
-def test_a_shell_of_another_kind_that_was_typed(guest: Guest) -> None:
+def test_a_shell_of_a_different_kind_that_was_typed(guest: Guest) -> None:
     """The same for one that no command of ours started."""
     guest.exec("true")
     with guest.call("read", offset=-1, follow=True) as reader:

@@ -40,6 +40,6 @@ def test_time_passes_unhindered_otherwise(loop: SteadyLoop, monkeypatch: pytest.
     assert loop.time() == before + 7200
 
 
-def test_it_works_as_a_loop(loop: SteadyLoop) -> None:
+def test_the_loop_runs_timers_and_readers(loop: SteadyLoop) -> None:
     """Timers run on it."""
     assert loop.run_until_complete(asyncio.sleep(0, "done")) == "done"

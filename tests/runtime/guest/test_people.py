@@ -56,7 +56,7 @@ def pause(guest: Guest, event: str) -> None:
     guest.wait_for_socket()
 
 
-def test_a_person_who_attaches_holds_the_shell(guest: Guest) -> None:
+def test_attaching_takes_the_lease(guest: Guest) -> None:
     """Others are refused with the holder's name, may wait for the end, and the holder's own commands run."""
     with attach(guest, ALICE):
         assert holder(guest) == ALICE
@@ -279,7 +279,7 @@ def test_a_change_of_size_reaches_the_program_that_runs(guest: Guest) -> None:
         assert command.until("finished").head["exit_code"] == 0
 
 
-def test_look_has_what_the_end_of_the_output_lacks(guest: Guest) -> None:
+def test_a_look_adds_to_the_end_of_the_output(guest: Guest) -> None:
     """Where the second screen was entered and left, and which modes are on."""
     guest.exec(r"printf '\e[?1049h\e[?1002h\e[?1h'; seq 1000; printf '\e[2J'")
     seen = guest.ask("look")[0].head

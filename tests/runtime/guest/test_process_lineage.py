@@ -67,7 +67,7 @@ def test_the_pid_distinguishes_commands_of_one_tick(lineage: ProcessLineage) -> 
     assert (lineage.find(51), lineage.find(52)) == (A, B)
 
 
-def test_pids_may_start_over(lineage: ProcessLineage) -> None:
+def test_pids_can_start_over(lineage: ProcessLineage) -> None:
     """A pid below the window's first is in it if the pids wrapped around in the meantime."""
     lineage.begin(MAIN, B, 1.999, 32000)
     lineage.end(MAIN, "b", 2.0, 32760)
@@ -173,7 +173,7 @@ def test_a_restore_changes_times_but_no_origin(lineage: ProcessLineage) -> None:
     assert lineage.find(53) == MAIN
 
 
-def test_processes_that_are_gone_are_forgotten(lineage: ProcessLineage) -> None:
+def test_ended_processes_are_forgotten(lineage: ProcessLineage) -> None:
     """Memory is bounded by the processes that are there."""
     lineage.begin(MAIN, A, 2.0, 50)
     for pid in range(51, 5000):

@@ -53,7 +53,7 @@ def held(guest: Guest) -> tuple[int, dict[str, int]]:
     return guest.ask("hello")[0].head["kernels"][0]["pid"], {"tcp": int(tcp), "udp": int(udp)}
 
 
-def test_processes_are_reported_with_what_started_them(guest: Guest) -> None:
+def test_processes_are_reported_with_their_command(guest: Guest) -> None:
     """A job is there with its parent, user, command, terminal and the command it belongs to."""
     command = f"sleep 301.{os.getpid()}"
     guest.exec(f"{command} &", id="begins-it")
@@ -250,7 +250,7 @@ def test_other_tasks_get_their_turn(monkeypatch: pytest.MonkeyPatch) -> None:
     assert turns >= count > 0
 
 
-def test_a_process_that_is_gone_has_no_descriptors() -> None:
+def test_an_ended_process_has_no_descriptors() -> None:
     """A process may end between two scans."""
     (table,) = descriptors.look(1 << 22, 0, 0, ScanBounds(links=10, files=10))
     assert (table.count, table.files) == (None, [])

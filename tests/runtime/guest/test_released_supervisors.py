@@ -37,7 +37,7 @@ def session(supervisor: Guest) -> Iterator[Session]:
         yield found
 
 
-def test_it_is_the_version_that_was_kept(supervisor: Guest) -> None:
+def test_the_released_supervisor_is_the_kept_version(supervisor: Guest) -> None:
     """Its program is that of the archive, and it speaks a version that this one knows."""
     assert supervisor.code is not None
     assert list((supervisor.code / "holdfast/runtime/guest").rglob("supervisor.*.pyc"))  # it was loaded
@@ -46,7 +46,7 @@ def test_it_is_the_version_that_was_kept(supervisor: Guest) -> None:
     assert (hello["session"], hello["name"]) == (SESSION, "work")
 
 
-def test_it_is_used(session: Session, tmp_path: Path) -> None:
+def test_the_released_supervisor_is_used(session: Session, tmp_path: Path) -> None:
     """Commands, cells, jobs, programs, files and records."""
     session_use.everything(session, tmp_path)
 

@@ -162,7 +162,7 @@ def test_a_stopped_pipeline_is_stopped() -> None:
 
 
 def test_an_empty_foreground_runs() -> None:
-    """Between two programs there may be none at all."""
+    """Between two programs there can be a moment without any."""
     assert decide(_view()).state == "running"
 
 

@@ -142,7 +142,7 @@ def test_a_process_that_ends_with_its_command_is_not_reported(guest: Guest) -> N
     assert entries(guest, "process_exited") == []
 
 
-def test_the_next_result_reports_what_died(guest: Guest) -> None:
+def test_the_next_result_reports_deaths(guest: Guest) -> None:
     """It does so once, so that the death is not a surprise three commands later."""
     pid = pid_of(guest, "exec sleep 1000")
     told = guest.exec(f"kill -9 {pid}", actor="agent:a").finished.get("news", [])

@@ -123,9 +123,7 @@ def test_a_cell_is_returned_with_its_kept_output(
     assert result.recorded
 
 
-def test_a_key_stands_for_one_text_also_when_the_session_is_gone(
-    controller: Holdfast, session: SessionRow
-) -> None:
+def test_a_key_stands_for_one_text_even_after_the_session(controller: Holdfast, session: SessionRow) -> None:
     """Another command, another kernel or a cell is refused."""
     with pytest.raises(OutcomeUnknown):
         exec_once(controller.context, session, "k", "true", "main", gone)

@@ -39,8 +39,8 @@ def test_a_signal_that_interrupts_no_system_call_is_heeded() -> None:
         server.close()
 
 
-def test_what_comes_late_is_received() -> None:
-    """The wait goes on after each look."""
+def test_late_data_is_received() -> None:
+    """The wait continues after each look."""
     client, server = socket.socketpair()
     timer = threading.Timer(2.2, server.close)
     timer.start()
@@ -49,7 +49,7 @@ def test_what_comes_late_is_received() -> None:
     timer.join()
 
 
-def test_one_that_is_wanted_elsewhere_waits_no_longer(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_claimed_session_stops_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
     """Unless a frame has begun: its rest is awaited first, and none of it is lost."""
     monkeypatch.setattr("holdfast.runtime.guest_rpc.guest_client.LOOK_UP", 0.01)
     frame = protocol.encode(Frame({"v": protocol.VERSION, "event": "entry"}, b"payload"))

@@ -53,7 +53,7 @@ def _speaking(monkeypatch: pytest.MonkeyPatch, oldest: int, newest: int) -> None
     monkeypatch.setattr("holdfast.runtime.guest.wire.supervisor_server.VERSION", newest)
 
 
-def test_a_newer_supervisor_does_what_an_older_host_asks(
+def test_a_newer_supervisor_carries_out_an_older_hosts_requests(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As long as it knows that version."""
@@ -67,7 +67,9 @@ def test_a_newer_supervisor_does_what_an_older_host_asks(
     assert refused.value.hint == "upgrade Holdfast"
 
 
-def test_an_older_supervisor_does_what_it_knows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_older_supervisor_carries_out_known_requests(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """What has another meaning since it was made is refused by it, not misunderstood."""
     monkeypatch.setattr(protocol, "SINCE", {"weigh": VERSION + 1})
     assert _asked(tmp_path, "exec").event == "done"
@@ -79,20 +81,20 @@ def test_an_older_supervisor_does_what_it_knows(tmp_path: Path, monkeypatch: pyt
     assert _asked(tmp_path, "weigh").event == "done"
 
 
-def test_what_an_older_supervisor_lacks_is_named(tmp_path: Path) -> None:
+def test_missing_operations_of_an_older_supervisor_are_named(tmp_path: Path) -> None:
     with pytest.raises(GuestError, match="cannot do 'unheard': no such operation") as refused:
         _asked(tmp_path, "unheard")
     assert "an older version of Holdfast made the session" in refused.value.hint
 
 
 @pytest.mark.parametrize("version", [None, True, "1", 1.0, [1], -1, 0, VERSION + 1, 10**30])
-def test_what_is_not_a_known_version_is_refused(version: Any) -> None:
+def test_unknown_versions_are_refused(version: Any) -> None:
     """Whatever a client sends in its place, only a number in the range counts."""
     assert protocol.is_understood(VERSION)
     assert not protocol.is_understood(json.loads(json.dumps(version)))
 
 
-def test_what_is_no_number_is_not_shown() -> None:
+def test_invalid_numbers_are_not_shown() -> None:
     frame = Frame({"event": "error", "code": "version", "message": "speaks protocol \x1b[2J" + "9" * 50})
     with pytest.raises(ProtocolError, match="cannot use the session") as refused:
         raise_error(frame)

@@ -50,7 +50,7 @@ def test_calls_that_can_start_again_do() -> None:
 
 
 def test_time_in_which_the_machine_slept_is_not_silence(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its clocks may have gone on: whoever wakes first would find the others dead."""
+    """Its clocks may have continued: anyone who wakes first would find the others dead."""
     clock = [1000.0]
     monkeypatch.setattr(time, "monotonic", lambda: clock[0])
     lost = _lost(3)
@@ -85,7 +85,7 @@ def _unanswered(clock: list[float], seconds: float) -> Callable[[], str]:
     return attempt
 
 
-def test_one_that_takes_connections_and_does_not_answer_is_silent(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_supervisor_that_accepts_and_does_not_answer_is_silent(monkeypatch: pytest.MonkeyPatch) -> None:
     """A stopped supervisor's socket still listens: each attempt waits as long as an answer may take."""
     clock = [1000.0]
     monkeypatch.setattr(time, "monotonic", lambda: clock[0])
@@ -94,7 +94,7 @@ def test_one_that_takes_connections_and_does_not_answer_is_silent(monkeypatch: p
     assert clock[0] - 1000 == 60
 
 
-def test_one_that_is_being_captured_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_session_being_captured_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = [1000.0]
     monkeypatch.setattr(time, "monotonic", lambda: clock[0])
     with pytest.raises(GuestDisconnected):

@@ -73,7 +73,7 @@ def test_with_the_token_it_is() -> None:
     assert asked(HOST, (b"Authorization", b"Bearer " + TOKEN.encode())) is None
 
 
-def test_pages_may_offer_the_token_as_a_subprotocol_of_a_websocket() -> None:
+def test_pages_can_offer_the_token_as_a_subprotocol_of_a_websocket() -> None:
     """They cannot set its headers."""
     offered = (b"sec-websocket-protocol", b"holdfast.v1, bearer." + TOKEN.encode())
     assert asked(HOST, offered, kind="websocket") is None
@@ -100,7 +100,7 @@ def test_pages_may_offer_the_token_as_a_subprotocol_of_a_websocket() -> None:
         (b"\xff", 421),
     ],
 )
-def test_it_answers_by_its_own_names_only(host: bytes, status: int | None) -> None:
+def test_the_door_answers_by_its_own_names_only(host: bytes, status: int | None) -> None:
     """A name of another site that resolves to loopback is how its pages would come in."""
     admission = Admission(TOKEN, ["here.test"])
     assert asked((b"host", host), bearer(TOKEN), admission=admission) == status
@@ -112,7 +112,7 @@ def test_one_host_is_needed_and_over_a_unix_socket_none() -> None:
     assert asked(bearer(TOKEN), admission=Admission(TOKEN, None)) is None
 
 
-def test_a_page_of_the_same_place_is_no_other_origin() -> None:
+def test_a_page_of_the_same_place_has_the_same_origin() -> None:
     admission = Admission(TOKEN)
     for host, origin, refused in (
         (b"localhost:8420", b"http://localhost:8420", False),
@@ -154,7 +154,7 @@ def test_only_ports_of_loopback_are_listened_on(address: str) -> None:
         listener(address)
 
 
-def test_it_listens_when_its_address_is_told_and_a_taken_port_is_refused() -> None:
+def test_the_server_listens_before_it_prints_its_address_and_a_taken_port_is_refused() -> None:
     with listener("0") as opened:
         port = opened.getsockname()[1]
         assert url(opened, "/mcp") == f"http://127.0.0.1:{port}/mcp"

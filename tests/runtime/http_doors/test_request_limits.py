@@ -135,7 +135,7 @@ def test_work_that_cannot_begin_or_fails_gives_its_turn_back() -> None:
     asyncio.run(run())
 
 
-def test_a_turn_is_lost_with_no_caller_who_leaves() -> None:
+def test_a_leaving_caller_does_not_lose_a_turn() -> None:
     """Neither in line, nor in the moment in which the turn is given."""
 
     async def run() -> None:

@@ -80,7 +80,7 @@ def test_both_sub_protocols_share_the_agents_variables(server: Gateway, *, binar
         assert front.done(asked)[0]["status"] == "ok"
 
 
-def test_what_a_front_end_ends_is_its_own_affair(server: Gateway, http: httpx.Client) -> None:
+def test_a_front_end_ends_only_its_own_connections(server: Gateway, http: httpx.Client) -> None:
     """Neither DELETE nor a request to shut down takes the agent's variables; a restart does."""
     server.guest.run_cell("work = 'kept'")
     with front_end(server, "ends") as front:
@@ -142,7 +142,7 @@ def test_output_that_was_missed_is_replayed(server: Gateway) -> None:
 
 
 def test_only_the_servers_token_opens_it(server: Gateway) -> None:
-    """In the header or in the query; the tokens of a sandbox open nothing, and two tokens are none."""
+    """In the header or in the query; the tokens of a sandbox open nothing, and two tokens are refused."""
     tokens = SandboxTokens(TOKEN)
     wrong: list[tuple[dict[str, str], str]] = [
         ({}, ""),
@@ -190,7 +190,7 @@ def test_pages_of_other_origins_and_names_are_refused(server: Gateway) -> None:
 
 
 @pytest.mark.parametrize("data", ["nonsense", b"\xff" * 64, '{"header": {}}'], ids=["text", "bytes", "no id"])
-def test_a_message_that_is_none_closes_its_connection_only(server: Gateway, data: str | bytes) -> None:
+def test_a_malformed_message_closes_its_connection_only(server: Gateway, data: str | bytes) -> None:
     with front_end(server, "bystander") as bystander, front_end(server, "bad") as front:
         front.socket.send(data)
         with pytest.raises(ConnectionClosed) as closed:

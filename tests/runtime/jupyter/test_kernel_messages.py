@@ -53,7 +53,7 @@ def test_the_binary_form_is_that_of_jupyter_server() -> None:
     assert kernel_messages.pack("shell", [b"{}"] * 4) == expected
 
 
-def test_the_text_has_what_older_clients_read() -> None:
+def test_the_text_serves_older_clients() -> None:
     parts = [json.dumps(each).encode() for each in (HEADER, {}, {}, {"code": "1"})]
     text = front_end_socket.legacy_shown("shell", parts)
     assert isinstance(text, str)
@@ -106,14 +106,14 @@ def test_altered_bytes_are_a_message_or_malformed(seed: int) -> None:
         struct.pack(">III", 2, 12, 4),
     ],
 )
-def test_what_is_no_message_of_a_client_is_malformed(data: str | bytes) -> None:
+def test_invalid_messages_of_a_client_are_malformed(data: str | bytes) -> None:
     with pytest.raises(MessageMalformed):
         front_end_socket.legacy_read(data)
 
 
 @pytest.mark.parametrize("part", [b"", b"[]", b"{", b"\xff", b"[" * 100_000])
 @pytest.mark.parametrize("place", range(4))
-def test_what_is_no_message_of_a_kernel_is_malformed(part: bytes, place: int) -> None:
+def test_invalid_messages_of_a_kernel_are_malformed(part: bytes, place: int) -> None:
     parts = [json.dumps(HEADER).encode(), b"{}", b"{}", b"{}"]
     parts[place] = part
     with pytest.raises(MessageMalformed):

@@ -75,7 +75,7 @@ def test_an_image_with_a_guest_is_used_as_it_is(
         ({"User": "1000:staff"}, "1000", None),
     ],
 )
-def test_user_and_folder_are_those_of_the_image(
+def test_user_and_folder_come_from_the_image(
     context: Context,
     engine: FakeEngine,
     fitted: list[str],

@@ -25,7 +25,7 @@ def read(project: Path, **given: Any) -> Devcontainer:
     return devcontainer.read(project)
 
 
-def test_all_that_is_heeded(project: Path) -> None:
+def test_all_heeded_properties(project: Path) -> None:
     """With comments, and commas before the end of a list, as editors write them."""
     (project / devcontainer.PLACES[0]).write_text(
         """\ufeff// A project
@@ -78,14 +78,14 @@ def test_builds_begin_beside_the_file(project: Path) -> None:
     assert (found.context, found.file) == (project, beside / "Other")
 
 
-def test_the_file_may_be_in_the_folder_itself(project: Path) -> None:
+def test_the_file_can_be_in_the_folder_itself(project: Path) -> None:
     (project / ".devcontainer.json").write_text('{"image": "a"}')
     assert devcontainer.read(project).image == "a"
     (project / devcontainer.PLACES[0]).write_text('{"image": "b"}')
     assert devcontainer.read(project).image == "b"
 
 
-def test_what_is_not_heeded_is_named(project: Path) -> None:
+def test_ignored_properties_are_named(project: Path) -> None:
     found = read(project, image="a", runArgs=["--privileged"], mounts=[], build=None, forwardPorts=[1])
     assert found.left_out == ("runArgs is ignored", "mounts is ignored", "forwardPorts is ignored")
     found = read(project, build={"cacheFrom": "x"})
@@ -147,14 +147,14 @@ def test_a_project_does_not_build_of_other_folders(project: Path, tmp_path: Path
         ({"image": "a", "containerEnv": {"A": "${containerEnv:B}"}}, "containerEnv:B} is not available"),
     ],
 )
-def test_what_cannot_be_had_is_refused(project: Path, given: dict[str, Any], why: str) -> None:
+def test_unavailable_options_are_refused(project: Path, given: dict[str, Any], why: str) -> None:
     with pytest.raises(InvalidArgument, match=why) as refused:
         read(project, **given)
     assert "\n" not in str(refused.value)
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{", '"' * 3, "[" * 100_000, "/*", "\0", "{} {}"])
-def test_files_of_another_form(project: Path, text: str) -> None:
+def test_files_of_an_unexpected_form(project: Path, text: str) -> None:
     (project / devcontainer.PLACES[0]).write_text(text)
     with pytest.raises(InvalidArgument, match=r"^cannot use .*devcontainer\.json: it is "):
         devcontainer.read(project)

@@ -118,7 +118,7 @@ def test_each_property_is_in_one_table() -> None:
 
 
 @pytest.mark.parametrize(("name", "value"), cases(HEEDED))
-def test_what_is_heeded_reads_nothing_of_the_host(
+def test_heeded_properties_do_not_read_the_host(
     project: Path, witness: Path, name: str, value: object
 ) -> None:
     """Each variable of the host is named instead; no command runs here."""
@@ -133,14 +133,14 @@ def test_what_is_heeded_reads_nothing_of_the_host(
 
 
 @pytest.mark.parametrize(("name", "value"), cases(REFUSED))
-def test_what_would_make_another_project_is_refused(project: Path, name: str, value: object) -> None:
+def test_compose_and_feature_projects_are_refused(project: Path, name: str, value: object) -> None:
     with pytest.raises(InvalidArgument, match=f"{name} is not available: ") as refused:
         read(project, image="a", **{name: value})
     assert "its-value" not in str(refused.value)
 
 
 @pytest.mark.parametrize(("name", "value"), cases(NAMED))
-def test_what_is_not_heeded_changes_nothing_and_is_named(
+def test_ignored_properties_change_nothing_and_are_named(
     project: Path, witness: Path, name: str, value: object
 ) -> None:
     found = read(project, image="a", **{name: value})
@@ -149,7 +149,7 @@ def test_what_is_not_heeded_changes_nothing_and_is_named(
 
 
 @pytest.mark.parametrize(("name", "value"), cases(OF_EDITORS))
-def test_what_is_for_editors_changes_nothing(project: Path, name: str, value: object) -> None:
+def test_editor_settings_are_ignored(project: Path, name: str, value: object) -> None:
     assert read(project, image="a", **{name: value}) == read(project, image="a")
 
 
@@ -240,7 +240,7 @@ def test_a_hostile_text_is_harmless_or_refused_in_one_line(project: Path, place:
         "/opt/holdfast/x",
     ],
 )
-def test_a_workspace_is_no_place_of_the_system(project: Path, folder: str) -> None:
+def test_a_workspace_is_not_a_place_of_the_system(project: Path, folder: str) -> None:
     """The engine follows such paths, where it may find folders of its own (CVE-2024-21626)."""
     with pytest.raises(InvalidArgument, match="is not a folder for a project"):
         read(project, image="a", workspaceFolder=folder)
@@ -252,7 +252,7 @@ def test_a_workspace_is_no_place_of_the_system(project: Path, folder: str) -> No
     ids=["string", "comment", "escapes", "both"],
 )
 @pytest.mark.timeout(60)
-def test_what_has_no_end_is_looked_for_once(project: Path, text: str) -> None:
+def test_a_missing_end_is_looked_for_once(project: Path, text: str) -> None:
     """A search from each later quote would take hours."""
     (project / devcontainer.PLACES[0]).write_text(text)
     with pytest.raises(InvalidArgument, match="it is not readable"):

@@ -83,7 +83,7 @@ def test_a_folder_in_its_place_is_an_error_and_not_a_guest(home: Home, engine: A
         fitting.portable_archive(engine, home, IMAGE)
 
 
-def test_what_the_engine_gives_is_checked_as_well(home: Home, engine: Any, images: Images) -> None:
+def test_data_of_the_engine_is_checked_as_well(home: Home, engine: Any, images: Images) -> None:
     images.layer = b"other"
     with pytest.raises(ImageError, match="a different layer"):
         fitting.portable_archive(engine, home, IMAGE)
@@ -91,7 +91,7 @@ def test_what_the_engine_gives_is_checked_as_well(home: Home, engine: Any, image
     assert list(home.staging.iterdir()) == []
 
 
-def test_it_is_garbage_when_it_was_not_used_lately(home: Home, engine: Any) -> None:
+def test_an_adapted_image_is_garbage_when_unused(home: Home, engine: Any) -> None:
     """Its use counts, whenever it was made. Other files of the cache stay."""
     kept = fitting.portable_archive(engine, home, IMAGE)
     other = kept.with_name("layers.json")

@@ -27,7 +27,7 @@ def test_a_folder_has_its_own_dockerfile(folder: Path, tmp_path: Path) -> None:
     assert ImageBuild.of(folder, other, {"A": "b"}, "last") == ImageBuild(folder, other, {"A": "b"}, "last")
 
 
-def test_what_is_missing_is_named(tmp_path: Path) -> None:
+def test_missing_parts_are_named(tmp_path: Path) -> None:
     for given, why in (
         ("none", "the folder does not exist"),
         ("file", "it is not a folder"),
@@ -54,11 +54,11 @@ def test_names_are_checked_before_anything_is_sent(folder: Path) -> None:
         ("x" * 200, f"holdfast/provided:{'x' * 40}-0123456789ab"),
     ],
 )
-def test_images_are_named_after_what_they_are_from(called: str, name: str) -> None:
+def test_images_are_named_after_their_source(called: str, name: str) -> None:
     assert provided_name(called, "sha256:0123456789abcdef") == name
 
 
-def test_a_build_whose_step_was_removed_is_told_apart() -> None:
+def test_a_build_with_a_removed_step_is_distinguished() -> None:
     """It is built once more; a base image that is missing, or a step that fails, is an error at once."""
     lost = "cannot build /x: unable to find image"
     assert lost_step(f"{lost} sha256:{'0a' * 32}")
@@ -88,7 +88,7 @@ def test_the_command_has_buildkit_or_not(tmp_path: Path, version: str, plugin: b
     assert buildkit_command.find({"PATH": str(tmp_path / "none")}) is None
 
 
-def test_values_of_a_project_are_arguments_and_those_of_the_caller_are_not_shown(
+def test_values_of_a_project_are_arguments_and_the_callers_stay_hidden(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nothing of a project is in the environment; a caller's value is, unless its name decides something."""

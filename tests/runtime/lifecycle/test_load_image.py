@@ -109,7 +109,7 @@ def check(found: dict[str, bytes], about: bytes) -> None:
     ]
 
 
-def test_what_docker_saves(tmp_path: Path) -> None:
+def test_archives_of_docker_save_are_loaded(tmp_path: Path) -> None:
     """Its names do not matter; a layer that is there twice is a link."""
     manifest = [{"Config": "c.json", "RepoTags": ["debian:13"], "Layers": ["a/layer.tar", "b/layer.tar"]}]
     files = {"manifest.json": json.dumps(manifest).encode(), "c.json": config(), "b/layer.tar": LAYERS[1]}
@@ -290,7 +290,7 @@ def test_an_image_is_loaded_once(context: Any, said: list[str], tmp_path: Path) 
         (config(), LAYERS[::-1], "it is damaged"),
     ],
 )
-def test_what_cannot_be_used_is_refused_in_one_line(
+def test_unusable_images_are_refused_in_one_line(
     context: Any, tmp_path: Path, about: bytes, layers: tuple[bytes, ...], why: str
 ) -> None:
     """The engine has no image of it, and nothing is left in the home."""
@@ -301,7 +301,7 @@ def test_what_cannot_be_used_is_refused_in_one_line(
     assert list(context.home.staging.iterdir()) == []
 
 
-def test_files_that_are_none_or_end_early(context: Any, tmp_path: Path) -> None:
+def test_invalid_and_short_files(context: Any, tmp_path: Path) -> None:
     """At any place, compressed or not."""
     path = saved_load_image(tmp_path / "app.tar", config())
     whole, packed = path.read_bytes(), gzip.compress(path.read_bytes())
@@ -324,6 +324,6 @@ def test_files_that_are_none_or_end_early(context: Any, tmp_path: Path) -> None:
     ("text", "path"),
     [("./a.tar", True), ("/a", True), ("../a", True), ("~/a", True), ("a.tar", False), ("a/b:1", False)],
 )
-def test_paths_are_told_from_names(text: str, path: bool) -> None:
+def test_paths_differ_from_names(text: str, path: bool) -> None:
     """A name of an image never begins like a path."""
     assert load_image.is_path(text) is path

@@ -36,7 +36,7 @@ def test_settings_are_kept_and_zero_removes_them(home: Home) -> None:
 @pytest.mark.parametrize(
     "text", ["", "[]", '{"size": -1}', '{"size": 1e9}', '{"size": 2, "image": 3}', "\xff"]
 )
-def test_damaged_settings_are_no_pool(home: Home, text: str) -> None:
+def test_damaged_settings_do_not_make_a_pool(home: Home, text: str) -> None:
     """A file that cannot be read costs the pool, and no session."""
     (home.root / pool_plan.FILE).write_bytes(text.encode("latin-1"))
     assert pool_plan.read(home) == PoolSettings()
@@ -67,7 +67,7 @@ def test_some_options_take_the_ordinary_way(options: dict[str, Any], why: str) -
     assert bool(found) is bool(why)
 
 
-def test_everything_that_cannot_be_changed_is_in_the_digest() -> None:
+def test_every_fixed_option_is_in_the_digest() -> None:
     """Two sessions are the same only with equal options, image and surroundings."""
     options = SessionOptions.parse().model_dump(mode="json")
     known = pool_plan.digest(options, "image", "sha256:1", "0.1.0")
@@ -93,13 +93,13 @@ def test_shares_fill_the_pool_and_follow_use(seed: int) -> None:
                 assert found[one] >= found[other]
 
 
-def test_what_was_asked_for_last_waits_in_a_pool_of_two() -> None:
+def test_a_pool_of_two_holds_the_latest_requests() -> None:
     """A client that has begun to ask for other options misses once."""
     assert pool_plan.shares(["b", *"aaaaaaaa"], 2) == {"a": 1, "b": 1}
     assert pool_plan.shares(["c", "a", "a", "b", "b"], 2) in ({"a": 1, "c": 1}, {"b": 1, "c": 1})
 
 
-def test_a_single_place_goes_to_what_was_used_last() -> None:
+def test_a_single_place_goes_to_the_last_used_options() -> None:
     """Of options that are used equally often, the latest wait."""
     assert pool_plan.shares(["b", "a"], 1) == {"b": 1}
     assert pool_plan.shares(["b", "a", "a"], 1) == {"a": 1}
@@ -120,7 +120,7 @@ def test_a_session_without_a_kernel_is_replaced_once_kernels_are_asked_for() -> 
 
 
 @pytest.mark.parametrize("seed", range(200))
-def test_what_is_given_up_and_made_leads_to_what_is_wanted(seed: int) -> None:
+def test_a_replacement_plan_leads_to_the_wanted_pool(seed: int) -> None:
     """One pass over any pool ends with exactly the wanted sessions."""
     draw = random.Random(seed)
     there = draw.choices("abc", k=draw.randrange(9))

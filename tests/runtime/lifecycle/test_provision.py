@@ -36,7 +36,7 @@ def test_an_unfit_engine_is_refused_before_anything_is_made(home: Home, engine: 
     assert not [each for each in engine.asked if each.startswith("create")]
 
 
-def test_what_the_host_lacks_is_refused_before_a_container_is_made(home: Home, engine: FakeEngine) -> None:
+def test_missing_host_features_are_refused_before_a_container_is_made(home: Home, engine: FakeEngine) -> None:
     """A folder to mount that is not there; a limit of disk space without quotas."""
     context = context_of(home, engine)
     row = running(context, engine, mounts=[{"source": "/missing", "target": "/data"}])
@@ -86,12 +86,12 @@ def test_a_supervisor_that_never_answers_ends_the_wait(
         provision.await_guest(engine, "c", tmp_path)
 
 
-def test_its_greeting_ends_the_wait(engine: FakeEngine, guest: FakeGuest) -> None:
+def test_the_greeting_of_a_session_ends_the_wait(engine: FakeEngine, guest: FakeGuest) -> None:
     fake = guest(lambda peer, _frame: peer.send(event="hello", pid=7))
     assert provision.await_guest(engine, "c", fake.folder)["pid"] == 7
 
 
-def test_its_caller_can_give_the_wait_up(engine: FakeEngine, tmp_path: Path) -> None:
+def test_a_caller_can_give_up_the_wait(engine: FakeEngine, tmp_path: Path) -> None:
     def give_up() -> None:
         raise KeyboardInterrupt
 

@@ -26,7 +26,7 @@ def row(name: str, state: Any = "running", found: Lifetime | None = None) -> Ses
     return SessionRow(name, name, state, "image", datetime.now(UTC), details=details)
 
 
-def test_a_plan_has_what_is_due_and_when_to_look_again() -> None:
+def test_a_plan_has_due_work_and_the_time_of_the_next_look() -> None:
     rows = [
         row("plain"),
         row("over", found=Lifetime(life=60, ends_at=99)),
@@ -43,7 +43,7 @@ def test_a_plan_has_what_is_due_and_when_to_look_again() -> None:
     assert DueSteps.of([], {}, 100) == DueSteps((), LOOK_SECONDS)
 
 
-def test_what_fails_is_tried_again_later_and_later() -> None:
+def test_retries_come_at_growing_intervals() -> None:
     watch = Watch()
     assert watch.ready("a", 0) == 0
     for expected in (1, 3, 7):
@@ -77,12 +77,14 @@ def _seen(observed: str, **more: Any) -> dict[str, Any]:
         ("idle", "dead", "exited", False),
     ],
 )
-def test_what_runs_is_use_unless_it_waits_for_input(shell: str, kernel: str, other: str, runs: bool) -> None:
+def test_running_commands_count_as_use_unless_they_wait_for_input(
+    shell: str, kernel: str, other: str, runs: bool
+) -> None:
     shells, kernels = [_seen(shell)], [_seen("running", state=kernel)]
     assert busy(shells, kernels, [_seen("sleep", state=other)]) is runs
 
 
-def test_a_cell_and_a_job_that_wait_for_input_are_no_use() -> None:
+def test_waiting_cells_and_jobs_do_not_count_as_use() -> None:
     assert not busy([], [_seen("waiting", state="busy")], [_seen("waiting", state="running")])
 
 

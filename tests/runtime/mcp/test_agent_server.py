@@ -92,7 +92,7 @@ def test_every_tool_has_a_title_and_all_hints(server: AgentServer) -> None:
         ("sessions", {"new": "a", "end": "b"}, "cannot make and end a session in one call"),
     ],
 )
-def test_a_wrong_call_is_told_in_one_line(
+def test_a_wrong_call_is_reported_in_one_line(
     server: AgentServer, tool: str, arguments: dict[str, Any], said: str
 ) -> None:
     async def call() -> Any:

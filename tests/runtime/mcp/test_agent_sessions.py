@@ -106,7 +106,7 @@ def test_a_session_of_another_folder_is_refused(hf: Holdfast, tmp_path: Path) ->
         agents(hf, here).of("")
 
 
-def test_what_a_person_changes_later_is_left_alone(hf: Holdfast, tmp_path: Path) -> None:
+def test_later_changes_of_a_person_are_left_alone(hf: Holdfast, tmp_path: Path) -> None:
     """The options at the beginning are compared, not those of now."""
     here = folder(tmp_path / "api")
     id_ = made(hf, name_for(here), record(here, {}))
@@ -115,7 +115,7 @@ def test_what_a_person_changes_later_is_left_alone(hf: Holdfast, tmp_path: Path)
     assert agents(hf, here).known("") is not None
 
 
-def test_a_named_session_needs_only_what_is_asked_for(hf: Holdfast) -> None:
+def test_a_named_session_needs_only_the_requested_options(hf: Holdfast) -> None:
     """Other options of it do not matter."""
     made(hf, "work", image="python:3", network="none")
     assert AgentSessions(hf, Default("work")).known("") is not None
@@ -138,7 +138,7 @@ def test_a_session_of_an_earlier_version_is_found_where_its_folder_is_certain(
     assert agents(hf, second).known("") is None
 
 
-def test_one_whose_folder_is_not_certain_is_not_used(hf: Holdfast, tmp_path: Path) -> None:
+def test_a_session_of_an_uncertain_folder_is_not_used(hf: Holdfast, tmp_path: Path) -> None:
     """A new session is made instead."""
     here = folder(tmp_path / "api")
     made(hf, "agent-api")

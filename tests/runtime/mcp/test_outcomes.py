@@ -54,7 +54,7 @@ def test_long_text_keeps_both_ends_and_reading_on_gives_the_rest(line: str) -> N
     assert seen == set(range(1, 1001))
 
 
-def test_a_long_line_is_cut_with_the_number_of_what_is_missing() -> None:
+def test_a_long_line_is_cut_with_the_number_of_missing_characters() -> None:
     """In characters."""
     assert shorten("x" * (LONGEST_LINE + 7)).text == "x" * LONGEST_LINE + "… (7 more characters)"
 
@@ -100,7 +100,7 @@ def numbered(count: int) -> bytes:
 
 @pytest.mark.parametrize("count", [1_000, 200_000])
 @pytest.mark.parametrize("end", [b"", b"the last one has no end", b"\n\n\n"])
-def test_both_ends_are_true_and_reading_on_gives_what_is_between(count: int, end: bytes) -> None:
+def test_both_ends_are_shown_and_reading_on_gives_the_middle(count: int, end: bytes) -> None:
     """The first line is the first, the last the last, and each number leads to the line it names."""
     data = numbered(count) + end
     assert (len(data) > WHOLE) == (count > 100_000)
@@ -128,7 +128,7 @@ def test_pieces_of_any_size_give_the_same(piece: int) -> None:
     assert fed(data, piece, wanted=31_000).from_line(31_000, 24, 80) == lines(data, 31_000)
 
 
-def test_a_line_that_is_longer_than_what_is_kept_is_named_so() -> None:
+def test_a_line_longer_than_the_kept_output_is_marked() -> None:
     """One line of megabytes is one line: neither its length nor an end of it is made up."""
     one = fed(b"a" * (3 * PIECE)).both_ends(24, 80)
     assert one.text == "a" * 1000 + "… (this line is longer)"
@@ -140,7 +140,7 @@ def test_a_line_that_is_longer_than_what_is_kept_is_named_so() -> None:
     assert lines(data, 3).text == "end"
 
 
-def test_what_follows_is_counted_on() -> None:
+def test_later_files_continue_the_count() -> None:
     """Of new output the lines have the numbers they have in all of it, if those are known."""
     shown = fed(numbered(1000), before=500).both_ends(24, 80)
     assert shown.omitted
@@ -186,7 +186,7 @@ def test_facts_of_a_command_are_the_last_line(fields: dict[str, Any], facts: str
     assert outcomes.command(result(**fields), waited=50).split("\n") == ["hi", facts]
 
 
-def test_what_it_waits_for_is_said_with_the_prompt() -> None:
+def test_a_wait_is_reported_with_its_prompt() -> None:
     """With the program, and the call that answers it."""
     state = State("waiting", "password", pid=7, command="sudo", since=time.time(), prompt="Password: ")
     text = outcomes.command(result(b"", exit_code=None, waiting=state))
@@ -199,7 +199,7 @@ def test_long_output_says_how_to_read_the_rest() -> None:
     assert text.endswith("read(id='c0ffee', line=46) shows the rest]")
 
 
-def test_news_and_remarks_are_told() -> None:
+def test_news_and_remarks_are_reported() -> None:
     """News stand above the output, lost bytes and remarks around it."""
     text = outcomes.command(result(dropped=5, lost=2, message="it was not finished"), ["session x was made"])
     assert text.startswith(

@@ -56,11 +56,11 @@ def test_a_small_one_keeps_its_size() -> None:
         {"image/svg+xml": "<svg/>"},
     ],
 )
-def test_what_is_no_picture_is_none(data: dict[str, object]) -> None:
+def test_other_data_is_not_a_picture(data: dict[str, object]) -> None:
     assert small_png(data) is None
 
 
-def test_one_that_would_fill_the_memory_is_not_decoded() -> None:
+def test_a_picture_that_would_fill_the_memory_is_not_decoded() -> None:
     """A PNG of a few kilobytes that says that it is 30 000 pixels wide and high."""
 
     def chunk(kind: bytes, body: bytes) -> bytes:

@@ -43,12 +43,12 @@ def test_a_policy_is_read_from_lines(text: str, expected: dict[str, object]) -> 
 
 
 @pytest.mark.parametrize("text", ["nonsense", "retry limit: many", "profile: quick", "verify: a\nverify: b"])
-def test_a_line_that_is_no_rule_is_refused(text: str) -> None:
+def test_malformed_rules_are_refused(text: str) -> None:
     with pytest.raises(InvalidArgument):
         task_tools.policy(text)
 
 
-def test_the_first_line_of_a_block_is_what_blocks() -> None:
+def test_the_first_line_of_a_block_is_the_obstacle() -> None:
     """It may have a colon of its own."""
     known = ("why", "entry", "tried")
     found = task_tools.fields("mirror: 403 for all\ntried: twice\nentry: #12", known, "why")
@@ -70,7 +70,7 @@ def test_the_first_line_of_a_block_is_what_blocks() -> None:
         (task_tools.artifact, "a\nname: wheel\nentry: #3", {"name": "wheel", "path": "a", "entry": "#3"}),
     ],
 )
-def test_what_an_action_takes_besides_is_read_from_lines(
+def test_further_fields_of_an_action_are_read_from_lines(
     read: Callable[[str], dict[str, Any]], text: str, expected: dict[str, Any]
 ) -> None:
     assert read(text) == expected

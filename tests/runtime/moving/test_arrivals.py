@@ -43,7 +43,7 @@ def test_a_part_arrives(tmp_path: Path) -> None:
         ("../x", DATA),
     ],
 )
-def test_what_does_not_match_is_not_kept(tmp_path: Path, digest: str, sent: bytes) -> None:
+def test_mismatching_data_is_not_kept(tmp_path: Path, digest: str, sent: bytes) -> None:
     """And the rest of it is skipped, so that the next request can be read."""
     arrivals, stream = Arrivals(tmp_path / "parts"), io.BytesIO(sent + b"next" * (len(sent) == len(DATA)))
     with pytest.raises(BundleRefused):

@@ -84,12 +84,12 @@ def test_no_layers_are_believed_that_were_not_asked_for(reaching: Reaching, ther
 
 
 @pytest.mark.parametrize("answer", ['{"ok": true}', '{"ok": true, "has": "yes"}', '{"ok": true, "has": 1}'])
-def test_a_part_is_sent_unless_it_is_said_to_be_there(reaching: Reaching, answer: str) -> None:
+def test_a_part_is_sent_unless_reported_as_present(reaching: Reaching, answer: str) -> None:
     with reaching(answer, "has") as receiver:
         assert not ReceiverDestination(receiver, "here").has(PART)
 
 
-def test_an_import_that_names_nothing_is_no_failure_of_this_side(reaching: Reaching) -> None:
+def test_a_failed_import_without_a_name_is_not_this_sides_failure(reaching: Reaching) -> None:
     with reaching('{"ok": true, "kept": "yes", "snapshot": "\\u001b[2J"}', "import") as receiver:
         destination = ReceiverDestination(receiver, "here")
         assert destination.finish(b"{}").isprintable()

@@ -11,7 +11,7 @@ from holdfast.runtime.moving import move_wire
 from holdfast.runtime.moving.move_wire import LINE, NOISE, Refused, WireBroken
 
 
-def test_a_greeting_is_found_behind_what_a_shell_prints() -> None:
+def test_a_greeting_is_found_behind_a_shells_output() -> None:
     text = b"Last login: today\n" + move_wire.greeting("1.2") + b"rest"
     stream = io.BytesIO(text)
     assert move_wire.read_greeting(stream) == "1.2"
@@ -41,13 +41,13 @@ def test_other_greetings_are_refused(text: bytes, said: str) -> None:
 @pytest.mark.parametrize(
     "text", [b"", b"{", b'{"a": 1}', b"[]\n", b"7\n", b"[" * LINE + b"\n", b"{" * (LINE + 2), b"\xff\n"]
 )
-def test_what_is_no_line_is_refused(text: bytes) -> None:
+def test_malformed_lines_are_refused(text: bytes) -> None:
     with pytest.raises(WireBroken):
         move_wire.read_line(io.BytesIO(text))
 
 
 @pytest.mark.parametrize("size", [-1, True, "7", 1.5, None, [1]])
-def test_what_is_no_size_is_refused(size: object) -> None:
+def test_invalid_sizes_are_refused(size: object) -> None:
     with pytest.raises(WireBroken, match="size"):
         move_wire.size_of({"bytes": size})
     assert move_wire.size_of({}) == 0
@@ -63,6 +63,6 @@ def test_a_failure_arrives_as_it_was() -> None:
 
 
 @pytest.mark.parametrize("fields", [{}, {"ok": 1}, {"error": None}, {"ok": True, "error": {}}])
-def test_what_is_no_reply_is_a_refusal(fields: dict[str, object]) -> None:
+def test_malformed_replies_are_refusals(fields: dict[str, object]) -> None:
     with pytest.raises(Refused):
         move_wire.reply(fields)

@@ -1,4 +1,4 @@
-"""What becomes of a connection that is none."""
+"""The fate of a connection to another program."""
 
 from __future__ import annotations
 
@@ -21,7 +21,9 @@ from holdfast.runtime.moving.receiver_channel import ReceiverAddress, ReceiverCh
         ("sh -c 'exec cat /dev/zero'", "instead of a greeting"),
     ],
 )
-def test_what_is_no_receiver_is_told_from_one(ssh: str, said: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_other_programs_are_not_taken_for_a_receiver(
+    ssh: str, said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Also one that only waits."""
     monkeypatch.setenv(SSH, ssh)
     monkeypatch.setattr(receiver_channel, "GREETING", 0.5)
@@ -65,7 +67,7 @@ def test_addresses_are_given_to_ssh(text: str, ssh: list[str]) -> None:
         ),
     ],
 )
-def test_what_ssh_would_misunderstand_is_refused(text: str) -> None:
+def test_ambiguous_ssh_arguments_are_refused(text: str) -> None:
     with pytest.raises(InvalidArgument, match="cannot move to"):
         ReceiverAddress.parse(text)
 

@@ -18,7 +18,7 @@ CHAIN = Tenures.begun(1.0, "box").kept()
 GOOD = {"session": "0" * 12, "tenures": CHAIN, "labels": {"a": "b"}, "sandbox": {"metadata": {}}}
 
 
-def test_what_is_sent_is_what_is_read(tmp_path: Any) -> None:
+def test_sent_values_are_read_unchanged(tmp_path: Any) -> None:
     store = Store.open(tmp_path / "holdfast.db")
     details = SessionDetails().plus(labels={"team": "a"}, sandbox={"template": "base"})
     row = store.add_session("work", "image", {}, details=details)
@@ -48,18 +48,18 @@ def test_an_older_source_brings_none() -> None:
         {"sandbox": {"metadata": "x" * (1 << 17)}},
     ],
 )
-def test_what_is_not_valid_is_refused(changed: dict[str, Any]) -> None:
+def test_invalid_values_are_refused(changed: dict[str, Any]) -> None:
     with pytest.raises(InvalidArgument):
         travelling_identity.parse({**GOOD, **changed})
 
 
 @pytest.mark.parametrize("given", [[], "x", 3, {}])
-def test_what_is_no_identity_is_refused(given: object) -> None:
+def test_invalid_identities_are_refused(given: object) -> None:
     with pytest.raises(InvalidArgument, match="not valid"):
         travelling_identity.parse(given)
 
 
-def test_what_is_set_travels() -> None:
+def test_settings_travel() -> None:
     options = SessionOptions.parse(memory="1g", env=["A=b"], network="none").model_dump(mode="json")
     assert (
         travelling_options("work", options).items()
@@ -79,7 +79,7 @@ def test_what_is_set_travels() -> None:
         ({"secrets": [{"name": "TOKEN", "hosts": ["a.example"]}]}, "TOKEN"),
     ],
 )
-def test_what_only_this_machine_has_keeps_it_here(options: dict[str, Any], named: str) -> None:
+def test_local_resources_keep_it_here(options: dict[str, Any], named: str) -> None:
     with pytest.raises(InvalidArgument, match=f"cannot move work: .*{named}") as refused:
         travelling_options("work", options)
     assert "\x1b" not in str(refused.value)

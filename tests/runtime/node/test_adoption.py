@@ -64,7 +64,7 @@ def test_a_removed_session_that_comes_back_has_a_further_epoch(store: ClusterSto
     assert store.adopt(one, _order("d" * 12, "again")) == Held("d" * 12, 2)
 
 
-def test_a_recovered_session_has_no_notes_of_what_was_lost(store: ClusterStore) -> None:
+def test_a_recovered_session_has_no_notes_of_lost_work(store: ClusterStore) -> None:
     """Its journal gives the same numbers again, to other commands."""
     one = store.register(NodeOffer("four", "boot4", "http://four", 8 << 30))
     held = store.adopt(one, _order("f" * 12, "noted"))
@@ -78,7 +78,7 @@ def test_a_recovered_session_has_no_notes_of_what_was_lost(store: ClusterStore) 
 
 
 def _placed_again(store: ClusterStore, node: NodeTicket, held: Held) -> tuple[Held, list[str]]:
-    """Have a session die, and return what its last node, which gets it again, is told."""
+    """Have a session die, and return what its last node, which gets it again, reports."""
     store.failed(node, held, "it died")
     answer = store.renew(node, [], beat=0, reign=0)
     (grant,) = [each for each in answer.grants if each.session == held.session]

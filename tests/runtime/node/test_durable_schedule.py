@@ -1,4 +1,4 @@
-"""When copies are due: within what a policy promises, within the budget, and a breach is told once."""
+"""When copies are due: within what a policy promises, within the budget, and a breach is reported once."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_an_idle_session_is_never_captured() -> None:
 
 
 def test_captures_stay_within_their_share_of_the_processors() -> None:
-    """A hundred busy sessions get as many copies as a tenth of two processors makes; the rest is told."""
+    """A hundred busy sessions get as many copies as a tenth of two processors makes; the rest is reported."""
     schedule = DurableSchedule(2)
     schedule.keep({f"s{number}": 60.0 for number in range(100)}, 0.0)
     now, spent, broken = 0.0, 0.0, set[str]()
@@ -68,7 +68,7 @@ def test_captures_stay_within_their_share_of_the_processors() -> None:
     assert broken
 
 
-def test_a_breach_is_told_once_until_a_copy_mends_it() -> None:
+def test_a_breach_is_reported_once_until_a_copy_mends_it() -> None:
     """And what fails is tried again later each time, up to half a minute."""
     schedule = DurableSchedule(2)
     schedule.keep({"s": 10.0}, 0.0)
@@ -86,7 +86,7 @@ def test_a_breach_is_told_once_until_a_copy_mends_it() -> None:
 @settings(max_examples=200)
 @given(st.lists(st.tuples(st.floats(0.1, 20), st.booleans(), st.booleans()), max_size=60))
 def test_the_age_of_a_change_is_never_taken_for_less(steps: list[tuple[float, bool, bool]]) -> None:
-    """Whatever is seen when: an uncommitted change older than the promise is always told."""
+    """Whatever is seen when: an uncommitted change older than the promise is always reported."""
     schedule, now, oldest, told = DurableSchedule(2), 0.0, 0.0, False
     schedule.keep({"s": 30.0}, now)
     for pause, changed, commits in steps:

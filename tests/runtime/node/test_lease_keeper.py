@@ -28,7 +28,7 @@ THERE = {"c1": "s1", "c2": "s2"}
         ("b", 10.0, "s1", "", "", ""),  # new and not in the cluster yet: it runs
     ],
 )
-def test_what_may_run(boot: str, until: float, owned: str, frozen: str, stop: str, go: str) -> None:
+def test_runnable_snapshots(boot: str, until: float, owned: str, frozen: str, stop: str, go: str) -> None:
     """Nothing without a lease; after one, what is still the node's own."""
     lease = LeaseFile(boot, until, 0.0, frozenset(owned.split()))
     found = decide(lease, "b", 5.0, THERE, dict.fromkeys(frozen.split(), ""))
@@ -104,7 +104,7 @@ def test_a_lease_that_ends_freezes_and_a_new_one_thaws(home: Home, groups: _Grou
     assert node_lease.why_frozen(home, "c2") == ""
 
 
-def test_what_something_else_thaws_is_frozen_again(home: Home, groups: _Groups) -> None:
+def test_sessions_thawed_by_others_are_frozen_again(home: Home, groups: _Groups) -> None:
     """As a capture does at its end."""
     keeper = _keeper(home)
     keeper.look(_lease(-1))

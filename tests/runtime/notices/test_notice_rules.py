@@ -1,4 +1,4 @@
-"""Which events are told, and to whom."""
+"""The events that are reported, and the people who get them."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ def _notice(kind: Any = "ended", **more: Any) -> SentNotice:
     return SentNotice(kind, "0123456789ab", "work", "title", "", 0.0, **more)
 
 
-def test_a_question_is_told_once_nobody_has_answered_it_for_a_moment() -> None:
-    """It says the program, the kind and the prompt, and is told once."""
+def test_an_unanswered_question_is_reported_after_a_moment() -> None:
+    """It says the program, the kind and the prompt, and is reported once."""
     work = _work()
     assert work.hear("waiting", ASKS, 100.0, 100.0) is None
     assert list(work.due(100.0 + SETTLE_SECONDS / 2)) == []
@@ -56,8 +56,8 @@ def test_a_question_is_told_once_nobody_has_answered_it_for_a_moment() -> None:
         ("command_ended", {"shell": "main", "id": "c1", "exit_code": 0, "duration": 1.0}),
     ],
 )
-def test_a_question_that_is_answered_or_over_is_not_told(kind: str, data: dict[str, Any]) -> None:
-    """An agent that answers at once disturbs nobody; input into a different shell is no answer."""
+def test_answered_questions_are_not_reported(kind: str, data: dict[str, Any]) -> None:
+    """An agent that answers at once disturbs no one; input into a different shell is no answer."""
     work = _work()
     work.hear("waiting", ASKS, 100.0, 100.0)
     work.hear("input", {"shell": "other"}, 100.1, 100.1)
@@ -77,7 +77,7 @@ def test_a_question_that_is_answered_or_over_is_not_told(kind: str, data: dict[s
         ("job_ended", {"id": "j", "command": "serve", "exit_code": 1}, "failed", "serve (exit 1)"),
     ],
 )
-def test_the_end_of_what_was_run_says_how(kind: str, data: dict[str, Any], told: str, text: str) -> None:
+def test_an_end_has_its_manner(kind: str, data: dict[str, Any], told: str, text: str) -> None:
     """With the command's text, which came when it started."""
     work = _work()
     work.hear("command_started", {"id": "c1", "command": "make test"}, 1.0, 1.0)
@@ -91,13 +91,13 @@ def test_the_end_of_what_was_run_says_how(kind: str, data: dict[str, Any], told:
     ("cause", "told"),
     [("oom", True), ("exited", True), ("dead", True), ("removed", False)],
 )
-def test_a_session_that_dies_is_told_and_one_that_is_ended_is_not(cause: str, told: bool) -> None:
-    """To remove or suspend it is somebody's wish."""
+def test_a_death_of_a_session_is_reported_and_its_removal_is_not(cause: str, told: bool) -> None:
+    """To remove or suspend it is someone's wish."""
     found = _work().hear("session_ended", {"cause": cause, "message": "its container ended"}, 1.0, 1.0)
     assert (found is not None and found.kind == "died") is told
 
 
-def test_what_a_session_writes_into_its_events_is_cut_and_plain() -> None:
+def test_a_sessions_texts_in_events_are_cut_and_plain() -> None:
     """Fields of any type, control characters, directions and lengths; and no number of them takes memory."""
     hostile = "\x1b]0;x\x07\u202e<b>" + "A" * 10_000
     work = _work()
@@ -118,7 +118,7 @@ def test_what_a_session_writes_into_its_events_is_cut_and_plain() -> None:
 
 
 def test_a_wish_chooses_session_kind_and_length() -> None:
-    """One's own short failure is not told: one has seen it."""
+    """One's own short failure is not reported: one has seen it."""
     wish = Wish("person:ann", after=60.0)
     assert wish.takes(_notice(seconds=61.0), 0.0)
     assert not wish.takes(_notice(seconds=59.0), 0.0)
@@ -141,7 +141,7 @@ def test_quiet_hours_pass_midnight_in_their_zone(hour: int, quiet: bool) -> None
     assert Wish("a", quiet=hours).takes(_notice("waiting"), at) is not quiet
 
 
-def test_hours_by_day_and_hours_that_are_none() -> None:
+def test_hours_by_day_and_invalid_hours() -> None:
     """UTC without a zone; a text that is not two times is refused."""
     assert QuietHours(time(9), time(17), UTC).are_at(datetime(2026, 1, 1, 12, tzinfo=UTC).timestamp())
     for text in (
@@ -156,7 +156,7 @@ def test_hours_by_day_and_hours_that_are_none() -> None:
             quiet_hours(text)
 
 
-def test_a_session_that_writes_events_without_end_is_told_some_times() -> None:
+def test_a_session_that_writes_events_without_end_is_reported_a_few_times() -> None:
     """The rest of the window is silent for this session alone."""
     rate = NoticeRate()
     given = [rate.allows("s", "one", float(number)) for number in range(100)]

@@ -28,7 +28,7 @@ LINK = "http://127.0.0.1:8420/#/s/work"
 
 
 class Host:
-    """A host that answers with what it is told to, one text for each request, the last for all others."""
+    """A host that answers with what it is given to, one text for each request, the last for all others."""
 
     def __init__(self, *answers: str) -> None:
         self.answers, self.heads, self.bodies = list(answers), list[dict[str, str]](), list[bytes]()
@@ -80,7 +80,7 @@ async def _sent(kept: Subscriptions, to: Subscription, pauses: tuple[float, ...]
 
 
 def test_a_webhook_is_signed_as_standard_webhooks_has_it(tmp_path: Path) -> None:
-    """The receiver computes the same mark from id, time and body; it is told what, where and when."""
+    """The receiver computes the same mark from id, time and body, which name event, session and time."""
     host = Host("204 No Content")
 
     async def work() -> None:

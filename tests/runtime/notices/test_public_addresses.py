@@ -43,7 +43,7 @@ def test_addresses_that_are_not_public_are_refused(address: str) -> None:
     assert not PublicAddresses().allow(address)
 
 
-def test_public_addresses_and_those_that_the_owner_allows_are_reached() -> None:
+def test_public_and_allowed_addresses_are_reached() -> None:
     """One network of the owner opens no other."""
     assert PublicAddresses().allow("93.184.216.34")
     assert PublicAddresses().allow("2606:4700::1111")

@@ -66,13 +66,13 @@ def test_messages_have_room_for_a_push_service() -> None:
     ],
     ids=["off the curve", "too short", "a short secret", "the point at infinity", "nothing"],
 )
-def test_keys_that_are_no_browsers_are_refused(point: bytes, auth: bytes) -> None:
+def test_foreign_push_keys_are_refused(point: bytes, auth: bytes) -> None:
     """A point off the curve would give away what the private key is."""
     with pytest.raises(InvalidArgument, match="cannot subscribe"):
         PushKeys.read(text(point), text(auth))
 
 
-def test_a_push_service_can_check_who_sends() -> None:
+def test_a_push_service_can_check_the_sender() -> None:
     """The token names the service and an end within a day, and is signed by the key beside it (RFC 8292)."""
     jwt = pytest.importorskip("jwt")
     signer = PushSigner(push_messages.new_key())

@@ -112,7 +112,7 @@ def test_tickets_are_for_holders_of_the_token_and_keys_are_not_tokens(client: Te
     assert client.post("/page/tickets", headers={**HOLDER, "holdfast-actor": "\x7f"}).status_code == 400
 
 
-def test_a_wrong_ticket_is_told_in_one_line_with_the_way_to_another(client: TestClient) -> None:
+def test_a_wrong_ticket_is_refused_in_one_line_with_the_way_to_a_new_one(client: TestClient) -> None:
     ticket = client.post("/page/tickets", headers=HOLDER).json()["ticket"]
     assert client.post("/page/keys", json={"ticket": ticket}).status_code == 201
     odd: list[object] = [
@@ -155,7 +155,7 @@ def test_pages_of_other_places_get_neither_files_nor_keys(
     assert client.get("/v1/sessions", headers={**headers, **made}).status_code in (403, 421)
 
 
-def test_a_form_of_another_page_is_no_exchange(client: TestClient) -> None:
+def test_a_form_of_another_page_is_not_an_exchange(client: TestClient) -> None:
     """Any page can send one without asking."""
     ticket = client.post("/page/tickets", headers=HOLDER).json()["ticket"]
     answer = client.post(

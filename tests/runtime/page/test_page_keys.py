@@ -1,4 +1,4 @@
-"""Tickets open one page, once and soon; keys act for one actor, for a while, until the token is another."""
+"""Tickets open one page, once and soon; keys act for one actor, for a while, until the token changes."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_a_key_outlives_the_server_and_ends_with_its_time_or_with_the_token() ->
     assert PageKeys("another-token-of-it").visitor(made, NOW) is None
 
 
-def test_a_key_that_was_changed_is_none() -> None:
+def test_an_altered_key_is_refused() -> None:
     """Each of its parts: the end, the actor, the mark; and whatever else is sent as a key."""
     keys = PageKeys(TOKEN)
     made, other = key(keys), key(keys, "person:bob")

@@ -101,7 +101,7 @@ def door(tmp_path: Path) -> Iterator[Any]:
             pipe.close()
 
 
-def test_it_runs_the_command_holdfast(door: Any) -> None:
+def test_the_doorkeeper_runs_the_command_holdfast(door: Any) -> None:
     one = door()
     one.begin(PIPES, "--version")
     assert one.end() == 0
@@ -109,7 +109,7 @@ def test_it_runs_the_command_holdfast(door: Any) -> None:
     assert one.process.wait(30) == 0
 
 
-def test_streams_stay_apart_and_the_code_is_the_commands(door: Any) -> None:
+def test_streams_stay_separate_and_the_code_is_the_commands(door: Any) -> None:
     one = door("sh", "-c", 'cat; echo "$GIVEN" >&2; exit 7')
     one.begin(PIPES, GIVEN="yes")
     one.send(INPUT, b"some input")
@@ -149,7 +149,7 @@ def test_signals_that_do_not_exist_are_ignored(door: Any) -> None:
     assert one.end() == 4
 
 
-def test_a_caller_that_is_gone_is_a_hangup(door: Any, tmp_path: Path) -> None:
+def test_a_vanished_caller_is_a_hangup(door: Any, tmp_path: Path) -> None:
     one = door(
         "sh", "-c", f"trap 'echo gone >{tmp_path}/seen; exit' HUP; echo ready; while :; do sleep 0.1; done"
     )

@@ -9,7 +9,7 @@ from holdfast.errors import InvalidArgument
 from holdfast.runtime.remote.elsewhere import DEFAULT_HOME, home_of, name_of, options
 
 
-def test_one_for_each_home_and_version() -> None:
+def test_each_home_and_version_has_its_own_container() -> None:
     names = {
         name_of(home, f"holdfast/controller:{digest * 6}") for home in ("/a", "/b") for digest in ("12", "34")
     }
@@ -27,7 +27,7 @@ def test_a_home_that_cannot_be_mounted_is_refused(home: str) -> None:
         home_of({"HOLDFAST_REMOTE_HOME": home})
 
 
-def test_it_sees_what_the_engine_keeps() -> None:
+def test_the_container_sees_the_engines_files() -> None:
     """The containerd of the system has its own folder."""
     own = {"DockerRootDir": "/data", "Driver": "overlay2", "DriverStatus": []}
     systems = own | {

@@ -29,7 +29,7 @@ def test_the_engines_socket_is_forwarded(url: str, end: list[str]) -> None:
     assert command[-len(end) :] == end
 
 
-def test_another_command_than_ssh() -> None:
+def test_a_command_other_than_ssh() -> None:
     command = forwarding(EnginePlace("ssh://host"), LOCAL, {"HOLDFAST_SSH": "ssh -F 'my config'"})
     assert command[:3] == ["ssh", "-F", "my config"]
 
@@ -45,7 +45,7 @@ def test_another_command_than_ssh() -> None:
         "ssh://[x",
     ],
 )
-def test_what_is_no_address_is_refused(url: str) -> None:
+def test_invalid_addresses_are_refused(url: str) -> None:
     """An option for ssh above all."""
     with pytest.raises(InvalidArgument, match="its address is not one for ssh"):
         forwarding(EnginePlace(url), LOCAL, {})

@@ -54,7 +54,7 @@ def test_the_verb_and_its_words_are_found(words: str, verb: str, options: str) -
         "new S --image=~/there.tar",
     ],
 )
-def test_files_of_the_caller_are_refused_with_what_to_do(words: str) -> None:
+def test_files_of_the_caller_are_refused_with_a_hint(words: str) -> None:
     with pytest.raises(InvalidArgument, match="the engine is on a different machine") as refused:
         refuse(CommandLine.of(words.split()), FILE)
     assert refused.value.hint
@@ -81,7 +81,7 @@ def test_files_of_the_caller_are_refused_with_what_to_do(words: str) -> None:
         "new S --secret KEY@host=env:KEY",
     ],
 )
-def test_everything_else_is_not(words: str) -> None:
+def test_other_paths_are_not_local(words: str) -> None:
     refuse(CommandLine.of(words.split()), FILE)
 
 

@@ -35,7 +35,7 @@ def _stale(image: ListedImage, needed: set[str] | None = None, used: set[str] | 
     return garbage.stale(image, frozenset(needed or ()), frozenset(used or ()), 100.0)
 
 
-def test_an_unused_old_image_of_ours_may_be_removed() -> None:
+def test_an_unused_old_image_of_ours_can_be_removed() -> None:
     """All its names are ours, no container was made from it, this version wants another."""
     assert _stale(_image("holdfast/session:abc")) == ["holdfast/session:abc"]
     assert _stale(_image("holdfast/toolbox:abc", "holdfast/toolbox:def")) == [
@@ -184,7 +184,7 @@ def test_background_work_at_the_end_of_a_process_is_completed() -> None:
     assert (done.stdout, done.stderr) == ("whole\n", "")
 
 
-def test_abandoned_downloads_may_be_removed(controller: Any) -> None:
+def test_abandoned_downloads_can_be_removed(controller: Any) -> None:
     """Data on its way to or from a registry stays while a process uses it."""
     now = time.time()
     for name, age in (("downloads/old", 7200), ("downloads/new.part", 60), ("uploads/old.json", 7200)):
@@ -207,7 +207,7 @@ def idle(monkeypatch: pytest.MonkeyPatch) -> FakeEngine:
     return engine
 
 
-def test_what_was_built_or_loaded_stays_while_a_session_uses_it(home: Home, idle: FakeEngine) -> None:
+def test_built_and_loaded_images_stay_while_a_session_uses_them(home: Home, idle: FakeEngine) -> None:
     """Its container has the fitted image; that it came from this one is among its options."""
     context = context_of(home, idle)
     name = "holdfast/provided:app-0123456789ab"
@@ -218,7 +218,7 @@ def test_what_was_built_or_loaded_stays_while_a_session_uses_it(home: Home, idle
     assert list(garbage._stale_images(context, timedelta(days=7))) == [(name, 1)]
 
 
-def test_the_archive_of_the_guest_may_be_removed_when_nothing_is_fitted(home: Home, idle: FakeEngine) -> None:
+def test_the_archive_of_the_guest_can_be_removed_when_nothing_is_fitted(home: Home, idle: FakeEngine) -> None:
     context = context_of(home, idle)
     (home.root / "cache").mkdir()
     path = home.root / "cache" / "portable-0123456789ab.tar"

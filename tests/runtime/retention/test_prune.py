@@ -107,7 +107,7 @@ def test_a_snapshot_that_cannot_fit_removes_nothing() -> None:
     assert prune.room(rows, 45, 10, set()) == ([], 5)
 
 
-def test_nothing_that_must_stay_ever_goes() -> None:
+def test_protected_snapshots_are_never_removed() -> None:
     """For a thousand made-up homes: only automatic, unpinned ones that nothing needs are chosen."""
     from random import Random
 

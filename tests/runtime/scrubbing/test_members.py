@@ -42,7 +42,7 @@ def _archive(form: int) -> tuple[bytes, dict[str, int]]:
 
 @pytest.mark.parametrize("form", [tarfile.GNU_FORMAT, tarfile.PAX_FORMAT])
 @pytest.mark.parametrize("seed", range(5))
-def test_names_are_those_tarfile_knows(form: int, seed: int) -> None:
+def test_names_equal_tarfiles(form: int, seed: int) -> None:
     """Of all formats that engines write."""
     data, places = _archive(form)
     met: list[str] = []

@@ -93,7 +93,7 @@ def test_allowed_text_is_not_secret() -> None:
     assert _scrubbed(secret + "x", matcher) == "[scrubbed: github token]"
 
 
-def test_the_users_own_rules_come_first_and_may_have_groups() -> None:
+def test_the_users_own_rules_come_first_and_can_have_groups() -> None:
     """Also several with groups of one name, and with flags."""
     rules = [checked("staff", "(?i)staff-(?P<secret>[0-9]{4})"), checked("other", "other-(?P<secret>[a-z]+)")]
     matcher = Matcher([*rules, *RULES])

@@ -7,7 +7,8 @@ from typing import Any
 
 from holdfast.runtime.http_doors.admission import Admission, App, Refusal, Scope, Send
 from holdfast.runtime.http_doors.request_limits import RequestRate
-from holdfast.runtime.serve.request_gate import RequestGate, ServedDoor, ServerMetrics
+from holdfast.runtime.serve.request_gate import RequestGate, ServedDoor
+from holdfast.runtime.serve.server_metrics import ServerMetrics
 
 
 class OpenDoor(ServedDoor):

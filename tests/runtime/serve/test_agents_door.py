@@ -86,7 +86,7 @@ def served(agents: Agents, home: Path, steps: Callable[[Ask, Callers], Awaitable
     asyncio.run(run())
 
 
-def test_it_is_made_for_the_first_request_with_the_token_and_once(tmp_path: Path) -> None:
+def test_the_door_is_made_once_for_the_first_request_with_the_token(tmp_path: Path) -> None:
     agents = Agents()
 
     async def steps(ask: Ask, _: Callers) -> None:

@@ -41,7 +41,7 @@ def test_an_error_keeps_its_code_message_and_hint(kind: type[HoldfastError]) -> 
     assert (status == 500) == (kind.code in FAILURES_OF_THE_SERVER)
 
 
-def test_what_is_missing_is_404_except_for_what_cannot_be_asked_for() -> None:
+def test_missing_things_are_404_and_invalid_names_400() -> None:
     missing = {kind for kind in KINDS if issubclass(kind, LookupError)}
     assert {answer_forms.status_of(kind("x")) for kind in missing} == {404}
 
@@ -55,7 +55,7 @@ def test_messages_have_no_control_characters() -> None:
     assert "\x1b" not in str(answer_forms.body("code", "a\x1b[2Jb", "c\x07"))
 
 
-def test_names_that_are_no_utf_8_come_back() -> None:
+def test_names_outside_utf_8_come_back() -> None:
     told = {"path": "/w/\udcff", "\udc80": "\x9b31m", "text": "é"}
     body = bytes(PrintableAnswer(told).body)
     assert json.loads(body) == told

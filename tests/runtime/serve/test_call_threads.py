@@ -42,7 +42,7 @@ def test_work_at_once_has_a_thread_each_and_work_after_it_has_the_same() -> None
     assert len(threads_of(workers, 9) - first) == 1
 
 
-def test_they_end_when_there_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_idle_threads_end(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(call_threads, "IDLE_SECONDS", 0.05)
     workers = WorkerThreads()
     first = threads_of(workers, 4)
@@ -61,7 +61,7 @@ def test_no_work_is_lost_to_a_thread_that_ends(monkeypatch: pytest.MonkeyPatch) 
         pause.wait(0.0001 * (number % 10))
 
 
-def test_what_was_done_is_not_kept_by_an_idle_thread() -> None:
+def test_an_idle_thread_does_not_keep_finished_work() -> None:
     class Large:
         pass
 

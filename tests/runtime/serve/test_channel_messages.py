@@ -13,7 +13,7 @@ from holdfast.runtime.serve.channels import channel_messages as messages
 OPEN: dict[str, Any] = {"open": 1, "call": "exec", "session": "work", "args": {"command": "true"}}
 
 
-def test_a_whole_number_may_have_a_point() -> None:
+def test_a_whole_number_can_have_a_point() -> None:
     read = messages.parse(json.dumps(OPEN | {"open": 2.0, "patience": 3}))
     assert isinstance(read, messages.OpenMessage)
     assert (read.open, read.patience, read.args) == (2, 3, {"command": "true"})
@@ -43,7 +43,7 @@ def test_a_whole_number_may_have_a_point() -> None:
         ('{"channel": 1, "resize": [40, 120.5]}', "resize.1: "),
     ],
 )
-def test_what_is_no_message_is_refused_in_one_line(text: str, why: str) -> None:
+def test_malformed_messages_are_refused_in_one_line(text: str, why: str) -> None:
     with pytest.raises(InvalidArgument, match="cannot read the message") as refused:
         messages.parse(text)
     assert why in str(refused.value)

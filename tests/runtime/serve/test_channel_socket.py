@@ -147,7 +147,7 @@ def test_messages_of_all_sizes_come_back_in_order(echo: Echo) -> None:
 
 
 @pytest.mark.parametrize("data", [frame(9, b"p" * 125) * 500, frame(1, b"t" * 1000) * 60])
-def test_nothing_more_is_taken_from_a_client_that_does_not_read(echo: Echo, data: bytes) -> None:
+def test_a_client_that_does_not_read_is_not_read_from(echo: Echo, data: bytes) -> None:
     """Neither pings nor messages, each of which has an answer."""
     with echo.serving() as url, not_reading(url) as raw:
         assert is_stuffed(raw, data)

@@ -100,7 +100,7 @@ class EventPlaceCopy:
 
 
 class Reader:
-    """One follower in a loop, and what it was told."""
+    """One follower in a loop, and the events it was given."""
 
     def __init__(self, threads: CallThreads, source: Source, after: int = 0) -> None:
         self.told: list[tuple[str, int]] = []
@@ -125,7 +125,7 @@ def waits_in_feed(source: Source) -> bool:
 
 
 def test_200_idle_followers_have_one_thread() -> None:
-    """Each is told of each event once, in order, and of its end; none is counted as a call that is over."""
+    """Each learns of each event once, in order, and of its end; none is counted as a call that is over."""
 
     async def run() -> None:
         source, threads = Source(), CallThreads(512)
@@ -149,8 +149,8 @@ def test_200_idle_followers_have_one_thread() -> None:
     asyncio.run(run())
 
 
-def test_a_follower_that_lacks_events_reads_by_itself_before_it_joins() -> None:
-    """What the feed has passed is not left out; what the feed has yet to pass is not told twice."""
+def test_a_follower_that_lacks_events_reads_on_its_own_before_it_joins() -> None:
+    """What the feed has passed is not left out; what the feed has yet to pass is not passed twice."""
 
     async def run() -> None:
         source, threads = Source(), CallThreads(512)
@@ -170,7 +170,7 @@ def test_a_follower_that_lacks_events_reads_by_itself_before_it_joins() -> None:
     asyncio.run(run())
 
 
-def test_each_follower_meets_the_end_of_the_session_by_itself() -> None:
+def test_each_follower_meets_the_end_of_the_session_on_its_own() -> None:
     """With the error that it would have met without a feed; none waits for ever."""
 
     async def run() -> None:

@@ -45,7 +45,7 @@ def _error(folder: Path, method: str, path: str, body: Any) -> HoldfastError:
         ("POST", "/v1/sessions", {"levitate": 1}, "cannot read the request: levitate: Extra inputs"),
     ],
 )
-def test_what_the_server_does_not_know_is_refused(
+def test_unknown_fields_are_refused_by_the_server(
     tmp_path: Path, method: str, path: str, body: Any, said: str
 ) -> None:
     """A path, a method, a field; the answer says which version refuses."""

@@ -175,7 +175,7 @@ def test_no_token_is_passed_on_whoever_lets_the_request_in(tmp_path: Path, seen:
         ([], "WS", False),
     ],
 )
-def test_a_cookie_lets_in_what_the_pages_of_its_name_ask_for(
+def test_a_cookie_admits_requests_of_its_own_pages(
     headers: Headers, method: str, lets_in: bool, tmp_path: Path, seen: list[Any]
 ) -> None:
     """And a person who follows a link there; no page of another port, session or place, by whatever means."""
@@ -207,7 +207,7 @@ def test_a_port_is_public_if_that_was_asked_for(tmp_path: Path, seen: list[Any])
     assert [each[PORT].port for each in seen] == [3000]
 
 
-def test_a_person_is_told_in_a_line_of_text(tmp_path: Path) -> None:
+def test_a_person_gets_a_line_of_text(tmp_path: Path) -> None:
     async def steps(doors: WalkedDoors) -> None:
         answer = await doors.ask("GET", "/", [(b"host", HOST), *HTML])
         assert (answer.status, answer.body[:24]) == (403, b"cannot answer: the port ")

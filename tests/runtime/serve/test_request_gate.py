@@ -64,7 +64,7 @@ def test_a_visitor_stays_a_stranger() -> None:
     assert asked(Visitors(answer), "/", HERE) == (299, False)
 
 
-def test_a_wrong_name_is_told_first_but_to_those_who_ask_our_own_api() -> None:
+def test_a_wrong_name_is_reported_first_except_by_our_own_api() -> None:
     assert asked(JupyterDoor(RULES, answer), "/api", AWAY)[0] == 421
     assert asked(JupyterDoor(RULES, answer), "/api", AWAY + RIGHT)[0] == 421
     assert asked(ApiDoor(RULES, answer), "/v1/board", AWAY)[0] == 401

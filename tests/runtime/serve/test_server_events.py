@@ -45,7 +45,7 @@ from holdfast.runtime.serve.event_streams import EventBridge, StreamedCall
         ("text/html, text/event-stream", event_format.SSE),
     ],
 )
-def test_the_form_is_what_the_client_accepts(accept: str, form: str) -> None:
+def test_the_form_follows_the_clients_accept_header(accept: str, form: str) -> None:
     """A stream of events is sent only to clients that ask for one."""
     assert event_format.wanted(accept) == form
 
@@ -65,7 +65,7 @@ def test_a_server_sent_event_is_one_whatever_it_carries() -> None:
     assert json.loads(line) == event
 
 
-def test_bytes_that_are_no_text_are_in_base64_as_well() -> None:
+def test_binary_output_is_in_base64_as_well() -> None:
     """The text has replacement characters in their place."""
     assert event_format.text("output", "é".encode()) == {"output": "é", "output_base64": None}
     assert event_format.text("output", b"\xff!") == {"output": "�!", "output_base64": "/yE="}
@@ -225,13 +225,13 @@ def test_messages_are_read_exactly() -> None:
         '{"open": 1' + ', "args": ' + "[" * 100_000,
     ],
 )
-def test_what_is_no_message_is_refused(text: str) -> None:
+def test_malformed_messages_are_refused(text: str) -> None:
     """The connection is told why."""
     with pytest.raises(InvalidArgument, match="cannot read the message"):
         parse(text)
 
 
-def test_what_is_not_base64_is_not_typed() -> None:
+def test_invalid_base64_is_not_typed() -> None:
     """The text is refused."""
     message: Any = parse('{"channel": 3, "type_base64": "%%%"}')
     with pytest.raises(InvalidArgument, match="cannot type"):
@@ -319,7 +319,7 @@ def test_a_full_bridge_is_emptied_after_a_lull() -> None:
 
 
 def test_work_that_is_refused_is_not_reported() -> None:
-    """Its caller hears of it at once; the end of the other is told in the loop."""
+    """Its caller hears of it at once; the end of the other is reported in the loop."""
 
     async def run() -> None:
         threads, go, told = CallThreads(1), threading.Event(), asyncio.Queue[tuple[int | None, object]]()

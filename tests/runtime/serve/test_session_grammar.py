@@ -72,13 +72,13 @@ def cases(table: dict[str, list[Any]]) -> list[Any]:
 
 
 @pytest.mark.parametrize(("name", "value"), cases(ACCEPTED))
-def test_what_the_library_takes_a_server_takes(name: str, value: Any) -> None:
+def test_a_server_takes_the_same_values_as_the_library(name: str, value: Any) -> None:
     options = {name: value, **WITH.get(name, {})}
     assert over_a_url(**options) == SessionOptions.parse(**options)
 
 
 @pytest.mark.parametrize(("name", "value"), cases(REFUSED))
-def test_what_the_library_refuses_a_server_refuses(name: str, value: Any) -> None:
+def test_a_server_refuses_the_same_values_as_the_library(name: str, value: Any) -> None:
     options = {name: value, **WITH.get(name, {})}
     with pytest.raises(InvalidArgument):
         SessionOptions.parse(**options)

@@ -1,4 +1,4 @@
-"""How many connections to ports there may be, and what is left of one that nobody waits for."""
+"""How many connections to ports there may be, and what is left of one that no one waits for."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_each_sandbox_has_its_share(ends: list[socket.socket], *, websocket: boo
         assert each.recv(1) == b""  # the other end was closed
 
 
-def test_one_that_fails_counts_no_longer() -> None:
+def test_failed_connections_do_not_count() -> None:
     def connect() -> socket.socket:
         raise PortClosed("cannot reach port 1: nothing listens there")
 
@@ -69,7 +69,7 @@ def test_one_that_fails_counts_no_longer() -> None:
     asyncio.run(run())
 
 
-def test_one_that_is_opened_too_late_is_closed(ends: list[socket.socket]) -> None:
+def test_connections_opened_too_late_are_closed(ends: list[socket.socket]) -> None:
     """Its caller left while the session was asked."""
     asked, goes_on = threading.Event(), threading.Event()
 

@@ -85,7 +85,7 @@ def test_an_error_is_raised_after_steps_as_without() -> None:
 
 
 @pytest.mark.parametrize("asks", [True, False])
-def test_what_has_no_steps_is_answered_as_ever(*, asks: bool) -> None:
+def test_requests_without_steps_are_answered_as_ever(*, asks: bool) -> None:
     """With its own status, and as one JSON value; and so is what has steps, if no one asks for them."""
     status, headers, body = answered(shown if asks else forks, 404, {"a": 1}, asks=asks)
     assert (status, headers["content-type"], json.loads(body)) == (404, "application/json", {"a": 1})

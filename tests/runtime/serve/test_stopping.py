@@ -20,7 +20,7 @@ from holdfast.runtime.serve.callers import ApiCaller, Callers
 TOKEN = "a-token-of-this-test"
 
 
-def test_what_does_not_end_in_time_is_answered_with_503(
+def test_slow_calls_are_answered_with_503(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Such as a fork of a large session, whose thread here waits for the test."""

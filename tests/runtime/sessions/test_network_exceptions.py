@@ -37,7 +37,7 @@ def test_items_are_normalized(text: str, normal: str) -> None:
     assert Allowed.parse(normal) == Allowed.parse(text)
 
 
-def test_what_has_no_port_opens_nothing() -> None:
+def test_a_link_without_a_port_opens_nothing() -> None:
     """It stays allowed of what is denied."""
     found, unknown = network_exceptions.openings([Allowed.parse("10.0.0.0/8")], lambda _: ["1.1.1.1"])
 

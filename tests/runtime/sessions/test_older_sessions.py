@@ -30,7 +30,7 @@ def test_a_running_session_of_an_older_version_is_not_reached(home: Home) -> Non
     assert context.store.session(row.id).state == "running"
 
 
-def test_what_it_is_rewound_to_is_of_this_version(home: Home) -> None:
+def test_a_rewound_session_is_of_this_version(home: Home) -> None:
     """The mark is for one container."""
     context = Context(home)
     row = context.store.add_session("work", "image", {})

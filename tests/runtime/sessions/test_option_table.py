@@ -38,13 +38,13 @@ def test_nothing_of_this_machine_and_no_secret_is_exported() -> None:
 
 
 @pytest.mark.parametrize("verb", ["new", "ci run", "mcp"])
-def test_a_verb_has_the_flags_of_what_it_offers(verb: option_table.Verb) -> None:
+def test_a_verb_has_the_flags_of_its_options(verb: option_table.Verb) -> None:
     """Each verb that starts sessions has a parameter for each option of its rows."""
     offered = {option.name: option.flag for option in option_table.offered_by(verb)}
     assert offered.items() <= {each.name: each.on[0] for each in verb_table.load(verb).options}.items()
 
 
-def test_what_was_not_given_is_not_passed_on_and_zero_is() -> None:
+def test_missing_options_are_not_passed_on_and_zero_is() -> None:
     """`--cpus 0` is refused by the check of options and must reach it."""
     received: dict[str, Any] = {}
 

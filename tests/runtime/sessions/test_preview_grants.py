@@ -49,7 +49,7 @@ def details(store: Store) -> SessionDetails:
     return store.session(ONE).details
 
 
-def test_links_and_everyone_are_granted_apart(store: Store) -> None:
+def test_links_and_everyone_are_granted_separately(store: Store) -> None:
     """A later link takes nothing back, and to be public is never by the way."""
     first = preview_grants.grant(store, ONE, 3000, seconds=100, public=False, now=0)
     assert not first.is_public(1)
@@ -92,13 +92,13 @@ def test_ports_that_were_granted_are_few_and_forgotten_when_over(store: Store) -
         (3000, float("nan"), "a link lasts from 1 s to 30 days"),
     ],
 )
-def test_what_cannot_be_granted_is_refused(store: Store, port: int, seconds: float, said: str) -> None:
+def test_unavailable_scopes_are_refused(store: Store, port: int, seconds: float, said: str) -> None:
     with pytest.raises(InvalidArgument, match=said):
         preview_grants.grant(store, ONE, port, seconds=seconds, public=False, now=0)
     assert preview_grants.DETAIL not in details(store)
 
 
-def test_a_session_that_is_gone_has_none(store: Store) -> None:
+def test_a_removed_session_has_no_recording(store: Store) -> None:
     with pytest.raises(SessionNotFound):
         preview_grants.grant(store, TWO, 3000, seconds=10, public=False, now=0)
 
@@ -106,7 +106,7 @@ def test_a_session_that_is_gone_has_none(store: Store) -> None:
 @pytest.mark.parametrize(
     "kept", [None, [], "x", {"3000": None}, {"3000": {"key": "x"}}, {"3000": {"key": ["0" * 64]}}]
 )
-def test_what_is_no_grant_grants_nothing(kept: Any) -> None:
+def test_invalid_grants_grant_nothing(kept: Any) -> None:
     assert preview_grants.of(SessionDetails({preview_grants.DETAIL: kept}), 3000) is None
 
 

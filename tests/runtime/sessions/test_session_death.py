@@ -23,7 +23,7 @@ from holdfast.runtime.store.rows import OperationKind, SessionRow
         (OperationKind.REMOVE, "running"),
     ],
 )
-def test_a_container_that_is_gone(
+def test_a_removed_container_is_a_dead_session(
     home: Home, monkeypatch: pytest.MonkeyPatch, kind: OperationKind | None, found: str
 ) -> None:
     monkeypatch.setattr(Context, "engine", SimpleNamespace(inspect=lambda _: None))

@@ -120,8 +120,8 @@ def test_a_session_that_comes_back_is_the_same_row_with_another_life(store: Stor
         session_identity.take_over(store, row.id, chain, COLUMNS, SessionDetails())
 
 
-def test_what_comes_from_elsewhere_shows_a_twin_once_it_does(store: Store, tmp_path: Path) -> None:
-    """It is said in one line and kept in the journal; nothing is said of sessions that are not here."""
+def test_a_second_holder_of_an_id_is_found_by_its_snapshots(store: Store, tmp_path: Path) -> None:
+    """It is reported in one line and kept in the journal; sessions that are not here are not reported."""
     said: list[str] = []
     context = cast(
         "Context",

@@ -37,7 +37,7 @@ def test_labels_are_a_mapping_or_texts() -> None:
         {f"k{number}": "" for number in range(51)},
     ],
 )
-def test_what_is_no_label_is_refused(given: Any) -> None:
+def test_invalid_labels_are_refused(given: Any) -> None:
     """What would confuse a list, a terminal or a query."""
     with pytest.raises(InvalidArgument, match="label"):
         labels.parse(given)
@@ -63,7 +63,7 @@ def test_a_session_has_all_that_is_asked_for(asked: Any, found: bool) -> None:
 
 
 @pytest.mark.parametrize("asked", ["team", ["a b"], ["=x"], {"a b": None, "c": "d"}, {"a": 3}])
-def test_what_no_session_can_have_is_refused(asked: Any) -> None:
+def test_impossible_session_options_are_refused(asked: Any) -> None:
     """A mistake in a query does not look like an empty list."""
     with pytest.raises(InvalidArgument, match="label"):
         labels.wanted(asked)

@@ -192,6 +192,6 @@ def test_files_of_the_engine_are_as_the_folder_in_which_a_caller_wants_to_write(
         "/" + "x" * 300,
     ],
 )
-def test_what_cannot_be_chosen_is_refused_in_one_line(place: str) -> None:
+def test_invalid_choices_are_refused_in_one_line(place: str) -> None:
     with pytest.raises(InvalidArgument, match=r"^cannot create session: writable [^\n]+$"):
         SessionOptions.parse(read_only=True, writable=[place])

@@ -1,4 +1,4 @@
-"""Access by ssh: names of hosts, keys of both ends, and what OpenSSH's client is told."""
+"""Access by ssh: names of hosts, keys of both ends, and the options of OpenSSH's client."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def read_by_ssh(config: Path, *words: str) -> dict[str, str]:
     return dict(line.split(" ", 1) for line in done.stdout.splitlines() if " " in line)
 
 
-def test_ssh_is_told_to_trust_and_to_forward_little(tmp_path: Path) -> None:
+def test_ssh_gets_options_that_trust_and_forward_little(tmp_path: Path) -> None:
     """What stands above the rest of a configuration counts, so that it cannot loosen this."""
     config = tmp_path / "config"
     loose = "Host *\n ForwardAgent yes\n ForwardX11 yes\n StrictHostKeyChecking no\n User x\n"

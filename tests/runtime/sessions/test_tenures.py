@@ -31,7 +31,7 @@ def test_one_chain_continues_another_or_parted_from_it(mine: Tenures, theirs: Te
 
 
 def test_nothing_continues_an_unknown_chain() -> None:
-    """An id that was here without a chain is nobody's: a claim shows nothing."""
+    """An id that was here without a chain is no one's: a claim shows nothing."""
     assert not Tenures().continued_by(chain(A))
     assert not chain(A).continued_by(Tenures())
 
@@ -78,7 +78,7 @@ def test_a_chain_is_bounded_and_still_recognized() -> None:
         [{"id": A, "at": 1.0, "host": "x"}] * (MOST + 1),
     ],
 )
-def test_what_is_no_chain_is_an_empty_one(given: object) -> None:
+def test_an_invalid_chain_is_an_empty_one(given: object) -> None:
     assert Tenures.parse(given) == Tenures()
 
 

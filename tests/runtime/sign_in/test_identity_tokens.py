@@ -1,4 +1,4 @@
-"""Identity tokens that are not what a sign-in expects are refused, whoever made them."""
+"""Identity tokens that are not what a sign-in expects are refused, whatever their maker."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def part(value: Any) -> str:
 
 
 def mac(secret: bytes, kid: str) -> str:
-    """Return a token that whoever knows a secret can make."""
+    """Return a token that anyone who knows a secret can make."""
     text = f"{part({'alg': 'HS256', 'kid': kid})}.{part(RIGHT)}"
     made = hmac.new(secret, text.encode(), hashlib.sha256).digest()
     return f"{text}.{base64.urlsafe_b64encode(made).decode().rstrip('=')}"
@@ -87,7 +87,7 @@ def test_a_token_that_is_right_is_accepted() -> None:
     ],
 )
 def test_a_claim_that_is_not_right_is_refused(changed: dict[str, Any]) -> None:
-    """Of another issuer, client or sign-in, too old, or for nobody; an optional nonce must still be right."""
+    """Of another issuer, client or sign-in, too old, or for no one; an optional nonce must still be right."""
     lax = Expected(ISSUER, CLIENT, NONCE, nonce_may_lack=True, issued_after=NOW - 10)
     for expected in (EXPECTED, lax):
         if expected is lax and changed == {"nonce": None}:
@@ -120,7 +120,7 @@ def test_a_signature_that_anyone_can_make_is_refused() -> None:
             claims_of(each, KEYS, EXPECTED, NOW)
 
 
-def test_a_symmetric_key_among_those_of_an_issuer_is_not_used() -> None:
+def test_a_symmetric_key_of_an_issuer_is_not_used() -> None:
     """An issuer that published one by mistake would let everyone sign."""
     secret = b"known to everyone who reads the set"
     known = base64.urlsafe_b64encode(secret).decode().rstrip("=")
@@ -132,14 +132,14 @@ def test_a_symmetric_key_among_those_of_an_issuer_is_not_used() -> None:
 @pytest.mark.parametrize(
     "text", ["", ".", "a.b", "a.b.c", "\x00.\x00.\x00", "é.é.é", "x" * 20_000, "....", "[" * 9]
 )
-def test_what_is_not_a_token_is_refused(text: str) -> None:
+def test_malformed_tokens_are_refused(text: str) -> None:
     sets: list[dict[str, Any]] = [KEYS, {}, {"keys": []}, {"keys": [None, 7, {"kty": "RSA"}]}]
     for keys in sets:
         with pytest.raises(NotPermitted):
             claims_of(text, keys, EXPECTED, NOW)
 
 
-def test_a_key_that_the_issuer_has_made_since_is_told_apart() -> None:
+def test_a_key_that_the_issuer_has_made_since_is_distinguished() -> None:
     """Its keys are fetched once more then, and for nothing else."""
     later = RSAKey.generate_key(2048, {"kid": "later"})
     with pytest.raises(UnknownKey):

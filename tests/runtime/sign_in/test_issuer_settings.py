@@ -85,7 +85,7 @@ def test_the_settings_of_the_documentation_are_read(tmp_path: Path) -> None:
         ("[proxy]", "[proxy"),
     ],
 )
-def test_what_is_wrong_in_them_is_refused(old: str, new: str, tmp_path: Path) -> None:
+def test_wrong_values_in_them_are_refused(old: str, new: str, tmp_path: Path) -> None:
     assert WHOLE.count(old) >= 1
     with pytest.raises(InvalidArgument, match="settings of sign-in"):
         read(tmp_path, WHOLE.replace(old, new))

@@ -154,7 +154,7 @@ def test_over_tls_a_cookie_is_exchanged_for_short_keys(tmp_path: Path) -> None:
 
 
 def test_an_answer_of_the_issuer_works_once_and_in_its_browser(issuer: Issuer, tmp_path: Path) -> None:
-    """A state or code that was used, was made up, or belongs to a different browser signs nobody in."""
+    """A state or code that was used, was made up, or belongs to a different browser signs no one in."""
     with served(doors_of(tmp_path, issuer.settings())) as browser:
         there = Visitor("u-ada").follow(away(browser))
         asked = {name: values[0] for name, values in parse_qs(urlsplit(there).query).items()}
@@ -219,7 +219,7 @@ def test_a_name_is_that_of_its_first_owner(issuer: Issuer, other: Issuer, tmp_pa
 
 
 def test_a_person_logs_in_at_a_terminal(issuer: Issuer, tmp_path: Path) -> None:
-    """The key is kept where nobody else reads it, used for that URL, and revoked by the logout."""
+    """The key is kept where no one else reads it, used for that URL, and revoked by the logout."""
     shown: list[device_login.DeviceCode] = []
 
     def enter(code: device_login.DeviceCode) -> None:
@@ -363,7 +363,7 @@ def test_short_keys_end_with_their_time_and_their_key(tmp_path: Path) -> None:
 
 
 def test_strangers_begin_so_many_sign_ins(issuer: Issuer, tmp_path: Path) -> None:
-    """More than the rate are told when to come again; those that were begun are not pushed out by that."""
+    """More than the rate learn when to come again; those that were begun are not pushed out by that."""
     with served(doors_of(tmp_path, issuer.settings())) as browser:
         there = away(browser)
         answers = [browser.post("/sign-in/challenges", json={}) for _ in range(80)]

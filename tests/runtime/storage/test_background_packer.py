@@ -39,7 +39,7 @@ def steps(made: PackingHome, at: int) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
 
 
-def test_what_is_not_packed_is_packed_oldest_first(made: PackingHome) -> None:
+def test_unpacked_snapshots_are_packed_oldest_first(made: PackingHome) -> None:
     """So that the second costs what it changed; sizes are recorded, and the mark is gone."""
     first = made.add(os.urandom(200 * PAGE))
     second = made.add(changed(made.memory[first], 17), first)
@@ -149,7 +149,7 @@ def test_others_have_their_turn_in_between(made: PackingHome) -> None:
     assert made.whole()
 
 
-def test_it_pauses_while_a_caller_waits(made: PackingHome) -> None:
+def test_the_packer_pauses_while_a_caller_waits(made: PackingHome) -> None:
     """For an operation of a live process that began just now; others can change the packs meanwhile."""
     first = made.add(os.urandom(600 * PAGE))
     row = made.store.operations.begin(OperationKind.RESTORE)
@@ -174,7 +174,7 @@ def test_it_pauses_while_a_caller_waits(made: PackingHome) -> None:
     assert (folder / "recipe").exists()
 
 
-def test_it_pauses_for_half_of_the_time_at_most() -> None:
+def test_the_packer_pauses_for_half_of_the_time_at_most() -> None:
     """So that a home in which something is always awaited is packed too; each pause has its limit."""
     now, paused, longest, begun = 0.0, 0.0, 0.0, 0.0
     pauses = background_packer.Pauses(lambda: True, lambda: now)
@@ -231,7 +231,7 @@ def test_a_mark_made_meanwhile_is_not_removed(made: PackingHome) -> None:
     assert packing_request.clear(made.home, packing_request.mark_of(made.home))
 
 
-def test_what_cannot_be_packed_is_reported_and_tried_again(
+def test_a_failed_packing_is_reported_and_tried_again(
     made: PackingHome, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The snapshot stays as it was; the next attempt is made a minute later, and no earlier."""
@@ -254,7 +254,7 @@ def test_what_cannot_be_packed_is_reported_and_tried_again(
     assert (made.stored(plain)["packed"], packing_request.trouble(made.home)) == (True, "")
 
 
-def test_a_home_that_is_gone_ends_it(made: PackingHome) -> None:
+def test_a_removed_home_ends_the_packer(made: PackingHome) -> None:
     """Also in the middle: it writes nothing more."""
     made.add(os.urandom(10 * PAGE))
     shutil.rmtree(made.home.root)
@@ -262,7 +262,7 @@ def test_a_home_that_is_gone_ends_it(made: PackingHome) -> None:
     assert not made.home.root.exists()
 
 
-def test_it_stands_back(made: PackingHome) -> None:
+def test_the_packer_has_the_lowest_priority(made: PackingHome) -> None:
     """Nice 19, and the idle class of the disk, in a session of its own; `ionice` reports what is set."""
     code = (
         "from holdfast.runtime.storage import background_packer as one; import os, subprocess; "

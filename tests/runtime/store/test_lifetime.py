@@ -41,7 +41,7 @@ def test_other_choices_are_refused(choices: dict[str, Any], why: str) -> None:
         changed(Lifetime(), 1000, choices)
 
 
-def test_an_end_is_moved_and_by_who_connects_only_to_later() -> None:
+def test_an_end_can_be_moved_and_by_connecting_only_later() -> None:
     """`longer` never brings the end nearer."""
     found = Lifetime().given(60, 1000)
     assert (found.due("running", 1059), found.due("running", 1060)) == (False, True)
@@ -71,7 +71,7 @@ REMOVED = replace(ENDS, then="remove")
         ("removed", replace(REMOVED, ended=True), False),
     ],
 )
-def test_what_is_due(state: str, found: Lifetime, due: bool) -> None:
+def test_due_work_is_planned(state: str, found: Lifetime, due: bool) -> None:
     """A running session is due at its end; others only where nothing of value is lost."""
     assert found.due(state, 100) is due
 
@@ -91,7 +91,7 @@ def test_a_resumed_session_lives_again() -> None:
     assert Lifetime(idle=60).suspended("idle").resumed(50).ends_at is None
 
 
-def test_only_what_was_put_to_sleep_wakes_on_use() -> None:
+def test_only_sleeping_sessions_wake_on_use() -> None:
     """Not a session that a person suspended, nor one that is not to wake or has ended."""
     assert ENDS.suspended("life").sleeps
     assert Lifetime(idle=60).suspended("idle").sleeps
@@ -119,19 +119,19 @@ def test_when_to_look_again() -> None:
 
 
 @pytest.mark.parametrize("detail", [None, 3, "x", [], {"life": "soon"}, {"then": "explode"}, {"ended": 1}])
-def test_what_cannot_be_read_is_no_end(detail: object) -> None:
+def test_an_unreadable_journal_is_not_taken_for_an_end(detail: object) -> None:
     """A damaged detail never ends a session."""
     assert Lifetime.kept(detail) == Lifetime()
 
 
-def test_what_is_kept_is_read_again() -> None:
+def test_kept_values_are_read_again() -> None:
     """Every field; the defaults take no space."""
     found = replace(REMOVED, asleep="idle", idle=60.0, files_only=True, warned_of=99.0, trouble="busy")
     assert Lifetime.of(SessionDetails().plus(lifetime=found.as_dict())) == found
     assert Lifetime().as_dict() == {}
 
 
-def test_it_is_told_in_words() -> None:
+def test_a_lifetime_has_a_text() -> None:
     """One line each for the end and for the sleep."""
     assert lines(Lifetime(), "running", 0) == ["does not end"]
     found = Lifetime(idle=1800, then="remove").given(7200, 0)

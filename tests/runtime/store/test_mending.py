@@ -141,7 +141,7 @@ def test_a_session_that_snapshots_lack_is_unknown(home: Home) -> None:
     assert session.state == "removed"
 
 
-def test_what_cannot_be_mended_is_reported(home: Home) -> None:
+def test_unrepairable_damage_is_reported(home: Home) -> None:
     damage(home, "snapshots", "details", "{")
     (home.root / mending.ASIDE).mkdir()  # so that nothing can be written there
     with pytest.raises(StoreError):
@@ -150,7 +150,7 @@ def test_what_cannot_be_mended_is_reported(home: Home) -> None:
         assert db.execute("SELECT details FROM snapshots WHERE rowid = 2").fetchone() == ("{",)
 
 
-def test_what_ended_operations_left_in_staging_is_removed_at_the_next_start(home: Home) -> None:
+def test_leftovers_in_staging_are_removed_at_the_next_start(home: Home) -> None:
     store = Store.open(home.database)
     ended, going = (store.operations.begin(OperationKind.SNAPSHOT).id for _ in range(2))
     store.operations.end(ended, "failed")

@@ -12,13 +12,13 @@ from holdfast.runtime.store.row_details import SessionDetails
 
 
 def test_omitted_options_have_defaults() -> None:
-    """Nothing is captured by itself unless somebody says so."""
+    """Nothing is captured by itself unless someone says so."""
     assert parse({}) == parse({"every": None, "idle": None}) == Policy()
     assert not Policy().captures
     assert Policy().keep == KEEP
 
 
-def test_times_and_sizes_may_be_texts() -> None:
+def test_times_and_sizes_can_be_texts() -> None:
     """As people write them."""
     found = parse({"idle": "10m", "keep_for": "2d", "quota": "1.5g", "every": 20})
 
@@ -66,7 +66,7 @@ def test_impossible_requests_are_refused_by_name(chosen: Any) -> None:
 
 
 def test_a_policy_is_one_word() -> None:
-    """As `new --policy` takes it; spaces do not matter, `off` is none."""
+    """As `new --policy` takes it; spaces do not matter, `off` means no policy."""
     found = policy.parse_text(
         "every=20, before-risky,on-failure,idle=10m,keep=5,keep-for=7d,quota=5g,risky=a=b,risky=c"
     )

@@ -45,8 +45,8 @@ def _all_at_once(count: int, work: Callable[[int], object]) -> list[QuotaReached
     return failed
 
 
-def test_fifty_at_once_get_what_five_may(home: Home, store: Store) -> None:
-    """The limit is checked in the transaction that adds the session: nobody passes between the two."""
+def test_fifty_concurrent_requests_get_five_sessions(home: Home, store: Store) -> None:
+    """The limit is checked in the transaction that adds the session: no one passes between the two."""
     quotas.write(home.place, Quota(running=5))
 
     failed = _all_at_once(50, lambda number: Store.open(home.database).add_session(f"s{number}", "i", {}))
@@ -76,7 +76,7 @@ def test_sessions_woken_at_once_pass_the_limit_together(home: Home, store: Store
     wake(0)
 
 
-def test_what_sleeps_does_not_count_as_running(home: Home, store: Store) -> None:
+def test_sleeping_sessions_do_not_count_as_running(home: Home, store: Store) -> None:
     quotas.write(home.place, Quota(running=1, sessions=3))
     first = store.add_session("one", "i", {})
     with pytest.raises(QuotaReached, match="1 running sessions, and this one would make it 2"):
@@ -139,7 +139,7 @@ def test_a_session_of_a_home_without_quota_has_no_lifetime(store: Store) -> None
 
 
 def test_commands_are_counted_for_all_processes(home: Home) -> None:
-    """Twice the rate at once, whoever begins them, and a wait that is told."""
+    """Twice the rate at once, from all callers together, and a wait that is reported."""
     quotas.write(home.place, Quota(commands=0.001))
     quotas.count_command(home.place)
     with pytest.raises(QuotaReached) as refused:
@@ -152,7 +152,7 @@ def test_commands_are_counted_for_all_processes(home: Home) -> None:
 
 @pytest.mark.parametrize("text", ['{"running": "5"}', '{"running": true}', '{"races": 1}', "[]", "{", "5"])
 def test_a_damaged_quota_is_not_no_quota(text: str, home: Home, store: Store) -> None:
-    """Whoever can spoil the file must not be without limits by that."""
+    """Anyone who can spoil the file must not be without limits by that."""
     (home.root / quotas.FILE).write_text(text)
     with pytest.raises(StoreError, match="cannot read"):
         store.add_session("work", "i", {})
@@ -161,7 +161,7 @@ def test_a_damaged_quota_is_not_no_quota(text: str, home: Home, store: Store) ->
 @pytest.mark.parametrize(
     "texts", [{"running": "1.5"}, {"running": "-1"}, {"memory": "lots"}, {"idle": "1s"}, {"cpus": "nan"}]
 )
-def test_what_is_not_a_limit(texts: dict[str, str]) -> None:
+def test_invalid_limits_are_refused(texts: dict[str, str]) -> None:
     with pytest.raises(InvalidArgument):
         Quota().with_texts(texts)
 

@@ -7,7 +7,7 @@ from typing import Any
 from holdfast.runtime.store.row_details import OperationDetails, RecordsEnd, SessionDetails, SnapshotDetails
 
 
-def test_what_is_written_is_read_again() -> None:
+def test_written_values_are_read_again() -> None:
     """It goes through JSON on its way, and what is None is not kept at all."""
     moment = RecordsEnd(7, 12.5, {"main": 100})
     kept = SnapshotDetails.of(generation=2, auto={"trigger": "idle"}, failure=None, moment=asdict(moment))
@@ -43,7 +43,7 @@ def test_trouble_is_that_of_one_container() -> None:
     assert (marked.trouble("c1"), marked.trouble("c2"), marked.marked_unhealthy) == ("silent", "", True)
 
 
-def test_operations_know_what_they_make() -> None:
+def test_operations_record_their_products() -> None:
     """What a rewind writes down step by step is there for another process."""
     known = OperationDetails.of(snapshot="s1", old=None).plus(aside=".x", addresses=["10.0.0.2"])
     assert (known.snapshot, known.old, known.aside, known.addresses) == ("s1", None, ".x", ["10.0.0.2"])

@@ -52,6 +52,14 @@ def test_a_removed_session_stays_removed(store: Store) -> None:
         store.update_session(row.id, state="running")
 
 
+def test_a_session_in_a_snapshots_place_gets_a_hint(store: Store) -> None:
+    """`restore work`, where `work` is a session."""
+    store.add_session("work", "image", {})
+    with pytest.raises(SnapshotNotFound) as found:
+        store.snapshot("work")
+    assert "`holdfast fork work` copies its present" in found.value.hint
+
+
 def test_pending_snapshots_are_not_listed(store: Store) -> None:
     """A snapshot is visible when it is ready, not before."""
     session = store.add_session("work", "image", {})
@@ -111,7 +119,7 @@ def test_an_operation_ends_once(store: Store) -> None:
     assert states == ["done"]
 
 
-def test_what_is_written_together_is_seen_by_others_together(store: Store, home: Home) -> None:
+def test_a_transaction_is_seen_by_others_as_a_whole(store: Store, home: Home) -> None:
     """The thread itself sees it at once; a name that is taken does not spoil the rest."""
     other = Store.open(home.database)
     store.add_session("taken", "image", {})
@@ -129,7 +137,7 @@ def test_what_is_written_together_is_seen_by_others_together(store: Store, home:
     assert other.operations.open() == [operation]
 
 
-def test_nothing_remains_of_what_was_to_be_written_together(store: Store) -> None:
+def test_a_failed_transaction_leaves_nothing(store: Store) -> None:
     """A failure takes back all of it, and what is written next is a transaction of its own."""
     with pytest.raises(SessionNotFound), store.together():  # noqa: PT012
         store.add_session("work", "image", {})

@@ -26,7 +26,7 @@ def row(number: int) -> WaitingRow:
     )
 
 
-def test_a_waiting_session_is_none_of_the_sessions(store: Store) -> None:
+def test_a_waiting_session_is_not_listed(store: Store) -> None:
     """Nothing that lists sessions sees it, and no name or prefix of an id finds it."""
     store.waiting.add(row(1))
     assert [each.id for each in store.waiting.all()] == [row(1).id]
@@ -35,7 +35,7 @@ def test_a_waiting_session_is_none_of_the_sessions(store: Store) -> None:
     assert store.find_session(row(1).id, removed=True) is None
 
 
-def test_what_was_added_is_read_again(store: Store, home: Home) -> None:
+def test_added_rows_are_read_again(store: Store, home: Home) -> None:
     """All fields last, for other processes as well; the oldest comes first."""
     rows = [row(3), row(1), row(2)]
     for each in rows:

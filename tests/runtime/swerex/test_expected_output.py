@@ -102,7 +102,7 @@ def test_patterns_without_a_bound_are_refused(text: str) -> None:
         pattern(text)
 
 
-def test_what_is_shown_has_no_functions_of_terminals() -> None:
+def test_shown_text_has_no_terminal_functions() -> None:
     """Text, tabs and line ends remain."""
     assert shown("\x1b[?2004l\x1b[1mbold\x1b[0m\n\ttab\x1b]0;title\x07") == "bold\n\ttab"
     assert shown("a\x9b31mb") == "ab"

@@ -56,7 +56,7 @@ def test_other_paths_are_left_to_others() -> None:
         assert asked(path, "secret") == "other"
 
 
-def test_actions_are_told_apart() -> None:
+def test_actions_are_distinguished() -> None:
     adapter: TypeAdapter[Any] = TypeAdapter(Action)
     assert isinstance(
         adapter.validate_python({"action_type": "bash", "command": "ls", "new": 1}), ShellCommand

@@ -1,4 +1,4 @@
-"""The report of blocked work: for whoever unblocks it, and for the successor."""
+"""The report of blocked work: for anyone who unblocks it, and for the successor."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def begun() -> TaskRecord:
     return changes.plan(first, BY, "Change\n- Migrate :: make check\n").record
 
 
-def test_it_has_all_that_is_needed_to_unblock_and_to_continue() -> None:
+def test_the_handoff_has_everything_for_unblocking_and_continuing() -> None:
     failed = StepAttempt(
         entry="#6", outcome="failed", at=AT, by="agent", failure_type="http_error", failure_detail="403"
     )
@@ -38,7 +38,7 @@ def test_it_has_all_that_is_needed_to_unblock_and_to_continue() -> None:
     assert "\n".join(block_report("work", record)) in handoff("work", record)
 
 
-def test_it_says_no_more_than_is_known() -> None:
+def test_the_handoff_states_only_known_facts() -> None:
     record = changes.block(begun(), BY, "no key", "a key").record
     assert len(list(block_report("work", record))) == 3
     assert list(block_report("work", changes.unblock(record, BY).record)) == []

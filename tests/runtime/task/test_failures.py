@@ -72,7 +72,7 @@ def test_no_failure_is_called_passed() -> None:
         ("====\n", "===="),
     ],
 )
-def test_what_no_rule_recognizes_is_quoted_by_the_line_that_says_most(output: str, line: str) -> None:
+def test_an_unrecognized_failure_is_quoted_by_its_most_telling_line(output: str, line: str) -> None:
     """The first that calls itself an error, else one that speaks of one, else the last that is not a hint."""
     assert quoted_line(Evidence(exit_code=9, output=output).tail) == line
 
@@ -84,7 +84,7 @@ def test_an_output_that_is_cut_begins_with_a_whole_line() -> None:
         assert set(Evidence(exit_code=1, output=text[:length]).tail.splitlines()[:-1]) == {"error: no"}
 
 
-def test_every_kind_says_what_was_seen_and_what_to_do() -> None:
+def test_every_kind_has_an_observation_and_advice() -> None:
     for case in failure_table.cases():
         found = classify(case.evidence)
         assert found is not None, case
@@ -94,7 +94,7 @@ def test_every_kind_says_what_was_seen_and_what_to_do() -> None:
         assert all("\n" not in text and len(text) <= 250 for text in found.as_dict().values())
 
 
-def test_what_passed_is_no_failure() -> None:
+def test_a_passed_test_is_not_a_failure() -> None:
     """Whatever it printed."""
     assert classify(Evidence(exit_code=0, output="MemoryError\nFAILED a::b")) is None
     assert classify(Evidence(exit_code=0, events=frozenset({"oom"}))) is None, "another program was killed"
@@ -117,7 +117,7 @@ def test_what_passed_is_no_failure() -> None:
         ({"exit_code": 1, "report": JUNIT, "output": "No space? no"}, "tests_failed"),
     ],
 )
-def test_how_it_ended_counts_before_what_it_printed(known: dict[str, Any], expected: str) -> None:
+def test_an_end_counts_before_output(known: dict[str, Any], expected: str) -> None:
     assert kind(**known) == expected
 
 

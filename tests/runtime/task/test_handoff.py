@@ -49,7 +49,7 @@ def test_decisions_and_risks_come_before_far_off_steps(budget: int) -> None:
     assert "`holdfast task show work`" in text or budget >= 1500
 
 
-def test_the_session_and_what_runs_come_first() -> None:
+def test_the_session_and_running_commands_come_first() -> None:
     how = "The session is dead: `holdfast task resume work` brings it back."
     lines = handoff("work", long_task(), standing=how).splitlines()
     assert lines[2] == how
@@ -107,7 +107,7 @@ def test_suggestions_that_did_not_help_are_named() -> None:
 
 
 def test_one_of_the_steps_in_full_can_be_taken() -> None:
-    """Also if the first ones are claimed by others, which is said with the time."""
+    """Also if the first ones are claimed by others, which is reported with the time."""
     record = long_task()
     for number in ("1.1", "1.2", "1.3"):
         record = changes.claim(record, Stamp("agent:other", AT), number).record
@@ -117,6 +117,6 @@ def test_one_of_the_steps_in_full_can_be_taken() -> None:
     assert "task done work 1.1" not in text
 
 
-def test_what_ran_under_a_key_comes_before_the_steps() -> None:
+def test_keyed_commands_come_before_the_steps() -> None:
     text = handoff("work", long_task(), ran=["- #3 `make`: exit 0, sent with key step 1.1 by agent"])
     assert text.index("- #3 `make`") < text.index("Next steps")

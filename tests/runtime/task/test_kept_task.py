@@ -118,7 +118,7 @@ def test_an_arriving_record_is_checked(context: Context, session: SessionRow) ->
 
 
 @pytest.mark.parametrize("budget", [100, 101, 200, 400, 700, 5000])
-def test_a_handoff_keeps_its_budget_and_counts_what_it_leaves_out(
+def test_a_handoff_keeps_its_budget_and_counts_omissions(
     context: Context, session: SessionRow, budget: int
 ) -> None:
     plan = "Phase\n" + "\n".join(f"- Step number {number} :: make test-{number}" for number in range(20))
@@ -143,13 +143,13 @@ def test_a_handoff_that_cannot_fit_is_refused(context: Context, session: Session
         handoff("work", record, 20)
 
 
-def test_what_is_stored_is_what_is_read(context: Context, session: SessionRow) -> None:
+def test_stored_rows_are_read_unchanged(context: Context, session: SessionRow) -> None:
     row = context.store.session("work")
     assert row.details.task is not None
     assert task_form.dump(task_form.load(row.details.task)) == row.details.task
 
 
-def test_the_board_has_each_step_with_what_it_is_done_with(context: Context, session: SessionRow) -> None:
+def test_the_board_has_each_step_with_its_back_end(context: Context, session: SessionRow) -> None:
     """The back end and verification of a step, and those that its last attempt was made with."""
     set_ = partial(task_changes.set_, back_end="sqlite", profiles={"quick": "true"}, verify="@quick")
     kept_task.change(context, session.id, set_)

@@ -58,7 +58,7 @@ def test_a_command_that_is_an_attempt_is_in_the_record_already() -> None:
     assert keyed_work(ran(1, "step 1.1", exit_code=0), record) == []
 
 
-def test_a_step_that_is_done_ends_what_led_to_it() -> None:
+def test_a_finished_step_ends_its_attempts() -> None:
     """Also if another one verified it; of one who has claimed a step, only what that one has done."""
     entries = [*ran(1, "step 1.1", exit_code=0), done(2, OTHER.by)]
     assert keyed_work(entries, begun()) == []

@@ -38,7 +38,7 @@ PLAIN = RedoOptions()
         (replace(MAKE, place="second"), ("stop", "there is no shell second in a new session")),
     ],
 )
-def test_only_what_can_be_repeated_faithfully_is_repeated(
+def test_only_faithfully_repeatable_commands_are_repeated(
     action: StatedAction, expected: tuple[str, str]
 ) -> None:
     assert fate(action, PLAIN) == expected
@@ -64,7 +64,7 @@ def test_the_caller_decides_on_single_entries_and_keys() -> None:
     ],
 )
 def test_another_exit_code_or_output_is_a_difference(result: int | None, digest: str, expected: str) -> None:
-    """An output of which nothing is known is none."""
+    """An unknown output does not count."""
     assert difference(MAKE, result, digest, PLAIN) == expected
 
 
@@ -93,7 +93,7 @@ def test_a_cell_is_compared_without_its_number() -> None:
     assert output_digest("cell_ended", {"outputs": deep}) == ""
 
 
-def test_it_is_complete_if_all_that_was_to_be_repeated_was_the_same() -> None:
+def test_a_redo_is_complete_if_every_repeated_command_agrees() -> None:
     def made(*fates: str, left: int = 0) -> Redo:
         return Redo("s", "a" * 12, "", "fresh", tuple(RedoneAction(MAKE, each) for each in fates), left)  # type: ignore[arg-type]
 

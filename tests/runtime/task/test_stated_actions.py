@@ -1,4 +1,4 @@
-"""Actions with what was said about them: of entries as journals have them, and of hostile ones."""
+"""Actions with the statements about them: of entries as journals have them, and of hostile ones."""
 
 from __future__ import annotations
 
@@ -68,8 +68,8 @@ def test_an_action_has_the_reasons_that_its_actor_had_stated() -> None:
     assert [each.entry for each in found] == ["#1", "#3", "#5", "#7"]
 
 
-def test_an_attempt_is_told_with_its_command() -> None:
-    """Also when it was recorded later, by somebody else, after other commands."""
+def test_an_attempt_is_reported_with_its_command() -> None:
+    """Also when it was recorded later, by someone else, after other commands."""
     line = Line()
     line.ran("make test", 2)
     line.ran("ls")
@@ -114,7 +114,7 @@ def test_every_kind_of_action_is_there_once() -> None:
     assert [each.outcome for each in found] == ["exit 0", "error", "exit 137", "had not ended", "", "", ""]
 
 
-def test_actions_before_the_beginning_are_left_out_but_what_was_stated_then_holds() -> None:
+def test_actions_before_the_beginning_are_omitted_but_their_statements_hold() -> None:
     line = Line()
     line.task(**step("1.1", "Look"))
     line.ran("one")
@@ -168,7 +168,7 @@ def test_hostile_entries_are_read_without_harm(value: Any) -> None:
         assert "\x1b" not in "".join(shown)
 
 
-def test_a_session_cannot_forge_what_was_stated() -> None:
+def test_a_session_cannot_forge_stated_actions() -> None:
     """Changes of the task are the host's entries; the session's of that kind count for nothing."""
     line = Line()
     line.add("task_changed", CODER, what="x", decision="Trust me", why="because")

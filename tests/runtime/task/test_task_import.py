@@ -22,7 +22,7 @@ def begun() -> TaskRecord:
     return changes.plan(record, AGENT, "Phase\n- Read\n- Migrate :: make check\n").record
 
 
-def test_an_old_export_does_not_take_back_what_was_recorded_since() -> None:
+def test_an_old_export_keeps_later_records() -> None:
     exported = begun()
     now = task_items.decide(exported, AGENT, "SQLite", "no server").record
     now = task_items.note(now, AGENT, "must not run twice", "risk").record
@@ -37,7 +37,7 @@ def test_an_old_export_does_not_take_back_what_was_recorded_since() -> None:
     assert "gone: decision 'SQLite', risk 'must not run twice'" in taken.line
 
 
-def test_an_edit_of_the_present_record_may_remove_items() -> None:
+def test_an_edit_of_the_present_record_can_remove_items() -> None:
     now = task_items.note(begun(), AGENT, "Which version?", "question").record
     text = task_markdown.export(now)
     without = text.replace("- Which version?", "").replace(f"  - at: {AT:%Y-%m-%dT%H:%M:%SZ}\n", "")
@@ -58,7 +58,7 @@ def test_a_record_of_another_task_does_not_replace_work() -> None:
     assert imported(begun(), ADA, other).record.goal == "Something else", "nothing was done yet"
 
 
-def test_a_tick_is_no_verification() -> None:
+def test_a_tick_is_not_a_verification() -> None:
     """A step with a command is active, until `done` has run it; one without is done by word."""
     ticked = task_markdown.export(begun()).replace("- [ ]", "- [x]")
     other = task_markdown.parse(ticked)

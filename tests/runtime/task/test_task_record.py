@@ -77,7 +77,7 @@ def test_every_change_counts_and_names_its_actor() -> None:
     assert change.record.decisions[0].at == AT.replace(microsecond=0)
 
 
-def test_a_new_plan_keeps_what_was_done() -> None:
+def test_a_new_plan_keeps_finished_steps() -> None:
     """A step with the same title is still done, wherever the new plan has it."""
     record = changes.done(begun(), BY, "1.1", None).record
     replanned = changes.plan(record, BY, "Prepare\n- Ask\n- Read the code\nChange\n- Rewrite").record
@@ -150,7 +150,7 @@ def test_blocked_work_names_its_step_and_continues_when_unblocked() -> None:
         changes.unblock(record, BY)
 
 
-def test_what_is_settled_can_be_dropped() -> None:
+def test_settled_items_can_be_dropped() -> None:
     """By kind and number; other kinds and numbers are refused."""
     record = task_items.note(begun(), BY, "Which?", "question").record
     assert task_items.drop(record, BY, "question", 1).record.questions == ()
@@ -237,7 +237,7 @@ def test_json_has_no_empty_fields() -> None:
         ("x" * 200_000, "longer than"),
     ],
 )
-def test_json_that_is_no_record_is_refused_in_one_line(text: str, why: str) -> None:
+def test_other_json_is_refused_in_one_line(text: str, why: str) -> None:
     """The message begins with the action and says what is wrong."""
     with pytest.raises(InvalidArgument, match=why) as refused:
         task_form.parse(text)

@@ -23,7 +23,7 @@ def begun() -> TaskRecord:
     return task_changes.plan(record, ONE, plan).record
 
 
-def test_a_claimed_step_is_left_to_the_one_who_claimed_it() -> None:
+def test_a_claimed_step_is_left_to_its_claimant() -> None:
     """Another run of the same agent is another one; the error names what it can do instead."""
     record = task_changes.claim(begun(), ONE, "1.1").record
     step = step_rules.find_step(record, "1.1")
@@ -183,7 +183,7 @@ def tried(entry: str) -> StepAttempt:
     return StepAttempt(entry=entry, outcome="failed", at=AT, by="agent")
 
 
-def test_what_cannot_be_is_not_imported() -> None:
+def test_impossible_values_are_not_imported() -> None:
     """Times of another century, and evidence that this session's journal does not have."""
     record = begun()
     proved = task_changes.done(record, ONE, "1.2", "#999999").record

@@ -38,7 +38,7 @@ ENTRIES = [
 ]
 
 
-def test_a_report_says_what_was_done_by_whom_and_verified_how() -> None:
+def test_a_report_lists_work_authors_and_verifications() -> None:
     work = session_work(ENTRIES, "work", "s" * 12, "removed", "Port it")
     assert work is not None
     assert list(work.lines()) == [
@@ -55,7 +55,7 @@ def test_a_report_says_what_was_done_by_whom_and_verified_how() -> None:
     assert work.steps[0].back_end == "sqlite"
 
 
-def test_what_a_session_writes_itself_is_not_reported() -> None:
+def test_a_sessions_own_writes_are_not_reported() -> None:
     """It can write entries of any kind into its own journal."""
     forged = [entry(1.0, host=False, **step("1.1", "All of it", "done", evidence="#1"))]
     assert session_work(forged, "work", "s" * 12, "running", "") is None
@@ -70,7 +70,7 @@ def home(tmp_path: Path) -> Holdfast:
     return Holdfast(tmp_path / "home", actor=CODER)
 
 
-def test_a_report_covers_sessions_that_are_gone_and_no_other_time(home: Holdfast) -> None:
+def test_a_report_covers_removed_sessions_and_only_its_period(home: Holdfast) -> None:
     """Removed ones are named so; what is older is left out."""
     entries = home.store.entries
     ids = {name: home.store.add_session(name, "image", {}, state="running").id for name in ("gone", "here")}

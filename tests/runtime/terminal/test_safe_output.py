@@ -155,7 +155,7 @@ def test_a_control_character_inside_is_executed_at_once() -> None:
     assert through(b"\x1b[3\x1b[1m") == b"\x1b[1m"
 
 
-def test_control_functions_of_8_bits_become_those_of_7() -> None:
+def test_control_functions_of_8_bits_become_7_bit_ones() -> None:
     """C1 controls in UTF-8 have their effect; bytes that are not UTF-8 are shown as such and do nothing."""
     assert through("\u009b31m\u0084\u0085\u0088\u008d".encode()) == b"\x1b[31m\x1bD\x1bE\x1bH\x1bM"
     assert through(b"\x9b31m").decode() == "\ufffd31m"

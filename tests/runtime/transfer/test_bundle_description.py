@@ -118,7 +118,7 @@ def test_readers_of_a_registry_learn_no_id() -> None:
 @pytest.mark.parametrize(
     "text", ["", "x", "[]", "null", "3", '{"session": 1}', "[" * 5000, '{"session":"x","tenures":3}']
 )
-def test_what_is_no_annotation_is_in_nobodys_way(text: str) -> None:
+def test_foreign_annotations_do_no_harm(text: str) -> None:
     assert bundle_description.identity_passes(
         {bundle_description.IDENTITY: text}, SESSION, Tenures.begun(1.0, "")
     )

@@ -111,7 +111,7 @@ MEMORY = random.Random(0).randbytes(1500 * PAGE) + bytes(200 * PAGE) + random.Ra
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_a_second_bundle_sends_and_reads_only_what_is_new(ends: Ends, seed: int) -> None:
+def test_a_second_bundle_sends_and_reads_only_new_parts(ends: Ends, seed: int) -> None:
     earlier = ends.first(MEMORY)
     data = _changed(MEMORY, seed)
 
@@ -122,7 +122,7 @@ def test_a_second_bundle_sends_and_reads_only_what_is_new(ends: Ends, seed: int)
     assert set(ends.origin.asked) == {blob.digest for blob in ends.sent}
 
 
-def test_what_was_kept_may_be_gone(ends: Ends) -> None:
+def test_removed_history_is_reported(ends: Ends) -> None:
     """What was sent is read again then, within the bounds for any bundle."""
     earlier = ends.first(MEMORY)
     config, blobs = ends.send(_changed(MEMORY, 1))
@@ -136,7 +136,7 @@ def test_what_was_kept_may_be_gone(ends: Ends) -> None:
 
 
 @pytest.mark.parametrize("damage", ["changed", "shorter"])
-def test_damage_to_what_was_kept_does_not_pass(ends: Ends, damage: str) -> None:
+def test_damage_to_kept_parts_does_not_pass(ends: Ends, damage: str) -> None:
     """What is made of it differs from its digest, which `receive` compares; what is short is read again."""
     earlier = ends.first(MEMORY)
     config, blobs = ends.send(MEMORY)
@@ -150,7 +150,7 @@ def test_damage_to_what_was_kept_does_not_pass(ends: Ends, damage: str) -> None:
     assert (blake3(data).digest() == blake3(MEMORY).digest()) == (damage == "shorter")
 
 
-def test_the_earlier_snapshot_may_be_removed_or_change(ends: Ends) -> None:
+def test_the_earlier_snapshot_can_be_removed_or_change(ends: Ends) -> None:
     """It was opened when it was sent; a page that changed on the disk is sent."""
     earlier = ends.first(MEMORY)
     path = ends.here / NAME

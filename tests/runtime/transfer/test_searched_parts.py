@@ -43,7 +43,7 @@ def test_a_secret_that_reaches_into_a_new_page_is_found_once(tmp_path: Path, at:
     assert _found(tmp_path / "x", _ranges(20, 10, 9, 11)) == 1
 
 
-def test_what_was_searched_before_is_not_searched_again(tmp_path: Path) -> None:
+def test_searched_data_is_not_searched_again(tmp_path: Path) -> None:
     """Also where it is read as context."""
     data = bytearray(b"." * (40 * PAGE))
     for page in (0, 9, 11, 30):
@@ -54,7 +54,7 @@ def test_what_was_searched_before_is_not_searched_again(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("seed", range(10))
-def test_all_new_is_as_searching_all(tmp_path: Path, seed: int) -> None:
+def test_new_parts_alone_give_the_findings_of_a_whole_search(tmp_path: Path, seed: int) -> None:
     """Wherever it is cut into blocks."""
     chance = random.Random(seed)
     data = bytearray(b"." * (3 << 20))
@@ -66,7 +66,7 @@ def test_all_new_is_as_searching_all(tmp_path: Path, seed: int) -> None:
     assert _found(tmp_path / "x", [PageRange(len(data))]) == _found(tmp_path / "x", None) > 0
 
 
-def test_what_lies_close_together_is_one_stretch() -> None:
+def test_neighbouring_ranges_are_one_stretch() -> None:
     near, far = 2 * LONGEST // PAGE, 2 * LONGEST // PAGE + 1
     assert list(searched_parts.stretches(_ranges(30, 0, near + 1))) == [(0, (near + 2) * PAGE)]
     assert list(searched_parts.stretches(_ranges(30, 0, far + 1))) == [

@@ -187,7 +187,7 @@ def _nothing(context: Context, engine: LayeredEngine) -> bool:
     return not any(left(context, engine).values()) and engine.images.tags == {}
 
 
-def test_parts_travel_before_what_names_them(context: Context, taken: SnapshotRow, tmp_path: Path) -> None:
+def test_parts_travel_before_their_index(context: Context, taken: SnapshotRow, tmp_path: Path) -> None:
     """A bundle that was cut off has no index."""
     end = Recorded(tmp_path / "bundle")
     sent = _send(context, taken, end)

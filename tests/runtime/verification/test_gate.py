@@ -77,7 +77,7 @@ def kept(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_what_a_session_may_have_is_let_run(kept: Path) -> None:
+def test_a_tree_with_a_sessions_rights_runs(kept: Path) -> None:
     found, refused = answers(kept, images(), stopped())
     assert refused == ""
     assert [one["go"] for one in found] == [True, True]
@@ -110,7 +110,7 @@ def test_a_tree_that_has_more_does_not_run(kept: Path) -> None:
         assert ([one.get("go") for one in found], why in refused) == ([True, None], True), refused
 
 
-def test_what_is_not_understood_is_refused(kept: Path) -> None:
+def test_unknown_requests_are_refused(kept: Path) -> None:
     """Another form, a part that is missing, and a tree before its images."""
     for question in (
         {"event": "images"},

@@ -25,7 +25,7 @@ def test_values_that_change_on_their_own_do_not_deviate() -> None:
     assert found.compared == {"names": 3}
 
 
-def test_names_removed_or_of_another_type_are_reported() -> None:
+def test_names_removed_or_of_a_different_type_are_reported() -> None:
     """A restarted kernel has nothing; one with another epoch is a different one."""
     assert [one.text for one in after(HeldKernel(epoch=1, names={"n": ("str", "")})).deviations] == [
         "main: names are gone: data, f",

@@ -26,7 +26,7 @@ def _open(data: bytes, kind: str, limit: int) -> bytes:
 
 @pytest.mark.parametrize("size", [0, 1, bundle_segments.BLOCK, 3 * bundle_segments.BLOCK + 17])
 @pytest.mark.parametrize("kind", ["gzip", "zstd"])
-def test_what_is_packed_is_opened_to_the_byte(kind: str, size: int) -> None:
+def test_packed_images_are_opened_to_the_byte(kind: str, size: int) -> None:
     """Also across the blocks that are compressed apart from each other."""
     data = (os.urandom(1000) * (size // 1000 + 1))[:size]
     packed = b"".join(getattr(bundle_segments, kind)([data[:5], data[5:]]))
@@ -36,7 +36,7 @@ def test_what_is_packed_is_opened_to_the_byte(kind: str, size: int) -> None:
         assert gzip.decompress(packed) == data
 
 
-def test_what_is_not_packed_is_opened_as_it_is() -> None:
+def test_plain_images_are_opened_as_they_are() -> None:
     data = os.urandom(bundle_segments.BLOCK + 17)
     assert _open(data, "tar", len(data)) == data
     with pytest.raises(BundleRefused, match="declared size"):
@@ -78,7 +78,7 @@ def test_a_segment_comes_back_and_says_its_size() -> None:
     assert bundle_segments.segment(data) == bundle_segments.segment(data)
 
 
-def test_a_segment_of_another_size_or_with_more_behind_it_is_refused() -> None:
+def test_a_segment_of_a_different_size_or_with_more_behind_it_is_refused() -> None:
     """Also one that does not tell its size, or asks for a window beyond the limit."""
     data = bytes(100_000)
     packed = bundle_segments.segment(data)

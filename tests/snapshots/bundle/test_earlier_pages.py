@@ -39,7 +39,7 @@ def _new(ranges: list[PageRange]) -> int:
     return sum(one.size for one in ranges if one.name is None)
 
 
-def test_what_did_not_change_is_one_range(tmp_path: Path) -> None:
+def test_unchanged_memory_is_one_range(tmp_path: Path) -> None:
     before = _pages(500)
     assert _compared(tmp_path, {NAME: before}, before) == [PageRange(len(before), NAME)]
     assert _compared(tmp_path, {NAME: before}, b"") == []
@@ -63,7 +63,7 @@ def test_pages_that_come_and_go_move_the_rest(tmp_path: Path, at: int) -> None:
     assert _new(_compared(tmp_path, {NAME: before}, fewer)) <= SAMPLED * PAGE
 
 
-def test_a_file_is_found_under_another_name(tmp_path: Path) -> None:
+def test_a_file_is_found_under_a_different_name(tmp_path: Path) -> None:
     """A process that began meanwhile moves the numbers of those after it."""
     before = {NAME: _pages(100), OTHER: _pages(300, 1)}
     assert _new(_compared(tmp_path, before, before[OTHER], NAME)) == 0

@@ -65,7 +65,7 @@ def give_up(ends: Ends) -> None:
         raise KeyError
 
 
-def test_what_is_put_is_found_by_its_digest(ends: Ends) -> None:
+def test_stored_content_is_found_by_its_digest(ends: Ends) -> None:
     """From any place in it on, which is how a broken transfer is resumed; and the origin says what it is."""
     where = send(ends)
 
@@ -79,7 +79,7 @@ def test_what_is_put_is_found_by_its_digest(ends: Ends) -> None:
             assert stream.read() == LARGE[4998:]
 
 
-def test_a_blob_may_be_put_again(ends: Ends) -> None:
+def test_a_blob_can_be_put_again(ends: Ends) -> None:
     """The sender may not know that it is there."""
     with ends.destination() as destination:
         for _ in range(2):
@@ -100,7 +100,7 @@ def test_nothing_is_found_before_it_is_finished(ends: Ends) -> None:
         origin.index()
 
 
-def test_what_is_missing_is_an_error_of_ours(ends: Ends) -> None:
+def test_missing_files_raise_our_errors(ends: Ends) -> None:
     """And of no library."""
     send(ends)
 

@@ -107,7 +107,7 @@ LNK, SYM, CHR, BLK, FIFO = (
         {"type": FIFO},
     ],
 )
-def test_a_layer_may_have_what_images_have(tmp_path: Path, member: dict[str, Any]) -> None:
+def test_a_layer_can_have_the_entries_of_images(tmp_path: Path, member: dict[str, Any]) -> None:
     """Links lead anywhere within a container; null is a device that every one has."""
     foreign_files.check_layer(_archive(tmp_path / "layer.tar", member))
 
@@ -126,7 +126,7 @@ def test_a_layer_may_have_what_images_have(tmp_path: Path, member: dict[str, Any
         {"type": CHR, "devmajor": 10, "devminor": 200},
     ],
 )
-def test_a_layer_may_not_lead_out_or_bring_devices(tmp_path: Path, member: dict[str, Any]) -> None:
+def test_a_layer_cannot_lead_out_or_bring_devices(tmp_path: Path, member: dict[str, Any]) -> None:
     """Disks, memory, tunnels; names and hard links above its root."""
     with pytest.raises(BundleRefused):
         foreign_files.check_layer(_archive(tmp_path / "layer.tar", {"name": "good"}, member))

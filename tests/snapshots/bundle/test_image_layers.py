@@ -74,7 +74,7 @@ def test_layers_are_found_however_they_are_kept(blob: bytes) -> None:
 
 
 @pytest.mark.parametrize("packed", [gzip.compress(LAYER, 1), ZSTD.compress(LAYER)], ids=["gzip", "zstd"])
-def test_damaged_layers_are_no_layers(packed: bytes) -> None:
+def test_damaged_layers_are_not_layers(packed: bytes) -> None:
     """Cut off, or changed in their middle."""
     with pytest.raises(EngineError, match=r"damaged|have changed"):
         read(packed[: len(packed) // 2])

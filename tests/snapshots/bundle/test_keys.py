@@ -181,7 +181,9 @@ def test_invalid_keys_and_names_are_refused(keys: Keys) -> None:
         keys.remove("another")
 
 
-def test_whom_we_trust_is_on_the_disk_when_that_is_said(keys: Keys, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_trusted_keys_are_on_the_disk_before_they_are_confirmed(
+    keys: Keys, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A key that is trusted no more must not come back with a power loss: file and folder are synced."""
     synced: list[int] = []
     really = os.fsync

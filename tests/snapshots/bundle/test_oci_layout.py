@@ -54,7 +54,7 @@ def test_the_same_bundle_is_the_same_file(tmp_path: Path) -> None:
     assert (tmp_path / "one.tar").read_bytes() == (tmp_path / "two.tar").read_bytes()
 
 
-def test_it_is_an_image_layout_that_old_engines_load(tmp_path: Path) -> None:
+def test_a_bundle_is_an_image_layout_that_old_engines_load(tmp_path: Path) -> None:
     """oci-layout, index.json and blobs; manifest.json has config and layers for engines before Docker 25."""
     config = form.described(media.IMAGE_CONFIG, b"{}")
     layer = form.described(media.LAYER_GZIP, b"layer")
@@ -128,7 +128,7 @@ def test_an_invalid_or_truncated_archive_is_refused(tmp_path: Path) -> None:
             origin.index()
 
 
-def test_an_index_that_is_not_what_index_json_names_is_refused(tmp_path: Path) -> None:
+def test_an_index_that_differs_from_index_json_is_refused(tmp_path: Path) -> None:
     """Several, of another kind, too large, changed, or none."""
     index = form.described(media.INDEX, b'{"manifests":[]}').as_dict()
     for number, (manifests, why) in enumerate(
@@ -152,7 +152,7 @@ def test_an_index_that_is_not_what_index_json_names_is_refused(tmp_path: Path) -
             origin.index()
 
 
-def test_no_more_is_read_than_a_bundle_may_have(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_more_is_read_than_a_bundle_can_have(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """An index.json that is valid and long, none at all, and members without end."""
     text = b'{"manifests":[]}'.ljust(form.MAX_INDEX + 1)
     with (
@@ -208,7 +208,7 @@ def test_a_key_that_occurs_twice_is_refused(tmp_path: Path) -> None:
         sealing.parse('{"cipher": "a", "cipher": "b"}')
 
 
-def test_links_and_devices_in_the_archive_are_no_blobs(tmp_path: Path) -> None:
+def test_links_and_devices_in_the_archive_are_not_blobs(tmp_path: Path) -> None:
     """A member that only points somewhere is passed over: what it should be is missing."""
     found = form.described("", b"secret")
     path = tmp_path / "links.tar"

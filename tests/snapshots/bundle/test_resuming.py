@@ -59,7 +59,7 @@ def test_an_interrupted_fetch_resumes_where_it_stopped(tmp_path: Path) -> None:
     assert origin.starts == [0, 1 << 20, 2 << 20]
 
 
-def test_what_does_not_match_its_digest_is_not_kept(tmp_path: Path) -> None:
+def test_data_with_a_wrong_digest_is_not_kept(tmp_path: Path) -> None:
     """The next attempt starts over, and can succeed."""
     with pytest.raises(BundleRefused, match="digest"):
         _read(Flaky(DATA[:-1] + bytes([DATA[-1] ^ 1])), tmp_path / "downloads")
@@ -69,7 +69,7 @@ def test_what_does_not_match_its_digest_is_not_kept(tmp_path: Path) -> None:
     assert _read(Flaky(), tmp_path / "downloads") == DATA
 
 
-def test_nothing_is_left_once_it_was_taken_in(tmp_path: Path) -> None:
+def test_an_imported_bundle_leaves_no_parts(tmp_path: Path) -> None:
     """Nor of what was not requested for a week."""
     folder = tmp_path / "downloads"
     with Resuming(Flaky(), folder) as resuming:
@@ -120,7 +120,7 @@ class Several(Flaky):
         return io.BytesIO(self.parts[blob.digest][start:])
 
 
-def test_what_will_be_opened_is_fetched_ahead(tmp_path: Path) -> None:
+def test_images_are_fetched_before_they_are_opened(tmp_path: Path) -> None:
     """Three at a time, each once."""
     origin = Several(3)
     with Resuming(origin, tmp_path / "downloads") as resuming:

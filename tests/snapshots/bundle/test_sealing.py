@@ -28,7 +28,7 @@ def _seal(one: Sealing, data: bytes) -> bytes:
 
 
 @pytest.mark.parametrize("size", SIZES)
-def test_what_is_sealed_is_opened_to_the_byte(one: Sealing, size: int) -> None:
+def test_sealed_data_is_opened_to_the_byte(one: Sealing, size: int) -> None:
     """And its size is known before it is made."""
     data = os.urandom(size)
     sealed = _seal(one, data)
@@ -63,7 +63,7 @@ def test_a_changed_moved_or_missing_piece_is_noticed(one: Sealing) -> None:
             list(one.open(io.BytesIO(wrong)))
 
 
-def test_nothing_changed_is_given_out(one: Sealing) -> None:
+def test_changed_data_is_never_given_out(one: Sealing) -> None:
     """A piece is compared before anybody sees it."""
     sealed = bytearray(_seal(one, os.urandom(3 * PIECE)))
     sealed[16 + PIECE + 16 + 5] ^= 1
@@ -94,14 +94,14 @@ def test_the_same_bytes_are_sealed_differently_each_time(one: Sealing) -> None:
     assert _seal(one, b"hello") != _seal(one, b"hello")
 
 
-def test_it_is_sealed_for_somebody() -> None:
+def test_a_bundle_is_sealed_for_a_recipient() -> None:
     """An empty list of recipients and invalid keys are refused."""
     for recipients in ([], ["x25519:short"], ["ed25519:" + "A" * 43], ["x25519:" + "A" * 43]):
         with pytest.raises(InvalidArgument, match="cannot encrypt"):
             Sealing.new(recipients)
 
 
-def test_a_seal_of_another_form_opens_nothing(private: X25519PrivateKey) -> None:
+def test_a_seal_of_an_unexpected_form_opens_nothing(private: X25519PrivateKey) -> None:
     """Lengths and alphabets that cannot be, in each field."""
     _, seal = Sealing.new([sealing.recipient(private)])
     wrap = seal.wraps[0]

@@ -56,7 +56,7 @@ def test_a_bundle_that_is_written_again_replaces_itself(tmp_path: Path) -> None:
     assert sorted(names(tmp_path)) == ["a", "b"]
 
 
-def test_what_is_given_up_leaves_the_parts_of_others_and_none_of_its_own(tmp_path: Path) -> None:
+def test_an_abandoned_transfer_removes_only_its_own_parts(tmp_path: Path) -> None:
     put(tmp_path / "a.holdfast", COMMON)
     before = sorted(each.name for each in tmp_path.rglob("*"))
 

@@ -60,7 +60,7 @@ def test_removed_and_overwritten_files_do_not_leave(tmp_path: Path) -> None:
     assert found == {"a": ">", "a/same": "1", "over": "new", ".wh.theirs": "", "f": "file"}
 
 
-def test_a_folder_hides_what_any_of_the_layers_hid(tmp_path: Path) -> None:
+def test_a_folder_hides_entries_that_any_of_its_layers_hid(tmp_path: Path) -> None:
     """A deletion, a file and a hiding folder below it hide the image's names in it."""
     for lower in (archive(".wh.d"), archive("d=file"), archive("d/", "d/.wh..wh..opq", "d/x=1")):
         found = squashed(tmp_path, lower, archive("d/", "d/new=1"), below=["d"])
@@ -74,7 +74,7 @@ def test_a_link_to_a_name_that_is_hidden_becomes_the_file(tmp_path: Path) -> Non
     assert found == {"a": "other", "b": "content", "c": ">b"}
 
 
-def test_names_below_are_those_an_overlay_shows() -> None:
+def test_names_below_equal_an_overlays() -> None:
     upper = [(".wh.gone", False), ("d/.wh..wh..opq", False), ("d", True), ("d/x", False), ("file", False)]
     lower = [("gone", False), ("d", True), ("d/old", False), ("e", True), ("e/y", False), ("file/z", False)]
     wanted = ["gone", "d/x", "d/old", "e/y", "e/none", "file/z", "d"]
@@ -82,14 +82,14 @@ def test_names_below_are_those_an_overlay_shows() -> None:
     assert names_below.shown(wanted, layers) == {"d/x", "e/y", "d"}
 
 
-def test_names_of_a_folder_are_those_of_its_archive(tmp_path: Path) -> None:
+def test_names_of_a_folder_equal_its_archives(tmp_path: Path) -> None:
     (tmp_path / "d").mkdir()
     (tmp_path / "d/x").symlink_to("nowhere")
     lookup = names_below.of_folder(tmp_path)
     assert [lookup(each) for each in ("d", "d/x", "d/y")] == [Name.FOLDER, Name.FILE, Name.NOTHING]
 
 
-def test_parts_are_what_each_container_wrote() -> None:
+def test_parts_are_the_writes_of_each_container() -> None:
     """Whatever others say in the label: positions that do not exist are no parts."""
 
     def parts(text: str, layers: int = 5) -> list[tuple[int, int]]:

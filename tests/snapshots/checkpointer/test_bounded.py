@@ -107,7 +107,7 @@ def test_lines_have_a_bound_together_and_each(tmp_path: Path) -> None:
         list(bounded.lines(tmp_path / "long", 1 << 30))
 
 
-def test_what_is_mapped_for_writing_is_known_as_a_whole_or_not_at_all(
+def test_memory_mapped_for_writing_is_known_as_a_whole_or_not_at_all(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A file that is left out would not be copied again: more than is kept in mind ends the capture."""

@@ -103,7 +103,7 @@ def test_scattered_changes_cost_their_pages(home: Home, rng: random.Random) -> N
     assert home.back("b") == after
 
 
-def test_what_moved_by_pages_is_found_again(home: Home, rng: random.Random) -> None:
+def test_pages_that_moved_are_found_again(home: Home, rng: random.Random) -> None:
     """Something new before it does not make the rest new."""
     data = rng.randbytes(4 * MIB)
     home.keep("a", data)
@@ -112,7 +112,7 @@ def test_what_moved_by_pages_is_found_again(home: Home, rng: random.Random) -> N
     assert done.written < 0.02 * done.raw
 
 
-def test_what_is_the_same_costs_a_recipe(home: Home, rng: random.Random) -> None:
+def test_unchanged_memory_costs_a_recipe(home: Home, rng: random.Random) -> None:
     """A second snapshot of the same memory writes no pack."""
     data = rng.randbytes(2 * MIB)
     home.keep("a", data)
@@ -286,7 +286,7 @@ def test_each_page_counts_for_the_oldest_that_needs_it(home: Home, rng: random.R
     assert accounts["b"].shared > 2_000_000
 
 
-def test_one_waits_for_the_other(home: Home, rng: random.Random) -> None:
+def test_a_writer_waits_for_the_other(home: Home, rng: random.Random) -> None:
     """Several pack at once without losing anything; a caller that will not wait gets an error."""
     parts = {f"s{number}": rng.randbytes(MIB) for number in range(4)}
     threads = [threading.Thread(target=home.keep, args=item) for item in parts.items()]
@@ -328,7 +328,7 @@ def test_a_flipped_bit_is_found_in_its_page(
 
 
 @pytest.mark.parametrize("how", ["cut", "gone"])
-def test_a_pack_cut_short_or_gone_is_found(home: Home, rng: random.Random, how: str) -> None:
+def test_a_short_or_missing_pack_is_found(home: Home, rng: random.Random, how: str) -> None:
     """All that need it are hurt, no others."""
     home.keep("a", rng.randbytes(MIB))
     pack = home.packs()[0]

@@ -30,7 +30,7 @@ def read(folder: Path, *entries: FileEntry) -> tarfile.TarFile:
     return tarfile.open(fileobj=io.BytesIO(packed), errors="surrogateescape")
 
 
-def test_files_come_with_their_contents_and_what_describes_them(folder: Path) -> None:
+def test_files_come_with_their_contents_and_attributes(folder: Path) -> None:
     """Times to the nanosecond, owners, modes, attributes of any bytes, names of any bytes."""
     item = FileEntry(
         "a/\udcff\n",

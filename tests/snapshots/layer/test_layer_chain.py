@@ -66,7 +66,7 @@ def test_a_thousand_images_are_few_layers_and_few_indexes(engine: Engine) -> Non
     assert len(list(engine.folder.iterdir())) <= 1 + 15
 
 
-def test_what_is_gone_is_not_built_on(engine: Engine) -> None:
+def test_removed_layers_are_not_built_on(engine: Engine) -> None:
     """The layers of an image stay while one on top of it is there, and no longer."""
     for number in range(8):
         engine.take(str(number))
@@ -79,7 +79,7 @@ def test_what_is_gone_is_not_built_on(engine: Engine) -> None:
 
 
 @pytest.mark.parametrize("damage", ["index", "list", "nothing at all"])
-def test_what_is_damaged_is_not_built_on(engine: Engine, damage: str) -> None:
+def test_damaged_layers_are_not_built_on(engine: Engine, damage: str) -> None:
     engine.take("0")
     if damage == "index":
         (engine.folder / "0.json").write_text("other")
@@ -109,7 +109,7 @@ def test_an_image_does_not_get_more_layers_than_an_engine_stacks(engine: Engine)
     assert max(map(len, engine.layers.values())) == 4
 
 
-def test_images_do_not_keep_what_was_removed_long_ago(engine: Engine) -> None:
+def test_images_do_not_keep_files_removed_long_ago(engine: Engine) -> None:
     """What they need twice over is the most they have; then one has the whole layer again."""
     large = 1 << 30
     assert engine.take("0", whole=large) == ""

@@ -31,7 +31,7 @@ def members(data: bytes) -> dict[str, bytes]:
         return {one.name: file.read() for one in archive if (file := archive.extractfile(one))}
 
 
-def test_a_layout_has_what_the_specification_asks_for_and_one_layer(folder: Path) -> None:
+def test_a_layout_follows_the_specification_with_one_layer(folder: Path) -> None:
     """Documents are named by their digests, and the manifest names the parent's blobs as they were given."""
     layout = OciLayout(BELOW, lambda digest: json.dumps({"layer": digest}).encode(), "some/name:tag")
 
@@ -81,7 +81,7 @@ def image(store: dict[str, bytes], layers: list[str], **more: Any) -> str:
     return put({"config": {"digest": config}, "layers": blobs})
 
 
-def test_blobs_of_an_image_are_those_of_its_manifest() -> None:
+def test_blobs_of_an_image_are_its_manifests() -> None:
     """In an index, of the manifest with these layers, not of the first one."""
     store: dict[str, bytes] = {}
     other, ours = image(store, ["x"]), image(store, ["a", "b"])

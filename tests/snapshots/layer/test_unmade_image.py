@@ -239,7 +239,7 @@ def test_copies_above_the_chosen_layer_are_not_kept(engine: Any, snapshots: Path
     assert not list((shared / unmade_image.FOLDER).iterdir())
 
 
-def test_contents_are_those_of_the_file_in_the_layer(tmp_path: Path) -> None:
+def test_contents_are_the_layers_own(tmp_path: Path) -> None:
     """Holes are zeros; deleted names, folders, and files that are too large are refused."""
     (tmp_path / file_entry.DATA).write_bytes(b"....ab")
     entries = [

@@ -21,7 +21,7 @@ def test_a_token_server_is_found() -> None:
     }
 
 
-def test_several_are_reported_apart() -> None:
+def test_several_failures_are_reported_separately() -> None:
     """In one header or in several, with and without parameters."""
     assert parse_challenges(["Negotiate, Basic realm=x , Bearer realm=y", 'basic realm="z"']) == [
         Challenge("negotiate"),

@@ -40,7 +40,7 @@ def _first(count: int, broken: Callable[[], httpx.Response | Exception]) -> Call
 
 
 @pytest.mark.parametrize("status", [408, 429, 500, 502, 503, 504])
-def test_what_may_pass_is_tried_again(registry: FakeRegistry, status: int) -> None:
+def test_transient_obstacles_are_tried_again(registry: FakeRegistry, status: int) -> None:
     """With growing pauses; the answer is that of the last time."""
     registry.blobs["x"] = b"text"
     registry.fault = _first(3, lambda: httpx.Response(status))  # type: ignore[assignment]
@@ -56,7 +56,7 @@ def test_a_lost_connection_is_tried_again_so_often(registry: FakeRegistry) -> No
     assert len(registry.seen) == 4
 
 
-def test_a_registry_may_ask_for_time(registry: FakeRegistry) -> None:
+def test_a_registry_can_ask_for_time(registry: FakeRegistry) -> None:
     """Retry-After is heeded, but not for an hour."""
     registry.fault = _first(1, lambda: httpx.Response(429, headers={"Retry-After": "7"}))  # type: ignore[assignment]
     _ask(registry.client())
@@ -65,7 +65,7 @@ def test_a_registry_may_ask_for_time(registry: FakeRegistry) -> None:
     assert registry.slept == [7.0, 60.0]
 
 
-def test_what_does_not_pass_is_not_tried_again(registry: FakeRegistry) -> None:
+def test_lasting_refusals_are_not_tried_again(registry: FakeRegistry) -> None:
     """404 is an answer."""
     assert _ask(registry.client()).status_code == 404
     assert len(registry.seen) == 1
@@ -143,7 +143,7 @@ def test_a_token_that_ended_is_renewed(registry: FakeRegistry) -> None:
     assert tokens.count == 2
 
 
-def test_a_token_that_is_never_enough_is_said(registry: FakeRegistry) -> None:
+def test_an_insufficient_token_is_reported(registry: FakeRegistry) -> None:
     """And not renewed for ever."""
     tokens = Tokens(registry)
     registry.allowed = lambda _header: False
@@ -232,7 +232,7 @@ def test_answers_have_an_end(registry: FakeRegistry) -> None:
         _ask(registry.client())
 
 
-def test_what_a_registry_says_is_made_fit_to_be_shown(registry: FakeRegistry) -> None:
+def test_a_registrys_messages_are_made_printable(registry: FakeRegistry) -> None:
     """A terminal would obey it."""
     body = {"errors": [{"code": "DENIED", "message": "no\x1b[2J\r\nroom" + "x" * 1000}]}
     registry.fault = lambda _request: httpx.Response(403, json=body)

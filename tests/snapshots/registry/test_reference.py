@@ -25,7 +25,7 @@ DIGEST = "sha256:" + "0a" * 32
     ],
 )
 def test_parts(text: str, host: str, repository: str, tag: str | None, digest: str | None) -> None:
-    """Host, repository, tag and digest are told apart."""
+    """Host, repository, tag and digest are distinguished."""
     read = Reference.parse(text)
     assert (read.host, read.repository, read.tag, read.digest) == (host, repository, tag, digest)
     assert Reference.parse(str(read)) == read
@@ -54,7 +54,7 @@ def test_parts(text: str, host: str, repository: str, tag: str | None, digest: s
         f"r.test/a:{'t' * 129}",
     ],
 )
-def test_what_is_none(text: str) -> None:
+def test_invalid_values_are_refused(text: str) -> None:
     """What is no reference is refused with a form to follow."""
     with pytest.raises(InvalidArgument) as raised:
         Reference.parse(text)
@@ -62,7 +62,7 @@ def test_what_is_none(text: str) -> None:
     assert "\n" not in str(raised.value)
 
 
-def test_what_is_asked_for() -> None:
+def test_requests_are_read() -> None:
     """The digest if there is one, else the tag, else `latest`; Docker Hub has its API elsewhere."""
     assert Reference.parse(f"r.test/a:1@{DIGEST}").wanted == DIGEST
     assert Reference.parse("r.test/a").wanted == "latest"
@@ -82,6 +82,6 @@ def test_what_is_asked_for() -> None:
         ("127.0.0.1.evil.test", False),
     ],
 )
-def test_what_is_on_this_machine(host: str, own: bool) -> None:
+def test_local_addresses_are_recognized(host: str, own: bool) -> None:
     """Only addresses that cannot lead elsewhere count."""
     assert Reference.parse(f"{host}/a").is_loopback is own

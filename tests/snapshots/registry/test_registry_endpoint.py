@@ -65,7 +65,7 @@ def test_the_tag_comes_last(registry: FakeRegistry) -> None:
     ]
 
 
-def test_what_is_there_is_not_sent_again(registry: FakeRegistry) -> None:
+def test_present_blobs_are_not_sent_again(registry: FakeRegistry) -> None:
     """The second time, nothing of it is."""
     _push(registry)
     registry.seen.clear()
@@ -123,7 +123,7 @@ def test_a_blob_comes_over_many_connections(registry: FakeRegistry) -> None:
     assert len(registry.seen) == 7
 
 
-def test_what_never_comes_is_given_up(registry: FakeRegistry) -> None:
+def test_an_answer_that_never_comes_is_given_up(registry: FakeRegistry) -> None:
     """After a number of connections that brought nothing, and a number in total."""
     content = bytes(200)
     registry.blobs[blob_of(content).digest] = content
@@ -135,7 +135,7 @@ def test_what_never_comes_is_given_up(registry: FakeRegistry) -> None:
         assert len(registry.seen) == most
 
 
-def test_no_more_comes_than_was_said(registry: FakeRegistry) -> None:
+def test_no_more_comes_than_announced(registry: FakeRegistry) -> None:
     """A blob that is longer in the registry ends where its descriptor says."""
     registry.blobs[blob_of(b"short").digest] = b"short and much more"
     with RegistryOrigin(registry.client()) as origin:
@@ -184,7 +184,7 @@ def test_a_plain_image_or_missing_reference_is_reported(registry: FakeRegistry) 
         origin.index()
 
 
-def test_uploads_are_remembered_where_it_is_said(registry: FakeRegistry, tmp_path: Path) -> None:
+def test_uploads_are_remembered_in_the_given_place(registry: FakeRegistry, tmp_path: Path) -> None:
     """And forgotten when they are done."""
     with RegistryDestination(registry.client(), tmp_path / "uploads", chunk=100) as destination:
         destination.put(blob_of(LAYERS[-1]), io.BytesIO(LAYERS[-1]))
@@ -205,7 +205,7 @@ def _push_large(registry: FakeRegistry, folder: Path, repository: str) -> bool:
         return had
 
 
-def test_what_another_repository_has_is_taken_over(registry: FakeRegistry, tmp_path: Path) -> None:
+def test_blobs_of_another_repository_are_mounted(registry: FakeRegistry, tmp_path: Path) -> None:
     """Without a byte of it; what the other has no more is sent."""
     assert not _push_large(registry, tmp_path, "team/other")
     registry.elsewhere, registry.blobs = {"team/other": registry.blobs}, {}

@@ -33,7 +33,7 @@ def test_the_environment_comes_first(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("key", ["r.test", "https://r.test", "https://r.test/v1/", "r.test/v2/"])
-def test_what_docker_login_wrote(tmp_path: Path, key: str) -> None:
+def test_credentials_of_docker_login_are_read(tmp_path: Path, key: str) -> None:
     """A password may have colons; hosts were also written as addresses."""
     environ = _config(tmp_path, auths={"x.test": _auth("no:no"), key: _auth("me:pass:word")})
     assert find("r.test", environ) == RegistryCredentials("me", "pass:word")
@@ -87,7 +87,7 @@ def test_a_helper_is_a_program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 @pytest.mark.parametrize(
     "text", ["{", '{"auths": {"r.test": {"auth": "%%%"}}}', '{"auths": {"r.test": {"auth": "bm9jb2xvbg=="}}}']
 )
-def test_a_file_that_cannot_be_read_is_said(tmp_path: Path, text: str) -> None:
+def test_a_file_that_cannot_be_read_is_reported(tmp_path: Path, text: str) -> None:
     """Not as if there were no credentials."""
     (tmp_path / "config.json").write_text(text)
     with pytest.raises(RegistryError, match=r"cannot read the credentials in .*config\.json"):

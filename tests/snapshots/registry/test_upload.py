@@ -51,7 +51,7 @@ def test_large_ones_are_sent_in_pieces(registry: FakeRegistry) -> None:
 
 @pytest.mark.parametrize("received", [0, 1, 57, 100])
 @pytest.mark.parametrize("piece", [0, 4, 9])
-def test_it_resumes_where_it_was_cut(registry: FakeRegistry, piece: int, received: int) -> None:
+def test_an_upload_resumes_where_it_was_cut(registry: FakeRegistry, piece: int, received: int) -> None:
     """At the byte that the registry names, also in the middle of a piece; nothing is sent twice."""
     sent: list[int] = []
 
@@ -70,7 +70,7 @@ def test_it_resumes_where_it_was_cut(registry: FakeRegistry, piece: int, receive
     assert sum(sent) == 1000 if (piece, received) != (0, 1) else _requests(registry, "POST") == 2
 
 
-def test_it_resumes_after_it_was_killed(registry: FakeRegistry, tmp_path: Path) -> None:
+def test_an_upload_resumes_after_a_kill(registry: FakeRegistry, tmp_path: Path) -> None:
     """Another process continues, from what is remembered in a folder."""
 
     class Killed(BaseException):
@@ -123,7 +123,7 @@ def test_a_lost_answer_does_not_lose_the_blob(registry: FakeRegistry) -> None:
     assert _requests(registry, "POST") == 1
 
 
-def test_it_gives_up_in_the_end(registry: FakeRegistry) -> None:
+def test_an_upload_gives_up_in_the_end(registry: FakeRegistry) -> None:
     """After a number of losses without progress, not after that number of losses."""
     lost = [0]
 
@@ -147,7 +147,7 @@ def test_a_registry_without_pieces_gets_it_whole(registry: FakeRegistry) -> None
     assert registry.blobs == {BLOB.digest: CONTENT}
 
 
-def test_a_registry_may_want_larger_pieces(registry: FakeRegistry) -> None:
+def test_a_registry_can_want_larger_pieces(registry: FakeRegistry) -> None:
     """It says how large they have to be."""
 
     def fault(request: httpx.Request) -> httpx.Response | None:
@@ -180,7 +180,7 @@ def test_an_upload_is_sent_to_no_open_line(registry: FakeRegistry) -> None:
         _upload(registry.client())
 
 
-def test_a_repository_that_has_to_be_made_first_is_said(registry: FakeRegistry) -> None:
+def test_a_missing_repository_is_reported(registry: FakeRegistry) -> None:
     """Some registries make none by themselves."""
     registry.fault = lambda request: httpx.Response(404) if request.method == "POST" else None
     with pytest.raises(RegistryError, match=r"it does not take sha256:.* \(404\)") as raised:

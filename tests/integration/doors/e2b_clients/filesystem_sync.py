@@ -195,7 +195,7 @@ def _made(name: str) -> list[tuple[str, Any]]:
 
 
 def _until(watch: Any, name: str, times: int) -> list[Any]:
-    """The events of a watch, until one name has so many."""
+    """The events of a watch, until one name has that many."""
     found: list[Any] = []
     for _ in range(3000):
         found += watch.get_new_events()

@@ -33,7 +33,7 @@ def test_an_action_whose_time_is_over_is_ended(environment: HoldfastEnvironment)
     assert told["extra"]["exception_type"] == "TimeoutError"
 
 
-def test_what_cannot_be_run_is_told(environment: HoldfastEnvironment) -> None:
+def test_a_failure_to_run_is_reported(environment: HoldfastEnvironment) -> None:
     told = environment.execute({"command": "true"}, cwd="/nowhere")
     assert told["returncode"] == -1
     assert "/nowhere" in told["exception_info"]

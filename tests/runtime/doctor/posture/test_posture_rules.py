@@ -144,7 +144,7 @@ def test_unknown_facts_do_not_count_as_good() -> None:
 
 
 def test_unfit_engines_are_known() -> None:
-    """By their own report, with or without arguments of the option; Podman first, whoever runs it."""
+    """By their own report, with or without arguments of the option; Podman first, by every user."""
     assert "remaps users" in unfit({"SecurityOptions": ["name=seccomp,profile=default", "name=userns"]})
     assert "without root" in unfit({"SecurityOptions": ["name=rootless", "name=cgroupns"]})
     assert "Podman" in unfit({"BuildahVersion": "1.39.3", "SecurityOptions": ["name=rootless"]})

@@ -15,7 +15,7 @@ MOUNTS = [
 ]
 
 
-def test_quotas_are_those_of_the_mount_a_folder_is_on() -> None:
+def test_quotas_belong_to_the_mount_of_a_folder() -> None:
     """Neither of a mount above it nor of one with a similar prefix."""
     assert posture.has_quota(Path("/var/lib/docker"), MOUNTS)
     assert posture.has_quota(Path("/var/lib/docker/overlay2"), MOUNTS)

@@ -57,7 +57,7 @@ def test_requests_without_a_server_are_refused(told: Told) -> None:
     assert not told.captures.open
 
 
-def test_one_is_out_at_a_time(told: Told) -> None:
+def test_one_request_is_out_at_a_time(told: Told) -> None:
     """The next goes out when the one before is answered; a second answer is ignored."""
     told.captures.serve(0)
     told.ask("a", "b")
@@ -206,7 +206,7 @@ def test_reasons_reach_the_program(guest: Guest) -> None:
     assert serving.until("closed").end
 
 
-def test_a_program_that_is_gone_is_not_served(guest: Guest) -> None:
+def test_an_ended_program_is_not_served(guest: Guest) -> None:
     """Its request is dropped when its turn comes, and its files are removed."""
     serving = serve(guest)
     with asks(guest, "first"):

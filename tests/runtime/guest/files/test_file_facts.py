@@ -1,4 +1,4 @@
-"""Attributes that programs give files: what is taken from a caller, and how much of a file's is told."""
+"""Attributes that programs give files: what is taken from a caller, and how much of a file's is shown."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from holdfast.runtime.guest.files.file_facts import (
         {str(number): "x" for number in range(MOST_ATTRIBUTES + 1)},
     ],
 )
-def test_what_no_file_keeps_is_refused(given: Any) -> None:
+def test_unkeepable_deleted_files_are_refused(given: Any) -> None:
     assert checked_attributes(given) is None
 
 

@@ -18,7 +18,7 @@ def find(guest: Guest, most: int = 1000, **asked: Any) -> list[FoundFile]:
     return [file for frame in frames for file in found_in(frame)]
 
 
-def test_a_search_is_answered_in_frames_and_ends_where_it_is_told_to(
+def test_a_search_is_answered_in_frames_and_ends_at_its_limit(
     guest: Guest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """By names, and by a text of lines; a relative folder begins in the shell's directory."""

@@ -34,7 +34,7 @@ def test_a_deep_folder_needs_no_deep_stack(tmp_path: Path) -> None:
     assert len(list(removal.steps(deep, recursive=True, missing_ok=False))) == 1501
 
 
-def test_what_is_not_meant_stays(tmp_path: Path) -> None:
+def test_unrelated_entries_stay(tmp_path: Path) -> None:
     (tmp_path / "folder").mkdir()
     (tmp_path / "folder" / "file").write_text("x")
     with pytest.raises(OSError, match="not empty"):

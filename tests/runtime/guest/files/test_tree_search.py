@@ -58,7 +58,7 @@ def test_lines_are_found_across_the_pieces_that_are_read(tree: Path) -> None:
     assert len(found(tree, "big", "needle")[0]["text"]) == 1000
 
 
-def test_what_is_no_text_is_left_out(tree: Path) -> None:
+def test_invalid_text_is_left_out(tree: Path) -> None:
     """Files with NUL bytes, and those that are too large; nothing waits at a pipe."""
     (tree / "binary").write_bytes(b"two\0")
     with (tree / "large").open("wb") as large:
@@ -86,7 +86,7 @@ def test_no_link_is_followed(tree: Path, tmp_path_factory: pytest.TempPathFactor
 def test_a_file_that_becomes_a_link_on_the_way_is_not_read(
     tree: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Between the look at it and its opening somebody else puts a link in its place."""
+    """Between the look at it and its opening someone else puts a link in its place."""
     secret = tree / "secret"
     secret.write_text("two")
     look, swapped = os.lstat, list[str]()

@@ -57,7 +57,7 @@ def test_a_file_of_which_parts_are_missing_replaces_nothing(tmp_path: Path, acco
         given.write("one", 0, b"more")
 
 
-def test_what_is_replaced_keeps_its_mode_and_a_link_its_target(tmp_path: Path, account: UserAccount) -> None:
+def test_a_replaced_file_keeps_its_mode_and_a_link_its_target(tmp_path: Path, account: UserAccount) -> None:
     script, link = tmp_path / "script", tmp_path / "link"
     script.write_bytes(b"old")
     script.chmod(0o741)

@@ -228,7 +228,7 @@ def _replayed(before: set[str], changes: list[tuple[str, str]]) -> Iterator[str]
     yield from now
 
 
-def test_what_moves_is_told_from_what_is_removed(root: Path) -> None:
+def test_moves_are_distinguished_from_removals(root: Path) -> None:
     """A name that was used again after its file moved away was removed, if that one was."""
     (root / "kept").touch()
     watcher = Watcher(root)
@@ -244,7 +244,7 @@ def test_what_moves_is_told_from_what_is_removed(root: Path) -> None:
     assert TreeChange("removed", "again") in watcher.seen()
 
 
-def test_rights_are_told_from_content(root: Path) -> None:
+def test_changed_rights_differ_from_changed_content(root: Path) -> None:
     """A change of the mode, of the times and of the content are three kinds of change."""
     (root / "kept").touch()
     watcher = Watcher(root)
@@ -257,7 +257,7 @@ def test_rights_are_told_from_content(root: Path) -> None:
 
 
 @pytest.mark.parametrize("seed", range(60))
-def test_after_any_changes_the_tree_is_what_is_there(root: Path, seed: int) -> None:
+def test_after_any_changes_the_tree_equals_the_folder(root: Path, seed: int) -> None:
     """And the changes that were reported lead from one to the other, each possible in its turn."""
     chaos, draw = Chaos(root, seed), random.Random(-seed)
     for _ in range(30):

@@ -76,7 +76,7 @@ def test_sudo_is_allowed_where_the_image_has_rules_for_it(root: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["", "../x", "a/b", "a:0:0", "a\nroot", "-x", "A", "x" * 33, "\u0661"])
-def test_names_that_are_no_names_are_refused(root: Path, name: str) -> None:
+def test_malformed_names_are_refused(root: Path, name: str) -> None:
     """Nothing is written for them."""
     with pytest.raises(CannotMakeAccount, match="name must be"):
         made_account.make(name, root)
@@ -113,7 +113,7 @@ def test_a_table_that_is_a_link_is_replaced_and_its_target_stays(root: Path) -> 
     assert len(_table(root, "passwd").splitlines()) == 2
 
 
-def test_tables_that_are_no_files_are_refused(root: Path) -> None:
+def test_invalid_tables_of_files_are_refused(root: Path) -> None:
     """A FIFO is not waited for, a folder is no table, and a huge file is not read."""
     place = root / "etc/passwd"
     os.mkfifo(place)
@@ -149,7 +149,7 @@ def test_the_folder_is_given_and_nothing_in_it(folder: Path) -> None:
     assert (folder / "inside").stat().st_uid == 0
 
 
-def test_one_that_has_another_owner_stays_as_it_is(folder: Path) -> None:
+def test_a_home_of_a_different_owner_stays_as_it_is(folder: Path) -> None:
     """The first owner keeps it."""
     give_workspace(folder, ADA)
     give_workspace(folder, UserAccount("bob", 4321, 0, "/", ""))
@@ -162,7 +162,7 @@ def test_root_needs_no_gift(folder: Path) -> None:
     assert folder.stat().st_uid == 0
 
 
-def test_what_is_mounted_belongs_to_others(folder: Path, tmp_path: Path) -> None:
+def test_mounts_belong_to_others(folder: Path, tmp_path: Path) -> None:
     """A folder of the host keeps its owner."""
     table = tmp_path / "mountinfo"
     table.write_text(
@@ -191,7 +191,7 @@ def test_a_link_is_not_followed(folder: Path, tmp_path: Path) -> None:
     assert folder.stat().st_uid == 0
 
 
-def test_a_shell_is_told_of_only_if_it_is_one() -> None:
+def test_only_shells_are_reported_as_shells() -> None:
     """Users whose program keeps them from logging in have the session's bash in `SHELL`."""
     for entry in Path("/etc/passwd").read_text().splitlines():
         name, *_, shell = entry.split(":")

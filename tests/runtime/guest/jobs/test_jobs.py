@@ -153,7 +153,7 @@ def test_a_job_survives_a_pause(guest: Guest) -> None:
         assert follower.until("finished").head["exit_code"] == 0
 
 
-def test_what_a_job_leaves_running_is_known_as_its_own(guest: Guest) -> None:
+def test_processes_left_by_a_job_belong_to_it(guest: Guest) -> None:
     """Its end is reported like that of a command's server."""
     wait_for = "until [ -e {} ]; do sleep 0.01; done"
     daemon, rest = wait_for.format("go"), wait_for.format("now")
@@ -231,7 +231,7 @@ SIZES = 'trap "stty size" WINCH; stty size; until [ -e done ]; do sleep 0.02; do
 
 
 def test_the_terminal_of_a_job_has_the_wanted_size_and_takes_another(guest: Guest) -> None:
-    """What runs there is told; its description and its followers have the size of now."""
+    """A program there gets the signal; its description and its followers have the size of now."""
     begun = start(guest, SIZES, rows=30, cols=90)
     assert (begun["rows"], begun["cols"]) == (30, 90)
     with guest.call("job_wait", id="t") as following:
@@ -260,7 +260,7 @@ def test_a_size_that_no_terminal_has_is_refused(guest: Guest, size: dict[str, An
     assert caught.value.code == "invalid"
 
 
-def test_a_job_may_have_another_terminal_type(guest: Guest) -> None:
+def test_a_job_can_have_another_terminal_type(guest: Guest) -> None:
     """The shell's own TERM is not passed on; the caller's is."""
     guest.exec("export TERM=dumb")
     start(guest, "echo $TERM")
@@ -269,7 +269,7 @@ def test_a_job_may_have_another_terminal_type(guest: Guest) -> None:
     assert wait(guest, "u").output == b"vt100\r\n"
 
 
-def test_a_job_that_is_apart_starts_while_a_person_holds_the_shell(guest: Guest) -> None:
+def test_a_separate_job_starts_while_a_person_holds_the_shell(guest: Guest) -> None:
     guest.ask("lease", shell="main", action="take", actor="person:ada")
     with pytest.raises(Refused) as caught:
         start(guest, "true", actor="agent:a")

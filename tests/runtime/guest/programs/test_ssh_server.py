@@ -1,4 +1,4 @@
-"""Servers of ssh in a session: what they are told, and what becomes of a connection that has none."""
+"""Servers of ssh in a session: what they learn, and what becomes of a connection that has none."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def test_a_server_takes_the_callers_key_and_nothing_else() -> None:
     assert not [line for line in lines if line.startswith(("SetEnv", "Sshd"))]
 
 
-def test_the_parts_of_a_server_are_those_beside_it() -> None:
+def test_the_parts_of_a_server_stand_next_to_it() -> None:
     """Older releases of OpenSSH have one program and refuse the names of others."""
     said = settings(Path("/f"), {}, ("sshd", "sshd-session", "lib"))
     assert f"SshdSessionPath {PLACE}/sshd-session\n" in said
@@ -45,7 +45,7 @@ def test_no_variable_is_read_as_more_than_one() -> None:
 
 
 @pytest.mark.parametrize("payload", [b"", b"[]", b"{}", b"{" * 100_000, b'{"host_key": "a"}'])
-def test_keys_that_are_none_are_refused(guest: Guest, payload: bytes) -> None:
+def test_invalid_key_files_are_refused(guest: Guest, payload: bytes) -> None:
     with pytest.raises(Refused, match="its keys must be texts") as refused:
         guest.ask("ssh_connect", payload)
     assert refused.value.code == "invalid"

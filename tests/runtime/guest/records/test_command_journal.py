@@ -77,7 +77,7 @@ def test_the_output_of_a_command_that_was_given_something_hidden_has_no_digest(g
 
 @pytest.mark.parametrize("typed", [False, True])
 def test_a_command_is_at_work_before_its_entry_is_written(guest: Guest, tmp_path: Path, typed: bool) -> None:
-    """Even if the supervisor stands still meanwhile, nothing that it does is older than its start."""
+    """Even if the supervisor is paused meanwhile, nothing that it does is older than its start."""
     guest.exec("true")
     for number in range(10):
         made = tmp_path / str(number)
@@ -104,7 +104,7 @@ def test_a_long_command_is_kept_by_its_head(guest: Guest) -> None:
     assert len(started["command_sha256"]) == 64
 
 
-def test_what_a_person_types_is_an_entry(guest: Guest) -> None:
+def test_typed_input_is_an_entry(guest: Guest) -> None:
     """With its text as the shell read it, whatever was typed and erased on the way, and its exit code."""
     guest.exec("true")
     guest.ask("send", b"fals\x7f\x7f\x7f\x7fecho; (exit 4)\r", actor="person:alice")
@@ -153,7 +153,7 @@ def test_hidden_input_is_counted_and_not_kept(guest: Guest) -> None:
         assert not path.is_file() or b"hunter2secret" not in path.read_bytes()
 
 
-def test_a_cell_is_two_entries_with_what_it_showed(guest: Guest) -> None:
+def test_a_cell_is_two_entries_with_its_output(guest: Guest) -> None:
     """Code, streams and values, as a notebook has them."""
     guest.run_cell("print('hello'); 6 * 7", actor="agent:coder")
     guest.run_cell("1 / 0")

@@ -83,7 +83,7 @@ def test_the_oldest_segments_are_dropped_at_the_limit(tmp_path: Path) -> None:
     assert sum(path.stat().st_size for path in tmp_path.iterdir()) <= 3000
 
 
-def test_what_the_journal_drops_is_an_entry(tmp_path: Path) -> None:
+def test_dropped_entries_are_an_entry(tmp_path: Path) -> None:
     """With the numbers and the size of what is gone."""
     journal = Journal(tmp_path / "journal", capacity=3 << 20)
     for _ in range(50):
@@ -122,7 +122,7 @@ def test_an_entry_that_is_too_long_loses_its_texts(tmp_path: Path) -> None:
     assert entry["cut"] > 2 << 20
 
 
-def test_the_copy_has_what_came_since_the_session_began(tmp_path: Path) -> None:
+def test_the_copy_has_entries_since_the_session_began(tmp_path: Path) -> None:
     """Not the entries of the session it was forked from, but all of its own, also those of a pause."""
     journal = Journal(tmp_path / "journal", tmp_path / "run")
     journal.append("before")

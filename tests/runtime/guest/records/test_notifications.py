@@ -44,7 +44,7 @@ def test_the_latest_of_many() -> None:
     assert told(notifications) == list(range(100 - AT_ONCE, 100))
 
 
-def test_an_actor_is_not_notified_of_what_it_killed() -> None:
+def test_an_actor_is_not_notified_of_its_own_kills() -> None:
     """The actor who ended a job knows."""
     notifications = Notifications()
     died(notifications, 1, "job_ended", signal=15, killed_by="agent")
@@ -52,7 +52,7 @@ def test_an_actor_is_not_notified_of_what_it_killed() -> None:
     assert told(notifications, "agent:b") == [1]
 
 
-def test_an_actor_is_not_notified_of_what_it_waited_for() -> None:
+def test_an_actor_is_not_notified_of_awaited_ends() -> None:
     """An actor who followed a job to its end knows."""
     notifications = Notifications()
     died(notifications, 1, "job_ended", exit_code=0, id="t")
@@ -71,8 +71,8 @@ def test_a_named_victim_replaces_the_count_of_memory_kills() -> None:
     assert told(notifications) == [3]
 
 
-def test_the_end_of_a_shell_is_news_to_those_who_used_it() -> None:
-    """Not to the actor whose own command ended it, nor twice; the next shell of that name is another."""
+def test_the_end_of_a_shell_is_news_to_its_users() -> None:
+    """Not to the actor whose own command ended it, nor twice; the next shell of that name is new."""
     notifications = Notifications()
     for actor in ("agent:a", "agent:b"):
         notifications.uses(actor, "main")

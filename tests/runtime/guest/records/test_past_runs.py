@@ -29,7 +29,7 @@ def test_a_run_that_was_cut_off_is_not_repeated(journal: Journal) -> None:
     assert past.refusal("c", again=True) is None, "it is a run of this supervisor by now"
 
 
-def test_a_request_that_may_have_been_taken_is_not_repeated(journal: Journal) -> None:
+def test_a_request_that_perhaps_arrived_is_not_repeated(journal: Journal) -> None:
     """The supervisor may have been killed before it could write down what it had begun."""
     assert "cannot know whether that ran" in (PastRuns(journal).refusal("a", again=True) or "")
 

@@ -6,7 +6,7 @@ import pytest
 from holdfast.runtime.guest.records.streamlog import SegmentIndex, SegmentSpan, StreamLog
 
 
-def test_spans_cover_what_is_appended() -> None:
+def test_spans_cover_appended_text() -> None:
     """Appended bytes are contiguous, cut at the ends of segments."""
     index = SegmentIndex(10, 100)
     assert index.append(7) == [SegmentSpan(0, 0, 7)]
@@ -44,7 +44,7 @@ def test_negative_offsets_count_from_the_end() -> None:
     assert [index.clamp(offset) for offset in (-5, -100, 0, 25, 99)] == [30, 20, 20, 25, 35]
 
 
-def test_a_log_returns_what_was_written(tmp_path: Path) -> None:
+def test_a_log_returns_written_data(tmp_path: Path) -> None:
     """Random writes of random sizes are read back from any offset."""
     random.seed(7)
     log, written = StreamLog(tmp_path / "log", 1 << 20, segment_size=1000), b""

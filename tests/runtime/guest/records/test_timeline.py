@@ -46,7 +46,7 @@ def moments(recording: ShellRecording, start: int = 0, end: int = 2**60) -> list
     return [m for number in recording.segments(start, end) for m in decode(recording.read(number))]
 
 
-def test_what_is_encoded_is_decoded() -> None:
+def test_encoding_and_decoding_agree() -> None:
     """Each kind of moment comes back, times to the millisecond."""
     encoder = Encoder(Start(1000.5, 7, 40, 120))
     wanted = [

@@ -38,7 +38,7 @@ def made(marks_library: Path) -> Iterator[Make]:
         "set -u; shopt -s failglob nullglob; IFS=x",
     ],
 )
-def test_they_cannot_break_completion(made: Make, settings: str) -> None:
+def test_our_settings_cannot_break_completion(made: Make, settings: str) -> None:
     guest = made(f"{settings}\n")
     result = guest.exec("echo one\n(exit 4)")
     assert (result.output, result.exit_code) == (b"one\r\n", 4)
@@ -46,6 +46,6 @@ def test_they_cannot_break_completion(made: Make, settings: str) -> None:
     assert guest.exec("echo two $?").output == b"two 5\r\n"
 
 
-def test_they_are_in_force_and_leave_no_exit_code(made: Make) -> None:
+def test_settings_are_in_force_and_leave_no_exit_code(made: Make) -> None:
     guest = made("alias greet='echo hello'\nmine() { echo mine; }\nexport GIVEN=1\nfalse\n")
     assert guest.exec("echo $?; greet; mine; echo $GIVEN").output == b"0\r\nhello\r\nmine\r\n1\r\n"

@@ -65,7 +65,7 @@ def test_output_and_exit_codes(fish: Guest, command: str, output: str | None, co
         assert result.output.replace(b"\r", b"").decode().rstrip("\n") == output
 
 
-def test_what_a_command_leaves_is_there_for_the_next(fish: Guest) -> None:
+def test_a_commands_effects_are_there_for_the_next(fish: Guest) -> None:
     fish.exec("cd /usr; set x 1; set -gx Z 3; function g; echo g; end; alias later 'echo late'")
     result = fish.exec("echo $x$Z; g; later; pwd; sh -c 'echo $Z; exit 4'")
     assert result.output == b"13\r\ng\r\nlate\r\n/usr\r\n3\r\n"

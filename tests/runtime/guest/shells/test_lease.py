@@ -35,7 +35,7 @@ def test_one_holder_at_a_time() -> None:
         lease.give_back(BOB)
 
 
-def test_it_ends_with_the_last_connection_of_its_holder() -> None:
+def test_a_lease_ends_with_the_last_connection_of_its_holder() -> None:
     """Two terminals of one person share it; a lost connection counts as the end of it."""
     lease = ShellLease()
     lease.take(ALICE, 1.0, token="a")

@@ -31,7 +31,7 @@ def test_marks_are_found_with_their_place_and_values() -> None:
     assert [each.kind for each in found] == [MarkKind.ACCEPTED, MarkKind.EXECUTED, MarkKind.PROMPT]
 
 
-def test_a_mark_may_carry_its_time() -> None:
+def test_a_mark_can_carry_its_time() -> None:
     """In Unix seconds; those of older shells carry none."""
     new, old = mark("C", 3, serial=";x=7;t=1700000000250000"), mark("C", 4, serial=";x=8")
 

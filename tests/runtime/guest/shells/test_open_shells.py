@@ -94,7 +94,7 @@ def test_their_number_is_limited(guest: Guest) -> None:
     opened(guest, "more")
 
 
-def test_a_closed_one_is_gone_and_its_name_is_free(guest: Guest) -> None:
+def test_a_closed_shell_is_removed_and_its_name_is_free(guest: Guest) -> None:
     opened(guest, "build")
     guest.exec("x=1; echo kept", shell="build")
     close(guest, "build")
@@ -111,7 +111,7 @@ def test_the_main_one_stays(guest: Guest) -> None:
     assert guest.exec("echo here").output == b"here\r\n"
 
 
-def test_one_that_is_used_is_closed_only_by_force(guest: Guest) -> None:
+def test_a_used_shell_is_closed_only_by_force(guest: Guest) -> None:
     """What waits for its command, reads its output or is attached to it comes to an end."""
     opened(guest, "build")
     with guest.begin("echo up; sleep 1000", id="job", shell="build") as job:
@@ -130,7 +130,7 @@ def test_one_that_is_used_is_closed_only_by_force(guest: Guest) -> None:
     assert names(guest) == ["main"]
 
 
-def test_one_that_another_holds_is_not_closed(guest: Guest) -> None:
+def test_a_held_shell_is_not_closed(guest: Guest) -> None:
     opened(guest, "build")
     guest.ask("lease", shell="build", action="take", actor="person:ann")
     assert refused(guest, "shell_close", shell="build", actor="agent:bob") == "held"
@@ -138,14 +138,14 @@ def test_one_that_another_holds_is_not_closed(guest: Guest) -> None:
     assert names(guest) == ["main"]
 
 
-def test_one_that_ignores_the_hangup_is_killed(guest: Guest) -> None:
+def test_a_shell_that_ignores_the_hangup_is_killed(guest: Guest) -> None:
     opened(guest, "build")
     guest.exec("trap '' HUP", shell="build")
     close(guest, "build")
     assert names(guest) == ["main"]
 
 
-def test_they_are_there_after_a_capture(guest: Guest) -> None:
+def test_shells_are_there_after_a_capture(guest: Guest) -> None:
     opened(guest, "build")
     with guest.begin("x=5; echo up; read line", id="job", shell="build") as job:
         job.until_output(b"up")
@@ -214,7 +214,7 @@ def test_a_shell_at_its_prompt_gets_none(terminal: ProcessTerminal, monkeypatch:
     asyncio.run(run())
 
 
-def test_a_terminal_that_is_gone_meanwhile_gets_none(terminal: ProcessTerminal) -> None:
+def test_a_terminal_that_ended_meanwhile_gets_no_size(terminal: ProcessTerminal) -> None:
     """Its number may already belong to another one."""
 
     async def run() -> None:

@@ -60,7 +60,7 @@ def test_a_person_attaches_types_and_leaves(guest: Guest) -> None:
     assert 3 in [entry["exit_code"] for entry in typed]
 
 
-def test_a_person_interrupts_what_they_started(guest: Guest) -> None:
+def test_a_person_interrupts_their_own_command(guest: Guest) -> None:
     with guest.call("attach", actor=EVE, rows=40, cols=120) as person:
         person.until("attached")
         # One program does both: a shell may lose an interrupt that comes between two commands.
@@ -116,7 +116,7 @@ def test_changes_of_variables_are_in_the_journal(guest: Guest) -> None:
     assert {name for name in changed if name.startswith("HOLDFAST_") or name == "OLDPWD"} == set()
 
 
-def test_programs_are_told_of_the_shell(guest: Guest) -> None:
+def test_programs_learn_the_name_of_the_shell(guest: Guest) -> None:
     """`SHELL` is its path, in the shell, in jobs, and in what runs beside them."""
     path = shutil.which(_kind(guest))
     assert guest.exec("sh -c 'echo $SHELL'").output.decode().strip() == path

@@ -66,7 +66,7 @@ def test_a_program_is_found_without_reading_all_processes(
     assert group_state(programs[0].pid, shell.pid) is GroupProgress.RUNS
 
 
-def test_a_group_whose_first_program_is_gone_still_runs(shell: subprocess.Popen[bytes]) -> None:
+def test_a_group_without_its_first_program_still_runs(shell: subprocess.Popen[bytes]) -> None:
     """The others are found."""
     group = _programs(shell.pid)[0].group
     os.kill(group, signal.SIGKILL)
@@ -181,6 +181,6 @@ def test_a_copy_that_was_taken_for_a_program_is_one_later() -> None:
     assert scene.hit == [5, 5]
 
 
-def test_it_gives_up() -> None:
+def test_the_search_gives_up() -> None:
     """A command that continues in the shell itself is not pursued forever."""
     assert Scene([SHELL] * 1000).play() == LOOKS - 1

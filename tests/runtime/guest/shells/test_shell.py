@@ -217,7 +217,7 @@ def test_a_timeout_interrupts_and_keeps_output_and_shell(guest: Guest) -> None:
     assert guest.exec("echo $$").output == f"{pid}\r\n".encode()
 
 
-def test_a_timeout_ends_what_ignores_the_interrupt(guest: Guest) -> None:
+def test_a_timeout_ends_commands_that_ignore_the_interrupt(guest: Guest) -> None:
     """SIGTERM follows, then SIGKILL; the shell survives, with its background jobs."""
     guest.exec("sleep 1000 &")
     polite = guest.exec("bash -c \"trap 'echo INT' INT; while :; do sleep 1000; done\"", timeout=0.2)
@@ -288,7 +288,7 @@ def test_a_typed_command_holds_the_shell(guest: Guest) -> None:
     assert guest.exec("echo free").output == b"free\r\n"
 
 
-def test_programs_read_what_is_typed(guest: Guest) -> None:
+def test_programs_read_typed_input(guest: Guest) -> None:
     """Input goes to the program in the foreground, not to the rest of the command."""
     with guest.begin("read -p 'name? ' x\necho hello $x") as connection:
         connection.until_output(b"name? ")

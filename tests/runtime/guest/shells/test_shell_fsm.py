@@ -104,7 +104,7 @@ def test_one_command_at_a_time() -> None:
     assert caught.value.holder == "exec1"
 
 
-def test_what_a_person_runs_holds_the_shell() -> None:
+def test_a_persons_command_holds_the_shell() -> None:
     """While a typed command runs others are refused after a moment; afterwards they are not."""
     play = Play()
     play.prompt()
@@ -118,7 +118,7 @@ def test_what_a_person_runs_holds_the_shell() -> None:
     assert play.submit()[1] == [ShellAction.OFFER]
 
 
-def test_a_person_who_is_faster_wins() -> None:
+def test_the_faster_person_wins() -> None:
     """If a typed line is accepted first, the offer is withdrawn; the command waits a moment."""
     play = Play()
     play.prompt()
@@ -278,7 +278,7 @@ def test_a_shell_that_is_at_work_is_waited_for_longer() -> None:
     assert play.wake() == [ShellAction.WITHDRAW]
 
 
-def test_what_a_person_runs_gets_no_extra_time_for_working() -> None:
+def test_a_persons_command_does_not_get_extra_time_for_working() -> None:
     """It would keep working for as long as it likes."""
     play = Play()
     play.prompt()
@@ -330,7 +330,7 @@ def test_the_oldest_is_forgotten_and_only_the_newest_has_its_text() -> None:
     assert known.text_of(commands[1]) is None
 
 
-def test_the_id_of_a_refused_command_may_be_used_again() -> None:
+def test_the_id_of_a_refused_command_can_be_used_again() -> None:
     known = KnownCommands()
     known.add(Exec("a", 1, None), b"")
     known.forget("a")

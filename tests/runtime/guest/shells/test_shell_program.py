@@ -65,10 +65,10 @@ def test_the_bash_of_the_image_is_used_if_it_loads_the_marks(own: str, marks_lib
     ],
     ids=["fails", "says why", "old", "newer", "forges", "floods", "hangs"],
 )
-def test_one_that_cannot_be_driven_is_not_used(
+def test_an_undrivable_shell_is_not_used(
     own: str, tmp_path: Path, marks_library: Path, monkeypatch: pytest.MonkeyPatch, script: str, why: str
 ) -> None:
-    """Unless it was asked for by name, ours takes its place, and why is said."""
+    """Unless it was asked for by name, ours takes its place, with the reason."""
     monkeypatch.setattr(shell_program, "SECONDS", 0.5 if "1000" in script else 10.0)
     monkeypatch.setattr(shell_program, "bash", lambda: own)
     path = image_bash(tmp_path, monkeypatch, script)
@@ -100,12 +100,12 @@ def test_bash_env_of_the_image_is_not_run(
         ),
     ],
 )
-def test_what_cannot_be_chosen(own: str, marks_library: Path, wanted: str, why: str) -> None:
+def test_invalid_choices_are_refused(own: str, marks_library: Path, wanted: str, why: str) -> None:
     with pytest.raises(LookupError, match=why):
         choose(wanted, ME, marks_library, own)
 
 
-def test_a_link_is_what_it_names(
+def test_a_link_has_the_kind_of_its_target(
     own: str, tmp_path: Path, marks_library: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "sh").symlink_to("/bin/bash")

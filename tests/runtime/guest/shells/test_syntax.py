@@ -90,7 +90,7 @@ SAID = {
 }
 
 
-def test_results_say_what_bash_could_not_read(guest: Guest) -> None:
+def test_results_quote_text_that_bash_could_not_read(guest: Guest) -> None:
     """Also where the exit code is that of a later line; a caller that joins later gets the same."""
     for number, (command, said) in enumerate(SAID.items()):
         message = guest.exec(command, id=f"c{number}").finished.get("message", "")

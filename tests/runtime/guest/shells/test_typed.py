@@ -10,7 +10,7 @@ from holdfast.runtime.guest.shells.typed import LONGEST_TYPED, LineLimit
 ENDS = b"\n\x04\x15\r"
 
 
-def test_lines_are_measured_with_what_was_typed_before() -> None:
+def test_lines_are_measured_with_earlier_input() -> None:
     """Up to their ends, whatever ends them; a terminal that reads keys has no lines."""
     limit = LineLimit()
     assert limit.excess(b"x" * LONGEST_TYPED + b"\n" + b"y" * LONGEST_TYPED, ENDS) == 0

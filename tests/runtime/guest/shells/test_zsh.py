@@ -64,7 +64,7 @@ def test_output_and_exit_codes(zsh: Guest, command: str, output: str | None, cod
         assert result.output.replace(b"\r", b"").decode().rstrip("\n") == output
 
 
-def test_what_a_command_leaves_is_there_for_the_next(zsh: Guest) -> None:
+def test_a_commands_effects_are_there_for_the_next(zsh: Guest) -> None:
     zsh.exec(
         "cd /usr; x=1; typeset y=2; export Z=3; g() { echo g }; alias later='echo late'; setopt nullglob"
     )

@@ -104,7 +104,7 @@ def test_a_server_that_speaks_first_is_heard_from_its_first_byte(guest: Guest) -
         assert whole(call.joined()) == said
 
 
-def test_a_closed_port_is_told(guest: Guest) -> None:
+def test_a_closed_port_is_reported(guest: Guest) -> None:
     with socket.create_server(("127.0.0.1", 0)) as opened:
         port = opened.getsockname()[1]
     with pytest.raises(Refused, match=f"cannot reach port {port}: ") as refused:
@@ -147,7 +147,7 @@ def test_a_server_that_floods_waits_for_its_client(guest: Guest) -> None:
         assert len(joined.recv(1000)) == 1000
 
 
-def test_as_many_as_there_may_be(guest: Guest) -> None:
+def test_the_limit_is_exact(guest: Guest) -> None:
     """One more is refused; those that have ended make room."""
     calls: list[Connection] = []
     with served(echo) as port:

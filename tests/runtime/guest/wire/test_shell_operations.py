@@ -47,7 +47,7 @@ def test_an_interrupt_of_one_command_leaves_others_alone(guest: Guest) -> None:
     assert guest.ask("signal", signal="INT", id="first")[-1].head["reached"] is False
 
 
-def test_a_caller_may_wait_for_a_shell_that_is_taken(guest: Guest) -> None:
+def test_a_caller_can_wait_for_a_taken_shell(guest: Guest) -> None:
     """They get it one after the other, also after typed lines; a caller whose time is over is refused."""
     with guest.begin("mkfifo gate; read x < gate", id="first"):
         assert "first is running" in _said(guest)
@@ -65,7 +65,7 @@ def test_a_caller_may_wait_for_a_shell_that_is_taken(guest: Guest) -> None:
     assert typed.until("output").payload == b"after\r\n"
 
 
-def test_a_caller_may_wait_for_a_kernel_that_is_taken(guest: Guest) -> None:
+def test_a_caller_can_wait_for_a_taken_kernel(guest: Guest) -> None:
     """The next cell begins when the one before it is over; a caller whose time is over is refused."""
     guest.exec("mkfifo gate")
     with guest.cell("open('gate').read(); x = 7") as first:

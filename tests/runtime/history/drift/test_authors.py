@@ -51,12 +51,12 @@ def test_a_file_is_of_the_copy_that_wrote_it_when_it_changed(
     assert found.by == (() if expected else (3,)), "a command that ran meanwhile is not its author"
 
 
-def test_a_session_cannot_name_who_copied_into_it() -> None:
+def test_a_session_cannot_name_the_author_of_a_copy() -> None:
     """An entry of its own that looks like the host's says nothing."""
     assert host_copies([entry(host=False, **COPY)]) == []
 
 
-def test_the_text_and_the_fields_name_who_wrote_from_outside() -> None:
+def test_texts_and_fields_name_outside_authors() -> None:
     (copy,) = host_copies([entry(**COPY)])
     files = tuple(attributed(change(f"/w/in/{name}"), [copy]) for name in "abc")
     drift = Drift("work", StartingPoint("before", 0.0, 0), 200.0, files)

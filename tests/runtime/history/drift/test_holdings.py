@@ -198,7 +198,7 @@ def test_authors_by_time() -> None:
     assert (known.by_seq[1].text, known.by_seq[4].actor) == ("make …", "person:ann")
 
 
-def test_times_may_be_off_by_a_tick() -> None:
+def test_times_can_be_off_by_a_tick() -> None:
     """A file's time may be a tick older than the command that wrote it, but an exact match is preferred."""
     assert authors(ENTRIES).at(9.99) == (1,)
     assert authors(ENTRIES).at(20.0) == (4,)
@@ -258,7 +258,7 @@ def test_a_restore_gives_processes_new_start_times() -> None:
     assert set(past.processes) == {7, 5}
 
 
-def test_entries_of_another_form_are_passed_over() -> None:
+def test_entries_of_an_unexpected_form_are_passed_over() -> None:
     """The journal is writable by the session: invalid entries are not believed and break nothing."""
     wrong: list[dict[str, Any]] = [
         {"seq": "1", "at": 0, "kind": "command_started"},

@@ -158,7 +158,7 @@ def test_changes_are_named_in_one_line() -> None:
     assert [each.text for each in only] == ["git /a: files changed since the index: 0 -> not counted"]
 
 
-def test_what_was_recorded_is_read_without_trust() -> None:
+def test_recordings_are_read_without_trust() -> None:
     kept = RepositoriesSeen("/srv", (RepositoryState("/a", "main", COMMIT, 2),))
     assert parse(kept.as_dict()) == kept
     invalid: list[object] = [None, [], {"found": []}, {"place": 1}]
@@ -211,7 +211,7 @@ def test_the_tree_is_the_one_that_git_names(tmp_path: Path) -> None:
     assert tree_of_commit(tmp_path / ".git", commit) in (bytes.fromhex(tree), None)
 
 
-def test_what_is_made_here_is_read(tmp_path: Path) -> None:
+def test_local_writes_are_read(tmp_path: Path) -> None:
     """So that the attacks below differ in nothing but what they try."""
     assert tree_of_commit(
         packed(tmp_path / "a", index(), pack(1, BODY)), COMMIT_git_objects

@@ -49,7 +49,7 @@ def _pattern(dice: random.Random) -> str:
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_files_are_those_that_git_lists(tmp_path: Path, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_files_are_the_ones_git_lists(tmp_path: Path, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """With patterns of every form, in several folders, and files that are tracked although ignored."""
     monkeypatch.setenv("GIT_CONFIG_GLOBAL", "/dev/null")
     dice = random.Random(seed)

@@ -67,7 +67,7 @@ def test_hidden_input_is_not_recorded() -> None:
     assert b"never told" not in command_history.dumps(found)
 
 
-def test_only_what_was_run_since_the_processes_began_counts() -> None:
+def test_only_commands_since_the_processes_began_count() -> None:
     """A session that was made of files alone has nothing of the variables made before."""
     found = command_history.of_entries(
         entries(
@@ -83,7 +83,7 @@ def test_only_what_was_run_since_the_processes_began_counts() -> None:
     assert [one.text for one in found] == ["export NEW=1", "true"]
 
 
-def test_processes_that_began_are_known_without_what_the_host_wrote() -> None:
+def test_new_processes_are_known_without_the_hosts_note() -> None:
     """That does not travel with a snapshot."""
     found = command_history.of_entries(
         entries(
@@ -104,7 +104,7 @@ def test_processes_that_were_started_again_begin_there() -> None:
     assert [one.text for one in found] == ["export NEW=1"]
 
 
-def test_it_is_bounded() -> None:
+def test_the_history_is_bounded() -> None:
     """The last are kept, long texts are cut and say so, and a file is never too large to be read."""
     many = [started(str(number), f"echo {number}") for number in range(command_history.MOST + 50)]
     found = command_history.of_entries(entries(*many, started("long", "x" * (command_history.TEXT + 1))))

@@ -74,7 +74,7 @@ def test_a_queue_that_was_not_empty_is_left_alone(queue: Queue, ours: Watchers, 
     assert queue.read() == [(queue.watch, CREATE)] * 2
 
 
-def test_what_others_may_have_done_is_left_there(
+def test_possible_work_of_others_is_left_there(
     queue: Queue, ours: Watchers, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A folder of the host that is mounted, for one."""
@@ -131,7 +131,7 @@ def test_a_watch_that_ended_is_reported(queue: Queue) -> None:
     assert queue.read() == [(queue.watch, IGNORED)]
 
 
-def test_who_is_not_there_cannot_be_told(queue: Queue) -> None:
+def test_missing_subscribers_cannot_be_notified(queue: Queue) -> None:
     """A tree that would continue without knowing does not count."""
     with pytest.raises(OSError, match="cannot be notified"):
         event_queues.begin((os.getpid(),), [Holder(1 << 22, queue.fd, lost=True, watches=1)])

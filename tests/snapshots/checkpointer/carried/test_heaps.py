@@ -125,7 +125,7 @@ def one(*sizes: int) -> HeapsOf:
     return HeapsOf(1, tuple(Heap(number, number + 1, size) for number, size in enumerate(sizes)))
 
 
-def test_what_is_affordable() -> None:
+def test_affordable_costs_are_paid() -> None:
     """The largest first, whole processes only."""
     all_of_them = [(1, one(10, 20)), (2, one(50)), (3, one(5))]
     assert [pid for pid, _ in heaps.affordable(all_of_them, 85)] == [2, 1, 3]
@@ -149,7 +149,7 @@ def entry(page: int, count: int, flags: int = heaps.PRESENT) -> Any:
     return SimpleNamespace(vaddr=page * PAGE, nr_pages=count, flags=flags)
 
 
-def test_heaps_come_between_what_is_written() -> None:
+def test_heaps_come_between_written_files() -> None:
     """The entries are divided at the heaps, and so are their pages in the file."""
     entries = [entry(1, 2), entry(5, 1, flags=0), entry(20, 3), entry(40, 1)]
     parts = heaps.split_pages(entries, [10 * PAGE, 30 * PAGE])

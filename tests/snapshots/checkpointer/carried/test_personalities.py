@@ -14,7 +14,7 @@ from holdfast.snapshots.checkpointer.record import ImagesUnreadable
 QUERY = 0xFFFFFFFF
 
 
-def test_those_that_programs_may_take_come_back() -> None:
+def test_personalities_that_programs_can_take_are_restored() -> None:
     """No others: the profile and the judge have the same list."""
     assert {0, *personalities.ALLOWED, QUERY} == set(seccomp.PERSONALITIES)
 
@@ -33,20 +33,20 @@ def test_those_that_programs_may_take_come_back() -> None:
         {str(pid): 8 for pid in range(personalities.MOST + 1)},
     ],
 )
-def test_a_note_of_what_no_session_has_is_refused(found: Any) -> None:
+def test_a_note_of_impossible_rights_is_refused(found: Any) -> None:
     """It may come from elsewhere."""
     with pytest.raises(ImagesUnreadable):
         personalities.noted(found)
 
 
-def test_what_is_noted_is_reported() -> None:
+def test_notes_are_reported() -> None:
     """In a form that the guard searches; a snapshot without a note lists no process."""
     assert personalities.noted(None) == {}
     with personalities.guard_input(personalities.noted({"7": 8, "12": 0x20008})) as descriptor:
         assert os.pread(descriptor, 100, 0) == b" 7:8 12:20008 "
 
 
-def test_who_has_another_is_found() -> None:
+def test_processes_with_a_different_label_are_found() -> None:
     """This process has the ordinary one."""
     personalities.check([os.getpid()], {})
     with pytest.raises(OSError, match="personality"):

@@ -72,12 +72,12 @@ def test_places_are_found_where_memory_has_both_numbers(tmp_path: Path) -> None:
         (bytes(16), False),
     ],
 )
-def test_two_numbers_alone_may_be_anything(tmp_path: Path, after: bytes, *, is_one: bool) -> None:
+def test_two_numbers_alone_can_be_anything(tmp_path: Path, after: bytes, *, is_one: bool) -> None:
     """What follows must be what programs keep behind them."""
     assert bool(searched(tmp_path, PAIR + after)) is is_one
 
 
-def test_places_of_several_files_are_reported_apart(tmp_path: Path) -> None:
+def test_places_of_several_files_are_reported_separately(tmp_path: Path) -> None:
     """And a process that is not in the images has none."""
     other = struct.pack("=QQ", 191, 12)
     memory = STAT.ljust(32, b"\0") + other + struct.pack("=I", 0o100600)
@@ -109,7 +109,7 @@ def test_a_process_that_nearly_has_it_everywhere_is_looked_at_in_some_places_onl
     assert searched(tmp_path, memory) == []
 
 
-def test_only_what_memory_still_says_is_renewed(tmp_path: Path) -> None:
+def test_only_numbers_still_in_memory_are_renewed(tmp_path: Path) -> None:
     """With the numbers that the descriptor has now."""
     file = tmp_path / "file"
     file.touch()
@@ -124,7 +124,7 @@ def test_only_what_memory_still_says_is_renewed(tmp_path: Path) -> None:
     assert memory.raw == struct.pack("=QQ", told.st_dev, told.st_ino) + b"another number.."
 
 
-def test_nothing_is_renewed_for_who_is_gone_or_has_something_else_open() -> None:
+def test_ended_and_reopened_descriptors_are_not_renewed() -> None:
     """The memory says what it said."""
     memory = ctypes.create_string_buffer(PAIR, 16)
     at = ctypes.addressof(memory)
@@ -138,7 +138,7 @@ def test_nothing_is_renewed_for_who_is_gone_or_has_something_else_open() -> None
     assert memory.raw == PAIR
 
 
-def test_what_is_noted_is_read_again(tmp_path: Path) -> None:
+def test_notes_are_read_again(tmp_path: Path) -> None:
     """A snapshot without a note has none."""
     assert remembered.read_numbers(tmp_path) == []
     (tmp_path / remembered.NUMBERS_FILE).write_text(json.dumps([[7, 5, 191, 2**63, MODE, LINKS]]))
@@ -159,7 +159,7 @@ def test_what_is_noted_is_read_again(tmp_path: Path) -> None:
         "[" * 100_000,
     ],
 )
-def test_a_note_of_another_form_is_refused(tmp_path: Path, noted: str) -> None:
+def test_a_note_of_an_unexpected_form_is_refused(tmp_path: Path, noted: str) -> None:
     """It may come from elsewhere."""
     (tmp_path / remembered.NUMBERS_FILE).write_text(noted)
     with pytest.raises(ImagesUnreadable, match=remembered.NUMBERS_FILE):

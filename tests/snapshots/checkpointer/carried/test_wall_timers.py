@@ -37,7 +37,7 @@ def info(left: str, *, clock: int = 0, flags: str = "01") -> Any:
         (descriptor_info.parse(b"pos:\t0\nflags:\t02\nmnt_id:\t9\n"), None),
     ],
 )
-def test_only_what_was_set_for_a_time_of_day_is_noted(given: Any, expected: WallTimer | None) -> None:
+def test_only_timers_for_a_time_of_day_are_noted(given: Any, expected: WallTimer | None) -> None:
     """All others have as much left in a copy as they had."""
     assert wall_timers.told(given, 1000 * SECOND) == expected
 
@@ -68,7 +68,7 @@ def test_a_timer_of_a_process_is_found_and_set(timer: int) -> None:
         wall_timers.begin([], [found])
 
 
-def test_what_has_expired_meanwhile_is_counted(timer: int) -> None:
+def test_expired_entries_are_counted(timer: int) -> None:
     """From the time for which it was set, with what was not read before."""
     wall_timers.put(timer, WallTimer(0, 0, time.time_ns() - 2 * HOURS - SECOND, HOURS, 1, 7))
     assert int.from_bytes(os.read(timer, 8), "little") == 7 + 3

@@ -36,7 +36,7 @@ def test_turns_are_taken_one_after_the_other_and_leave_nothing(tmp_path: Path) -
     assert list(tmp_path.iterdir()) == []
 
 
-def test_who_waits_asks_for_the_memory(tmp_path: Path) -> None:
+def test_waiting_callers_load_the_memory(tmp_path: Path) -> None:
     taken = threading.Event()
 
     def capture() -> None:
@@ -54,13 +54,13 @@ def test_who_waits_asks_for_the_memory(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_one_that_never_ends_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_endless_turn_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(container_turn, "LIMIT", 0.05)
     with turn(NAME, tmp_path), pytest.raises(ContainerBusy), turn(NAME, tmp_path):
         pass
 
 
-def test_what_a_killed_checkpointer_left_is_in_nobodys_way(tmp_path: Path) -> None:
+def test_leftovers_of_a_killed_checkpointer_do_no_harm(tmp_path: Path) -> None:
     """A lock that is not held, a FIFO without a reader; or a link of that name."""
     (tmp_path / f"{NAME}.lock").touch()
     os.mkfifo(tmp_path / f"{NAME}.load")

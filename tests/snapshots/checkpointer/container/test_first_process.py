@@ -99,7 +99,7 @@ def test_the_engines_own_is_waited_for(init: Path, monkeypatch: pytest.MonkeyPat
     assert waits
 
 
-def test_a_program_that_is_not_what_its_name_says_is_none(init: Path, ours: int) -> None:
+def test_a_misnamed_program_is_not_used(init: Path, ours: int) -> None:
     """Someone wrote to the home, or took the name for another file."""
     init.rename(init.with_name("0" * 64))
     with pytest.raises(tree.TargetMismatch, match=NOT_OURS):
@@ -163,7 +163,7 @@ def mounted(tmp_path: Path) -> Iterator[tuple[int, Path]]:
         yield process, tmp_path
 
 
-def test_what_is_mounted_is_found_at_its_path(mounted: tuple[int, Path]) -> None:
+def test_mounts_are_found_at_their_paths(mounted: tuple[int, Path]) -> None:
     process, folder = mounted
     own, given = (str(folder / "there"),), (str(folder / "there"), str(folder / "link"))
     first_process.require_mounted(process, MountedPlaces(own, given))

@@ -73,7 +73,7 @@ def test_a_request_names_a_container_and_a_host() -> None:
 
 
 @pytest.mark.parametrize("name", [None, "", 3, "a b", "-a", "a\n", "a" * 65, "a/b", "ä"])
-def test_a_name_of_another_form_is_refused(name: object) -> None:
+def test_a_name_of_an_unexpected_form_is_refused(name: object) -> None:
     """It would be what programs in the session show and connect to."""
     with pytest.raises(BadRequest, match="host name"):
         parsed(name=name)

@@ -27,7 +27,7 @@ def refused(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return words
 
 
-def test_what_is_held_still_is_reported(refused: list[str]) -> None:
+def test_paused_sessions_are_reported(refused: list[str]) -> None:
     """Otherwise it would go unnoticed that a session's own connections are stalled."""
     refused.append("delete table")
     packets = Holding(os.getpid())
@@ -37,7 +37,7 @@ def test_what_is_held_still_is_reported(refused: list[str]) -> None:
     packets.close()
 
 
-def test_what_was_not_held_or_was_let_go_ends_in_silence(refused: list[str]) -> None:
+def test_unheld_and_released_processes_end_silently(refused: list[str]) -> None:
     with Holding(os.getpid()):
         pass
     with Holding(os.getpid()) as packets:
@@ -46,7 +46,7 @@ def test_what_was_not_held_or_was_let_go_ends_in_silence(refused: list[str]) -> 
         refused.append("delete table")
 
 
-def test_what_cannot_be_held_is_reported_at_once(refused: list[str]) -> None:
+def test_a_keeper_reports_immediately_that_it_cannot_hold_something(refused: list[str]) -> None:
     refused.append("add rule")
     packets = Holding(os.getpid())
     with pytest.raises(OSError, match="cannot be held back"):

@@ -177,7 +177,7 @@ def test_a_session_is_frozen_while_it_is_looked_at(monkeypatch: pytest.MonkeyPat
         ("", False),
     ],
 )
-def test_what_a_task_waits_for_is_reported_by_its_call(told: str, waits: bool) -> None:
+def test_a_tasks_wait_is_reported_by_its_call(told: str, waits: bool) -> None:
     """By number and flags; any other line is ignored."""
     assert standstill.waits_for_vfork(told, CALLS) is waits
 

@@ -50,7 +50,7 @@ def test_others_are_left_alone(other: SocketRow) -> None:
     assert drain_closed_sockets.readers([other, READER]) == []
 
 
-def test_what_waits_in_the_kernel_comes_over() -> None:
+def test_data_waiting_in_the_kernel_is_restored() -> None:
     """The reader asks for nothing meanwhile, and reads every byte afterwards."""
     said = os.urandom(1_500_000)
     with socket.create_server(("127.0.0.1", 0)) as listener:

@@ -32,7 +32,7 @@ def test_a_process_of_the_host_is_never_ended(bystander: subprocess.Popen[bytes]
     assert not ending._lives(bystander.pid, number, 2, space)
 
 
-def test_what_was_named_is_ended(bystander: subprocess.Popen[bytes]) -> None:
+def test_named_obstacles_are_ended(bystander: subprocess.Popen[bytes]) -> None:
     """By its number in its own namespace."""
     space = walk.namespaces_of(bystander.pid, ("pid",))
     status = walk.status_of(bystander.pid)

@@ -32,7 +32,7 @@ def test_parts_are_written_in_order_whatever_the_number_of_buffers(
     assert (tmp_path / "file").read_bytes() == b"before" + expected + b"after"
 
 
-def test_a_full_disk_is_reported_to_who_waits_or_sends_more() -> None:
+def test_a_full_disk_is_reported_to_waiting_and_sending_callers() -> None:
     """And nothing hangs that was sent after it."""
     with (
         Path("/dev/full").open("wb", buffering=0) as file,

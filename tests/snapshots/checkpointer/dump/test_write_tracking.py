@@ -266,7 +266,7 @@ def _check_flat(kept: Path, pid: int, truth: dict[int, bytes], images: Path) -> 
     shutil.rmtree(images)
 
 
-def test_every_page_of_every_copy_is_what_it_was(
+def test_every_page_of_every_copy_is_unchanged(
     captures: Captures, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """Whatever threads, children, other processes and the kernel do; whenever the holder is killed."""

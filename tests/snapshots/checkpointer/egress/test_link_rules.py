@@ -43,7 +43,7 @@ def test_every_frame_is_judged_by_the_addresses_of_its_link() -> None:
     assert text.index("dport 53") < text.index("@refused4 drop") < text.index('accept comment "internet"')
 
 
-def test_what_is_denied_leaves_no_link() -> None:
+def test_denied_names_leave_no_link() -> None:
     """But for what is allowed of it, and only if it is not refused for other reasons."""
     rules = replace(RULES, denied=(ip_network("0.0.0.0/0"),), allowed=(ip_network("1.1.1.1/32"),))
     text = link_rules.text(rules, [LINK])
@@ -69,5 +69,5 @@ def test_rules_that_are_not_in_force_are_noticed() -> None:
 
 
 @pytest.mark.parametrize("listing", [{}, {"nftables": None}, {"nftables": [1, {}]}])
-def test_no_listing_is_no_rules(listing: dict[str, object]) -> None:
+def test_a_missing_listing_means_missing_rules(listing: dict[str, object]) -> None:
     assert link_rules.wrong(listing, RULES, [LINK]) is not None

@@ -120,7 +120,7 @@ DENYING = replace(
 )
 
 
-def test_what_is_denied_comes_after_what_is_refused() -> None:
+def test_denials_come_after_the_fixed_refusals() -> None:
     """Thus what is allowed of it opens nothing else. Without any, there are no sets and rules for it."""
     said = netrules.text(DENYING)
     order = [
@@ -182,7 +182,7 @@ def test_rules_survive_the_socket() -> None:
         {"gateway": {"network": "10.0.0.1/32", "port": None}},
     ],
 )
-def test_what_is_not_an_address_does_not_get_near_nft(change: dict[str, Any]) -> None:
+def test_invalid_addresses_never_reach_nft(change: dict[str, Any]) -> None:
     """Each field is parsed; nothing of a request is text in a rule."""
     with pytest.raises(ValueError, match=r"must|appear|host bits"):
         netrules.parsed({**RULES.as_dict(), **change})
@@ -249,7 +249,7 @@ def element(address: str, protocol: object, port: object, packets: int, left: in
     return {"elem": {"val": value, "expires": left, "counter": {"packets": packets, "bytes": 60}}}
 
 
-def test_what_was_refused_is_read_from_the_sets() -> None:
+def test_refusals_are_read_from_the_sets() -> None:
     """The latest first; a protocol that has no name is a number; elements of another form are left out."""
     said = listed(RULES)
     said["nftables"][3]["set"]["elem"] = [

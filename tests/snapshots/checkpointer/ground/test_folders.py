@@ -10,7 +10,9 @@ import pytest
 from holdfast.snapshots.checkpointer.ground import folders
 
 
-def test_what_a_killed_restore_left_is_removed_later(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_leftovers_of_a_killed_restore_are_removed_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A folder that a restore may still use stays; an old one goes."""
     monkeypatch.setattr(folders, "STATE", tmp_path)
     folders.create_scratch("aaaaaaaaaaaa")

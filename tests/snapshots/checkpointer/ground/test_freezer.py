@@ -97,7 +97,7 @@ def frozen(group: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Freezer]:
     made.thaw()
 
 
-def test_what_is_frozen_does_not_run_until_it_is_thawed(program: Program, frozen: Freezer) -> None:
+def test_frozen_processes_do_not_run_until_thawed(program: Program, frozen: Freezer) -> None:
     """`freeze` returns when it has stopped."""
     frozen.freeze()
     first = program.written

@@ -136,7 +136,7 @@ def test_names_of_one_file_are_noted_as_far_as_copies_make_them(
         assert (tmp_path / "root" / name).stat().st_mtime_ns == (upper / name).stat().st_mtime_ns
 
 
-def test_only_what_is_the_same_takes_a_names_place(tmp_path: Path) -> None:
+def test_only_the_same_file_takes_a_names_place(tmp_path: Path) -> None:
     """Whatever a list from elsewhere says: another file, a link or a folder stays."""
     (tmp_path / "first").write_text("1")
     (tmp_path / "longer").write_text("12")

@@ -85,7 +85,7 @@ def contents_of(folder: Path, item: FileEntry) -> list[tuple[int, bytes]]:
     return found
 
 
-def test_what_did_not_change_is_not_copied_again(upper: Path, folder: Path) -> None:
+def test_unchanged_files_are_not_copied_again(upper: Path, folder: Path) -> None:
     """The second pass costs what was written meanwhile, not what was ever written."""
     (upper / "old").write_bytes(b"o" * 100_000)
     (upper / "new").write_bytes(b"n")
@@ -99,7 +99,7 @@ def test_what_did_not_change_is_not_copied_again(upper: Path, folder: Path) -> N
     assert data(folder, found["new"]) == b"changed"
 
 
-def test_what_was_removed_meanwhile_is_not_in_the_copy(upper: Path, folder: Path) -> None:
+def test_files_removed_during_a_copy_are_not_in_it(upper: Path, folder: Path) -> None:
     """The copy is that of the last pass."""
     (upper / "gone").write_text("x")
     (upper / "folder").mkdir()
@@ -125,7 +125,7 @@ class Swapping(LayerCopy):
         return super()._unchanged(path, identity)
 
 
-def test_what_is_replaced_while_it_is_looked_at_is_found_by_the_next_pass(upper: Path, folder: Path) -> None:
+def test_files_replaced_during_a_look_are_found_by_the_next_pass(upper: Path, folder: Path) -> None:
     """A session that swaps names does not keep its files from being copied."""
     (upper / "name").symlink_to("/etc")
     (upper / "other").write_text("x")
@@ -139,7 +139,7 @@ def test_what_is_replaced_while_it_is_looked_at_is_found_by_the_next_pass(upper:
     }
 
 
-def test_what_is_in_a_moved_directory_is_not_copied_again(upper: Path, folder: Path) -> None:
+def test_files_of_a_moved_directory_are_not_copied_again(upper: Path, folder: Path) -> None:
     """A file is known by what it is, not by where it is."""
     (upper / "folder").mkdir()
     (upper / "folder" / "large").write_bytes(b"l" * 1_000_000)
@@ -185,7 +185,7 @@ def test_a_file_that_is_open_for_writing_is_copied_again(upper: Path, folder: Pa
     assert last.size == first.size + 8
 
 
-def test_a_file_that_nobody_writes_can_be_told(upper: Path) -> None:
+def test_a_file_without_writers_is_recognized(upper: Path) -> None:
     """The kernel knows who has a file open for writing, or mapped for it."""
     file = upper / "file"
     file.write_bytes(b"x" * mmap.PAGESIZE)
@@ -260,7 +260,7 @@ def test_all_names_of_a_large_file_have_its_contents(
     assert found["a"].group == found["b"].group != ""
 
 
-def test_what_is_larger_than_what_is_free_is_refused_by_name(
+def test_files_larger_than_the_free_space_are_refused_by_name(
     upper: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nothing large is copied then. What a file takes counts, and its length where the image has it."""
@@ -277,7 +277,7 @@ def test_what_is_larger_than_what_is_free_is_refused_by_name(
     begin(upper, folder.with_name("again"))
 
 
-def test_a_programs_attribute_is_no_mark_of_the_overlay(upper: Path, folder: Path) -> None:
+def test_a_programs_attribute_is_not_a_mark_of_the_overlay(upper: Path, folder: Path) -> None:
     """Which of them the overlay heeds is decided by its mount; any program may set the other one."""
     (upper / "etc").mkdir()
     os.setxattr(upper / "etc", "user.overlay.opaque", b"y")
@@ -291,7 +291,7 @@ def test_a_programs_attribute_is_no_mark_of_the_overlay(upper: Path, folder: Pat
         LayerCopy(folder.with_name("private"), "user.overlay.").first(upper)
 
 
-def test_everything_is_described(upper: Path, folder: Path) -> None:
+def test_every_entry_is_described(upper: Path, folder: Path) -> None:
     """Modes, owners, times, links, pipes, attributes and names that are no text come through."""
     (upper / "link").symlink_to("/etc/passwd")
     os.mkfifo(upper / "pipe", 0o640)
@@ -313,7 +313,7 @@ def test_everything_is_described(upper: Path, folder: Path) -> None:
     assert item.attributes == {"user.note": "\x00\xff"}
 
 
-def test_all_names_of_what_is_no_plain_file_are_of_one_group(upper: Path, folder: Path) -> None:
+def test_all_names_of_a_special_file_are_one_group(upper: Path, folder: Path) -> None:
     """Pipes and links may have several names as well: each pair stays one thing."""
     os.mkfifo(upper / "pipe")
     (upper / "link").symlink_to("pipe")
@@ -457,7 +457,7 @@ def test_crowded_folders_within_each_other_are_counted_together(upper: Path, tmp
     assert kilobytes < 36 << 10
 
 
-def test_what_is_kept_of_the_layers_below_counts(
+def test_kept_layers_below_count(
     upper: Path, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """All layers that are put together are in memory at once."""
@@ -506,7 +506,7 @@ def test_a_large_file_is_left_in_its_middle(upper: Path, tmp_path: Path) -> None
     assert 0 < (tmp_path / "target").stat().st_size < 80 << 20
 
 
-def test_long_names_are_counted_too(upper: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_long_names_also_count(upper: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Names, links and attributes take memory as files do."""
     monkeypatch.setattr(scan, "MOST_TEXT", 3 << 20)
     for number in range(800):
@@ -542,7 +542,7 @@ def test_directories_are_joined() -> None:
     assert shape(merged([[d("x"), f("x/a")], [d("x"), f("x/b")]])) == ["x:directory", "x/a:file", "x/b:file"]
 
 
-def test_a_deletion_takes_what_is_below_and_stays() -> None:
+def test_a_deletion_takes_entries_below_and_stays() -> None:
     """The image below may also have the name."""
     assert shape(merged([[d("x"), f("x/a")], [gone("x")]])) == ["x:whiteout"]
 

@@ -56,7 +56,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Home:
     return Home(tmp_path)
 
 
-def test_only_what_changed_is_copied_and_in_the_archive(home: Home) -> None:
+def test_only_changes_are_copied_and_in_the_archive(home: Home) -> None:
     """A change, a new file, a deletion, each with the folders above it."""
     for name in ("same/file", "other/file", "gone/file", "deep/er/file"):
         (home.upper / name).parent.mkdir(parents=True)
@@ -82,7 +82,7 @@ def test_only_what_changed_is_copied_and_in_the_archive(home: Home) -> None:
     assert home.archive.whole > 200_000
 
 
-def test_a_folder_that_is_gone_is_one_deletion(home: Home) -> None:
+def test_a_removed_folder_is_one_deletion(home: Home) -> None:
     (home.upper / "a/b").mkdir(parents=True)
     (home.upper / "a/b/file").touch()
     home.keep()
@@ -106,7 +106,7 @@ def test_a_file_takes_the_place_of_a_folder_and_the_reverse(home: Home) -> None:
     assert home.keep() == {"a": "file", "b": "directory+", "b/file": "file"}
 
 
-def test_what_was_mapped_for_writing_counts_as_changed_once_more(home: Home) -> None:
+def test_files_mapped_for_writing_count_as_changed_once_more(home: Home) -> None:
     """After the copy a page that is dirty already changes without a trace, and then the mapping ends."""
     file = home.upper / "mapped"
     file.write_bytes(b"a" * mmap.PAGESIZE)
@@ -134,7 +134,7 @@ def test_all_names_of_a_file_come_together(home: Home, first: str) -> None:
     assert home.copied == len(b"contents")
 
 
-def test_what_is_kept_apart_is_copied_each_time(home: Home) -> None:
+def test_separately_kept_files_are_copied_each_time(home: Home) -> None:
     """Beside an image is all of it, whatever earlier images have beside them."""
     (home.upper / ".wh.x").write_bytes(b"12345")
     for _ in range(2):
@@ -143,7 +143,7 @@ def test_what_is_kept_apart_is_copied_each_time(home: Home) -> None:
         assert home.copied == 5
 
 
-def test_what_is_not_settled_is_not_in_the_index(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unsettled_pages_are_not_in_the_index(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     (home.upper / "file").write_bytes(b"1")
     monkeypatch.setattr(scan, "settled", lambda _identity, least=0: False)
     home.keep()
@@ -170,7 +170,7 @@ def compared(
     return {item.path: item.opaque for position, item in enumerate(entries) if position not in left}
 
 
-def test_a_folder_that_hides_what_is_below_from_now_on_needs_all_that_is_in_it(tmp_path: Path) -> None:
+def test_a_newly_opaque_folder_needs_all_its_entries(tmp_path: Path) -> None:
     """Removed and made again, with a folder moved away and back: the files in that are as they were."""
     file = (FileEntry("d/sub/file", file_entry.FILE), (7,))
     before = names((folder("d"), (1,)), (folder("d/sub"), (2,)), file)
@@ -178,7 +178,7 @@ def test_a_folder_that_hides_what_is_below_from_now_on_needs_all_that_is_in_it(t
     assert compared(tmp_path / "index", before, now) == {"d": True, "d/sub": False, "d/sub/file": False}
 
 
-def test_a_folder_that_hid_what_is_below_before_does_not_hide_the_earlier_image(tmp_path: Path) -> None:
+def test_an_opaque_folder_of_before_does_not_hide_the_earlier_image(tmp_path: Path) -> None:
     """Of that, everything in the folder is its own."""
     file = (FileEntry("d/file", file_entry.FILE), (7,))
     before = names((folder("d", opaque=True), (1,)), file)
@@ -186,7 +186,7 @@ def test_a_folder_that_hid_what_is_below_before_does_not_hide_the_earlier_image(
     assert compared(tmp_path / "index", before, now) == {"d": False, "d/new": False}
 
 
-def test_a_folder_over_a_deletion_hides_what_the_deletion_hid(tmp_path: Path) -> None:
+def test_a_folder_over_a_deletion_hides_the_same_entries(tmp_path: Path) -> None:
     before = names((FileEntry("d", file_entry.WHITEOUT), (1,)))
     now = names((folder("d", opaque=True), (2,)))
     assert compared(tmp_path / "index", before, now) == {"d": True}

@@ -40,7 +40,7 @@ def test_files_of_the_copy_and_of_the_image_are_there(session: tuple[Path, Path]
 
 
 @pytest.mark.parametrize("path", ["/work/inner", "work/inner", "/work/file"])
-def test_what_was_not_copied_is_named(session: tuple[Path, Path], path: str) -> None:
+def test_uncopied_files_are_named(session: tuple[Path, Path], path: str) -> None:
     with pytest.raises(keep.NotCopied, match=path.strip("/")):
         check(session, {"work"}.__contains__, "/work", path)
 

@@ -33,7 +33,7 @@ def test_options_of_the_newer_mount_interface_are_understood() -> None:
     assert found.lowers == (Path("/layers/l/A"), Path("/layers/l/B"))
 
 
-def test_layers_elsewhere_or_of_another_kind_are_not_found() -> None:
+def test_layers_elsewhere_or_of_a_different_kind_are_not_found() -> None:
     """Then the engine has to keep the files."""
     assert find_layers(LINE.encode(), "/other", Path("/layers")) is None
     assert find_layers(b"1 2 8:1 / / rw - ext4 /dev/sda rw", THERE, Path("/layers")) is None
@@ -50,6 +50,6 @@ MAPS = b"""\
 """
 
 
-def test_mapped_files_are_those_a_write_reaches() -> None:
+def test_mapped_files_are_the_ones_a_write_reaches() -> None:
     """Shared and writable, by their path below the root."""
     assert parse_mapped(MAPS) == {"data/db file", "data/\nline"}

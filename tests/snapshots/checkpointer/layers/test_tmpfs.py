@@ -59,7 +59,7 @@ def memory(tmp_path: Path) -> Iterator[int]:
     os.close(folder)
 
 
-def test_what_tar_complains_of_is_not_kept(
+def test_archives_that_tar_rejects_are_not_kept(
     memory: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A line for each socket there is: they come back in another way, and a session may have a million."""
@@ -111,7 +111,7 @@ def target(tmp_path: Path) -> Path:
     return tmp_path / "target"
 
 
-def test_what_tar_packs_comes_back(tmp_path: Path, target: Path) -> None:
+def test_files_packed_by_tar_come_back(tmp_path: Path, target: Path) -> None:
     """Contents, holes, links, modes, times to the nanosecond, attributes, and names of any bytes."""
     source = tmp_path / "source"
     (source / "a" / "b").mkdir(parents=True)

@@ -28,7 +28,7 @@ REAPER = Relatives(310, 302, 302, 310)
         "a child from before its parent began a session",
     ],
 )
-def test_what_criu_can_place_is_left_as_it_is(tasks: list[Relatives]) -> None:
+def test_placeable_entries_are_left_as_they_are(tasks: list[Relatives]) -> None:
     """It is given the original tree."""
     assert plan([ROOT, *tasks]) == ([ROOT, *tasks], [], set())
 
@@ -67,7 +67,7 @@ def test_children_from_before_their_parent_began_a_session_are_born_into_theirs(
     assert plan([ROOT, SHELL, *both]).births == [Birth(313, 305, 311, 0)]
 
 
-def test_one_that_ended_is_its_parents_to_collect() -> None:
+def test_an_ended_child_is_its_parents_to_collect() -> None:
     """Alone it returns into its session; beside others only they do, and it is given its parent's."""
     ended, other = Relatives(321, 310, 320, 320, ended=True), Relatives(323, 310, 320, 320)
     assert plan([ROOT, SHELL, REAPER, ended]).births == [Birth(321, 320, 302, 310)]
@@ -80,7 +80,7 @@ def test_one_that_ended_is_its_parents_to_collect() -> None:
     assert below.births == []
 
 
-def test_an_adopter_may_itself_be_an_orphan() -> None:
+def test_an_adopter_can_itself_be_an_orphan() -> None:
     """CRIU knows its session by then, and so that of the processes it adopted."""
     orphan = Relatives(331, 310, 330, 331)
     made = plan([ROOT, SHELL, REAPER, orphan, Relatives(341, 331, 320, 320)])
@@ -109,13 +109,13 @@ def test_an_adopter_may_itself_be_an_orphan() -> None:
         "a leader that has ended and was not collected",
     ],
 )
-def test_who_cannot_be_placed(tasks: list[Relatives], expected: set[int]) -> None:
+def test_unplaceable_sessions(tasks: list[Relatives], expected: set[int]) -> None:
     """Then all is left as it is, and they are reported."""
     made = plan([ROOT, *tasks])
     assert (made.tasks, made.births, made.lost) == ([ROOT, *tasks], [], expected)
 
 
-def test_who_could_be_placed_is_not_told_with_the_others() -> None:
+def test_placeable_sessions_are_not_listed_with_the_others() -> None:
     """Once those that are reported have ended, the rest can be captured."""
     fit, unfit = Relatives(321, 310, 320, 320), Relatives(312, 310, 330)
     assert lost([ROOT, SHELL, REAPER, fit, unfit]) == {312}

@@ -141,7 +141,7 @@ def test_a_tree_with_duplicate_entries_is_refused(pstree: list[tuple[int, list[i
         decode(tree(pstree=told))
 
 
-def test_descriptors_say_what_they_are() -> None:
+def test_descriptors_have_descriptions() -> None:
     """Files with path and offset, terminals with end and number, pipes by the first who has them."""
     files = [
         reg(1, "/etc/passwd"),
@@ -226,7 +226,7 @@ def test_more_mapped_files_than_can_be_judged_are_counted(monkeypatch: pytest.Mo
     assert decode(tree(mm_301=[mm]))["left_out"] == 1
 
 
-def test_the_flags_of_a_named_pipe_are_those_of_its_path() -> None:
+def test_a_named_pipe_has_the_flags_of_its_path() -> None:
     """CRIU keeps them with an entry for the path, which the pipe's own names."""
     path = Message(name="/run/pipe", mode=0o010600, flags=2, pos=0)
     files = [
@@ -239,7 +239,7 @@ def test_the_flags_of_a_named_pipe_are_those_of_its_path() -> None:
     assert [(one["kind"], one["flags"]) for one in told] == [("fifo", 2), ("fifo", 0)]
 
 
-def test_modes_leave_out_what_stood_behind_them() -> None:
+def test_modes_leave_out_the_covered_screen() -> None:
     """Nineteen control characters; of the words behind them nothing is known."""
     one = Message(c_iflag=1, c_oflag=2, c_cflag=3, c_lflag=4, c_cc=[1, 2, 3, 4, 5, 6])
     other = Message(c_iflag=1, c_oflag=2, c_cflag=3, c_lflag=4, c_cc=[1, 2, 3, 4, 0x99000005, 7, 8])

@@ -89,7 +89,7 @@ class Images:
         ]
 
 
-def test_all_that_is_opened_bound_or_watched_is_looked_at() -> None:
+def test_every_opened_bound_or_watched_path_is_judged() -> None:
     """A relative socket is bound in a folder, which a link may lead out of the session as any other name.
 
     A removed file has no name that would be followed, only a folder.

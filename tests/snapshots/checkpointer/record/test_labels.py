@@ -39,7 +39,7 @@ def test_labels_are_compared_as_text() -> None:
     assert labels.normal(b"\xff") != labels.normal(b"\xfe")
 
 
-def test_one_label_told_twice_is_one() -> None:
+def test_a_repeated_label_is_one() -> None:
     """Most kernels repeat AppArmor's in the file that all modules share; two modules have two."""
     assert (
         labels.joined(["docker-default (enforce)", "docker-default (enforce)"]) == "docker-default (enforce)"
@@ -95,7 +95,7 @@ def _core(**creds: Any) -> _Message:
     return _Message(thread_core=_Message(creds=_Message(**creds)))
 
 
-def test_what_an_image_names_does_not_decide() -> None:
+def test_a_profile_named_by_an_image_does_not_decide() -> None:
     """The profile of the container is named in every thread's image, and a zombie's is left as it is."""
     cores = [_core(lsm_profile=""), _core(lsm_profile="unconfined"), _Message()]
 

@@ -140,7 +140,7 @@ def test_files_terminals_and_memory_from_outside_are_reported() -> None:
     assert len(outside.strange(images)) == 4
 
 
-def test_what_gives_a_task_more_than_others_have_is_reported() -> None:
+def test_extra_rights_of_a_task_are_reported() -> None:
     """Its turn before others, its life before others, a profile of its own."""
     assert outside.strange(_task(sched_policy=0, sched_nice=10, creds=_creds())) == []
     for thread in (
@@ -162,7 +162,7 @@ def test_what_gives_a_task_more_than_others_have_is_reported() -> None:
         assert len(outside.strange(_task(task, creds=_creds()))) == 1, task
 
 
-def test_a_task_that_leaves_out_its_limits_would_get_those_of_criu() -> None:
+def test_a_task_without_limits_would_get_criu_ones() -> None:
     """CRIU raises its own before it makes processes; one that has ended needs none."""
     without = Images(pstree=[Message(pid=5, threads=[5])], core_5=[Message(tc=Message())])
     ended = Images(pstree=[Message(pid=5, threads=[5])], core_5=[Message(tc=Message(task_state=2))])
@@ -197,7 +197,7 @@ SOCKETS = {
 
 
 @pytest.mark.parametrize("entry", SOCKETS.values(), ids=SOCKETS)
-def test_what_takes_more_capabilities_than_a_session_has_is_reported(entry: dict[str, Any]) -> None:
+def test_excess_capabilities_are_reported(entry: dict[str, Any]) -> None:
     """CRIU would make it with its own."""
     assert len(outside.strange(Images(files=[Message(type=4, **entry)]))) == 1
 
@@ -224,7 +224,7 @@ def test_a_watch_by_number_is_of_this_machines_disks_only() -> None:
     assert outside.strange(images, foreign=True) == ["watches a file without a path"]
 
 
-def test_files_without_a_name_are_no_devices() -> None:
+def test_files_without_a_name_are_not_devices() -> None:
     """CRIU makes them again: a session has no CAP_MKNOD, and its links lead only inside."""
     for mode in (0o100755, 0o040700, 0o010600, 0o140777):
         assert outside.strange(Images(ghost_file_1=[Message(mode=mode)])) == []
@@ -256,7 +256,7 @@ def test_a_file_is_open_without_the_flags_that_made_it(flags: int) -> None:
         {"plugins_entry": Message(plugins=["amdgpu"])},
     ],
 )
-def test_images_of_another_version_are_not_judged(head: dict[str, Any]) -> None:
+def test_images_of_a_different_version_are_not_judged(head: dict[str, Any]) -> None:
     """CRIU reads those of its first version from another place than the judge."""
     assert len(outside.strange(Images(inventory=[_inventory(**head)]))) == 1
 

@@ -116,7 +116,7 @@ def test_one_end_of_a_loopback_connection_is_not_enough() -> None:
 @pytest.mark.parametrize(
     "address", ["127.0.0.1", "::1", "::ffff:127.0.0.1", "172.17.0.2", "::ffff:172.17.0.2"]
 )
-def test_what_a_closed_peer_within_has_left_is_kept(address: str, state: int) -> None:
+def test_data_of_a_closed_inside_peer_is_kept(address: str, state: int) -> None:
     """The peer's socket is gone, but not what it sent: an answer that was not read yet."""
     left = connection(address, 80, address, 5000)
     isk(left).state = state
@@ -128,7 +128,7 @@ def test_what_a_closed_peer_within_has_left_is_kept(address: str, state: int) ->
     assert isk(left).dst_port == 5000
 
 
-def test_what_a_closed_peer_outside_has_left_is_not() -> None:
+def test_data_of_a_closed_outside_peer_is_lost() -> None:
     """Closing such a socket would send a packet to it."""
     left = connection("172.17.0.2", 5000, "93.184.216.34", 80)
     isk(left).state = CLOSE_WAIT
@@ -160,7 +160,7 @@ def test_the_old_address_becomes_the_new_one() -> None:
     assert all(isk(end).src_addr == isk(end).dst_addr == words("172.17.0.3") for end in pair)
 
 
-def test_mapped_addresses_move_too() -> None:
+def test_mapped_addresses_also_move() -> None:
     """An IPv6 socket may be bound to the IPv4 address."""
     listener = bound("::ffff:172.17.0.2", 80)
 
@@ -333,7 +333,7 @@ def test_shared_mappings_of_sealed_files_are_made_to_read() -> None:
     assert not adapted_entries.map_read_only(memory, ())
 
 
-def test_what_keeps_memory_from_coming_on_demand() -> None:
+def test_mappings_that_prevent_loading_on_demand() -> None:
     """A private mapping of a memory file; not one of another kind, and not a shared one."""
     assert adapted_entries.mapped_privately(Memory([Area(5), Area(5, flags=mmap.MAP_PRIVATE)]))
     assert not adapted_entries.mapped_privately(Memory([Area(5), Area(5, status=0, flags=mmap.MAP_PRIVATE)]))

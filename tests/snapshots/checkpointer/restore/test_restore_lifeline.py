@@ -71,7 +71,7 @@ def test_a_held_process_runs_as_before_and_after(program: subprocess.Popen[str])
         assert "TracerPid:\t0\n" in status.read()
 
 
-def test_a_held_process_ends_with_who_holds_it(program: subprocess.Popen[str]) -> None:
+def test_a_held_process_ends_with_its_holder(program: subprocess.Popen[str]) -> None:
     """Even if that one is killed and can do nothing about it."""
     tracer = subprocess.Popen(
         [sys.executable, "-c", TRACER, str(program.pid)],
@@ -101,7 +101,7 @@ def test_a_held_process_can_be_ended(program: subprocess.Popen[str]) -> None:
     assert program.wait(30) == -signal.SIGKILL
 
 
-def test_what_cannot_be_held_is_said() -> None:
+def test_excess_resources_are_reported() -> None:
     """Nothing is restored then."""
     ended = subprocess.Popen(["true"])
     ended.wait()

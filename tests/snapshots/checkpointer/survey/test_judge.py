@@ -191,7 +191,7 @@ def test_a_process_of_docker_exec_is_reported() -> None:
     assert (found.kind, found.pid, found.verdict) == ("outside", 43, "blocks")
 
 
-def test_what_serves_memory_of_a_restore_is_not_taken_for_such_a_process() -> None:
+def test_the_page_server_of_a_restore_is_not_taken_for_such_a_process() -> None:
     """The host's processes have no number in the session's PID namespace."""
     serving = process(pid=4300, inner=0)
     found = list(judge.findings(dataclasses.replace(world(), outside=(serving,))))[-1]

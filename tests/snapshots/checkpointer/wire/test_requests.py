@@ -45,7 +45,7 @@ def test_a_dump_names_its_target() -> None:
     assert parse(DUMP) == Dump(CaptureTarget(CONTAINER, 4000, 301), "00112233aabb", leave_running=True)
 
 
-def test_a_dump_says_how_long_it_may_take() -> None:
+def test_a_dump_has_a_time_limit() -> None:
     """Never longer than the checkpointer would by itself."""
     request = parse(DUMP | {"limit": 1.5})
     assert isinstance(request, Dump)
@@ -55,7 +55,7 @@ def test_a_dump_says_how_long_it_may_take() -> None:
             parse(DUMP | {"limit": value})
 
 
-def test_a_dump_may_leave_descriptors_out() -> None:
+def test_a_dump_can_leave_descriptors_out() -> None:
     """By the pid inside and the number there."""
     request = parse(DUMP | {"substitute": [{"pid": 310, "fd": 7, "with": "null"}]})
     assert isinstance(request, Dump)
@@ -76,7 +76,7 @@ def test_a_dump_may_leave_descriptors_out() -> None:
         [{"pid": 310, "fd": 7, "with": "null"}] * 257,
     ],
 )
-def test_what_is_left_out_has_a_fixed_form(value: object) -> None:
+def test_omitted_descriptors_have_a_fixed_form(value: object) -> None:
     """Numbers in bounds, and nothing that would be opened by name."""
     with pytest.raises(BadRequest):
         parse(DUMP | {"substitute": value})
@@ -167,7 +167,7 @@ RULES: dict[str, Any] = {
 }
 
 
-def test_what_was_refused_is_asked_of_one_container() -> None:
+def test_refusals_are_asked_of_one_container() -> None:
     """Nothing else is in the question."""
     asked = {"v": 1, "op": "attempts", "container": CONTAINER, "init_pid": 4000}
 
@@ -176,7 +176,7 @@ def test_what_was_refused_is_asked_of_one_container() -> None:
         parse(asked | {"container": "../host"})
 
 
-def test_a_container_is_confined_by_rules_and_let_go_only_if_that_is_said() -> None:
+def test_a_container_is_confined_by_rules_and_released_only_on_request() -> None:
     """Addresses are parsed here: what is not one is refused with the request."""
     asked = {"v": 1, "op": "confine", "container": CONTAINER, "init_pid": 4000, "rules": RULES}
 
@@ -197,7 +197,7 @@ def test_a_container_is_confined_by_rules_and_let_go_only_if_that_is_said() -> N
             parse({**asked, "rules": rules})
 
 
-def test_a_description_is_of_a_stranger_unless_said() -> None:
+def test_a_description_is_a_strangers_by_default() -> None:
     """What a restore would refuse is asked of captures of our own; of names, while it is frozen."""
     described = {"v": 1, "op": "describe", "folder": "00112233aabb"}
     assert parse(described) == Describe("00112233aabb", ours=False, target=None)

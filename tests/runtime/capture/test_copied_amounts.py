@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.base.home import Home
-from holdfast.runtime.capture import written_memory
+from holdfast.runtime.capture import copied_amounts
 from holdfast.runtime.operations import step
 from holdfast.runtime.operations.context import Context
 from holdfast.runtime.operations.step import Step
@@ -36,8 +36,8 @@ class Watcher:
 
 @pytest.fixture(autouse=True)
 def soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(written_memory, "PATIENCE", 0.01)
-    monkeypatch.setattr(written_memory, "INTERVAL", 0.01)
+    monkeypatch.setattr(copied_amounts, "PATIENCE", 0.01)
+    monkeypatch.setattr(copied_amounts, "INTERVAL", 0.01)
 
 
 def grow(staging: Path, number: int, size: int) -> None:
@@ -55,7 +55,7 @@ def test_the_amount_grows_with_the_files(tmp_path: Path, *, of_call: bool) -> No
     """All files count, an amount is reported once, and never more than there is."""
     watcher = Watcher()
     context = Context(Home.at(tmp_path), watcher=None if of_call else watcher)
-    with step.watched(watcher), written_memory.shown(context, "work", tmp_path, 8 * MIB):
+    with step.watched(watcher), copied_amounts.shown(context, "work", tmp_path, 8 * MIB):
         watcher.until(0)
         grow(tmp_path, 1, 2 * MIB)
         grow(tmp_path, 2, MIB)
@@ -73,7 +73,7 @@ def test_the_copied_files_are_amounts_as_well(tmp_path: Path) -> None:
     """The checkpointer's copy is measured, from before its file exists."""
     watcher = Watcher()
     context = Context(Home.at(tmp_path), watcher=watcher)
-    with written_memory.files_shown(context, "work", tmp_path, 5 * MIB):
+    with copied_amounts.files_shown(context, "work", tmp_path, 5 * MIB):
         watcher.until(0)
         (tmp_path / "layer").mkdir()
         (tmp_path / "layer" / "data").write_bytes(bytes(3 * MIB))
@@ -82,14 +82,26 @@ def test_the_copied_files_are_amounts_as_well(tmp_path: Path) -> None:
     assert not looking()
 
 
+def test_arriving_memory_is_an_amount_of_the_memory_captured(tmp_path: Path) -> None:
+    """A session can have grown beyond its snapshot in the meantime: the amount never exceeds the total."""
+    watcher, present = Watcher(), [MIB]
+    context = Context(Home.at(tmp_path), watcher=watcher)
+    with copied_amounts.arriving_shown(context, "work", lambda: present[0], 6 * MIB):
+        watcher.until(1)
+        present[0] = 7 * MIB
+        watcher.until(6)
+    assert str(watcher.steps[-1]) == "waiting for the memory of work, MiB (6 of 6)"
+    assert not looking()
+
+
 @pytest.mark.parametrize(
     ("watcher", "total"), [(None, 8 * MIB), (Watcher(), 0)], ids=["unwatched", "unknown"]
 )
-def test_nothing_is_looked_at_in_vain(
+def test_unwatched_captures_are_not_looked_at(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, watcher: Watcher | None, total: int
 ) -> None:
     monkeypatch.setattr(threading, "Thread", None)
-    with written_memory.shown(Context(Home.at(tmp_path), watcher=watcher), "work", tmp_path, total):
+    with copied_amounts.shown(Context(Home.at(tmp_path), watcher=watcher), "work", tmp_path, total):
         assert not watcher or not watcher.steps
 
 
@@ -97,7 +109,7 @@ def test_the_looks_end_with_a_capture_that_fails(tmp_path: Path) -> None:
     watcher = Watcher()
     with (
         pytest.raises(ValueError, match="failed"),
-        written_memory.shown(Context(Home.at(tmp_path), watcher=watcher), "work", tmp_path, MIB),
+        copied_amounts.shown(Context(Home.at(tmp_path), watcher=watcher), "work", tmp_path, MIB),
     ):
         raise ValueError("failed")
     assert not looking()

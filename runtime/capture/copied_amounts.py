@@ -1,7 +1,8 @@
-"""The amounts that a capture has copied so far, of memory and of files, for observers of its steps.
+"""The amounts of memory and files that a capture has copied or waits for, for observers of its steps.
 
-They are the lengths of the files with pages, which CRIU writes into the staging folder, and of the data that
-the checkpointer copies there: nothing is counted while the session is frozen. Knows no checkpointer.
+Copied amounts are the lengths of the files with pages, which CRIU writes into the staging folder, and of the
+data that the checkpointer copies there: nothing is counted while the session is frozen. The checkpointer
+itself is not known here.
 """
 
 from __future__ import annotations
@@ -43,6 +44,16 @@ def files_shown(context: Context, name: str, staging: Path, total: int) -> Itera
     """Report the MiB of files copied for the session of this name while the block lasts; as `shown`."""
     data = staging / file_entry.FOLDER / file_entry.DATA
     with _watched(context, f"copying the files of {name}, MiB", lambda: _held(data), total):
+        yield
+
+
+@contextmanager
+def arriving_shown(context: Context, name: str, look: Callable[[], int], total: int) -> Iterator[None]:
+    """Report the MiB of memory that have arrived in the restored session of this name; as `shown`.
+
+    `look` returns the bytes that are there.
+    """
+    with _watched(context, f"waiting for the memory of {name}, MiB", look, total):
         yield
 
 

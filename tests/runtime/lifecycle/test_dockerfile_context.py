@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.errors import ImageError
-from holdfast.runtime.lifecycle import build_source
+from holdfast.runtime.lifecycle import dockerfile_context
 
 URL = "http://127.0.0.1:9/x"
 
@@ -22,16 +22,16 @@ def folder(tmp_path: Path) -> Path:
     return made
 
 
-def test_what_was_read_is_what_is_built(folder: Path, tmp_path: Path) -> None:
+def test_the_context_that_was_read_is_built(folder: Path, tmp_path: Path) -> None:
     (folder / ".dockerignore").write_text("# none\n  secret \n\n!x\n")
-    found = build_source.read(folder, folder / "Dockerfile")
+    found = dockerfile_context.read(folder, folder / "Dockerfile")
     assert (found.name, found.text, found.ignored) == ("docker/one", "FROM a\n", ("secret", "!x"))
     (folder / "docker" / "one").write_text("FROM b\n")
     assert found.written(tmp_path).read_text() == "FROM a\n"
     other = tmp_path / "other"
     other.write_text("FROM c\n")
     (tmp_path / "other.dockerignore").write_text("all\n")
-    beside = build_source.read(folder, other)
+    beside = dockerfile_context.read(folder, other)
     assert (beside.text, (tmp_path / "Dockerfile.dockerignore").exists()) == ("FROM c\n", False)
     beside.written(tmp_path)
     assert (tmp_path / "Dockerfile.dockerignore").read_text() == "all\n"
@@ -45,15 +45,15 @@ def test_no_file_leads_out_of_the_folder(folder: Path, tmp_path: Path, name: str
     (folder / name).unlink(missing_ok=True)
     (folder / name).symlink_to(secret)
     with pytest.raises(ImageError, match=r"leads out of the folder|cannot be read"):
-        build_source.read(folder, folder / "Dockerfile")
+        dockerfile_context.read(folder, folder / "Dockerfile")
     (folder / name).unlink()
     os.mkfifo(folder / name)
     with pytest.raises(ImageError, match="is not a regular file"):
-        build_source.read(folder, folder / "Dockerfile")
+        dockerfile_context.read(folder, folder / "Dockerfile")
     (folder / name).unlink()
-    (folder / name).write_bytes(b"#" * (1 + max(build_source.LONGEST, 1 << 20)))
+    (folder / name).write_bytes(b"#" * (1 + max(dockerfile_context.LONGEST, 1 << 20)))
     with pytest.raises(ImageError, match="is longer than"):
-        build_source.read(folder, folder / "Dockerfile")
+        dockerfile_context.read(folder, folder / "Dockerfile")
 
 
 @pytest.mark.parametrize(
@@ -64,7 +64,7 @@ def test_no_file_leads_out_of_the_folder(folder: Path, tmp_path: Path, name: str
     ],
 )  # fmt: skip
 def test_the_registry_of_a_name(name: str, host: str | None) -> None:
-    assert build_source.registry_host(name) == host
+    assert dockerfile_context.registry_host(name) == host
 
 
 @pytest.mark.parametrize(
@@ -105,8 +105,8 @@ def test_the_registry_of_a_name(name: str, host: str | None) -> None:
         "FROM ${A%%b}",
     ],
 )
-def test_what_the_engine_would_fetch_is_found(text: str) -> None:
-    assert build_source.fetched_by(text, {}).remote
+def test_sources_for_the_engine_are_found(text: str) -> None:
+    assert dockerfile_context.fetched_by(text, {}).remote
 
 
 @pytest.mark.parametrize(
@@ -124,13 +124,13 @@ def test_what_the_engine_would_fetch_is_found(text: str) -> None:
     ],
 )
 def test_files_of_the_folder_are_not_fetched(text: str) -> None:
-    found = build_source.fetched_by(text, {})
+    found = dockerfile_context.fetched_by(text, {})
     assert (found.remote, list(found.images)) == ([], ["a"])
 
 
 @pytest.mark.parametrize("name", ["BUILDKIT_SYNTAX", "buildkit_context_keep_git_dir"])
-def test_arguments_do_not_choose_what_reads_the_file(name: str) -> None:
-    assert build_source.fetched_by("FROM a", {name: "evil/frontend"}).remote
+def test_arguments_do_not_choose_the_reader(name: str) -> None:
+    assert dockerfile_context.fetched_by("FROM a", {name: "evil/frontend"}).remote
 
 
 def test_images_are_found_with_the_values_of_arguments() -> None:
@@ -141,24 +141,24 @@ def test_images_are_found_with_the_values_of_arguments() -> None:
         "COPY --from=copied:1 /x /x\nRUN --mount=type=bind,from=mounted,target=/m true\n"
         "FROM --platform=linux/s390x last\nARG R=elsewhere\nFROM $R/x\n"
     )
-    found = build_source.fetched_by(text, {"T": "4"})
+    found = dockerfile_context.fetched_by(text, {"T": "4"})
     expected = ["registry.example/base:4", "debian:13", "copied:1", "mounted", "last", "registry.example/x"]
     assert (found.remote, list(found.images), list(found.platforms)) == ([], expected, ["linux/s390x"])
-    assert "127.0.0.1:9/x" in build_source.fetched_by("ARG B=a\nFROM $B", {"B": "127.0.0.1:9/x"}).images
+    assert "127.0.0.1:9/x" in dockerfile_context.fetched_by("ARG B=a\nFROM $B", {"B": "127.0.0.1:9/x"}).images
 
 
 def test_arguments_made_of_arguments_are_bounded() -> None:
     """Each of them is the one before, twice: a thousand would be longer than memory."""
     made = "".join(f"ARG A{n + 1}=$A{n}$A{n}\n" for n in range(1000))
-    found = build_source.fetched_by(f"ARG A0=0123456789\n{made}FROM a:$A5\nFROM a:$A1000", {})
+    found = dockerfile_context.fetched_by(f"ARG A0=0123456789\n{made}FROM a:$A5\nFROM a:$A1000", {})
     assert f"a:{'0123456789' * 32}" in found.images
-    assert all(len(name) <= build_source.LONGEST_VALUE + 2 for name in found.images)
+    assert all(len(name) <= dockerfile_context.LONGEST_VALUE + 2 for name in found.images)
     assert any("more than 65536 characters" in each for each in found.remote)
 
 
 def test_lists_within_lists_are_words() -> None:
     """What is nested more deeply than JSON is read has the form of a shell."""
-    assert build_source.fetched_by(f"FROM a\nADD {'[' * 100_000} /x\nADD {URL} /x", {}).remote == [
+    assert dockerfile_context.fetched_by(f"FROM a\nADD {'[' * 100_000} /x\nADD {URL} /x", {}).remote == [
         f"ADD {URL}"
     ]
 
@@ -173,4 +173,4 @@ def test_lists_within_lists_are_words() -> None:
 )
 def test_images_count_in_each_reading(text: str) -> None:
     """What one of two builders takes for the text of a step names an image all the same."""
-    assert "evil:1" in build_source.fetched_by(text, {}).images
+    assert "evil:1" in dockerfile_context.fetched_by(text, {}).images
