@@ -56,6 +56,8 @@ STATUSES: tuple[tuple[type[HoldfastError], int], ...] = (
     (errors.SessionFileNotFound, 404),
     (errors.SessionFileDenied, 403),
     (errors.SessionFileError, 409),
+    (errors.SessionMoving, 503),
+    (errors.SessionElsewhere, 421),
     (errors.SessionError, 409),
     (errors.GuestDisconnected, 502),
     (errors.ProtocolError, 502),
@@ -76,6 +78,8 @@ STATUSES: tuple[tuple[type[HoldfastError], int], ...] = (
 )
 NODE_HEADER = "Holdfast-Node"
 """The header with the address of the node that has a session, where that is another one."""
+PLACE_HEADER = "Holdfast-Place"
+"""Its host and port alone, for proxies that take no URL."""
 HTTP_CODES = {
     400: "bad_request",
     401: "unauthorized",

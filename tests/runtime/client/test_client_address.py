@@ -39,7 +39,7 @@ def _home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 )
 def test_servers(url: str, base: str, channels: str, socket: str | None) -> None:
     found = address_of(url, "given")
-    assert (found.url, found.channels, found.socket) == (base, channels, socket)
+    assert (found.url, found.channels(), found.socket) == (base, channels, socket)
     assert found.headers == {"Authorization": "Bearer given"}
 
 
