@@ -21,6 +21,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from tests.machines.nginx import Nginx
@@ -106,12 +107,15 @@ class Soak:
             with lab.client() as hf:
                 hf.new(loop.name_).exec("n=0", timeout=60)
         for loop in self.loops:
-            lab.until(lambda loop=loop: lab.store.session(loop.name_).copy, "a first copy")
+            lab.until(partial(self._copied, loop.name_), "a first copy")
             loop.start()
 
     @property
     def _alive(self) -> list[Node]:
         return [node for node in self._lab.nodes.values() if node.serves]
+
+    def _copied(self, name: str) -> bool:
+        return self._lab.store.session(name).copy is not None
 
     def _add(self) -> None:
         self._made += 1

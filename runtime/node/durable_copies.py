@@ -91,7 +91,9 @@ class DurableCopies:
             return self._made(self._context.store.session(row.id), number)
 
     def bound(self, row: SessionRow) -> str | None:
-        """Return what binds a session to this machine, so that it has no copies; None if nothing does."""
+        """Return the reason for which a session has no copies: its folders or secrets of this machine; None
+        without one.
+        """
         try:
             self._taken_along(row)
         except InvalidArgument as error:

@@ -205,7 +205,7 @@ def at_work(home: Home) -> bool:
 
 @contextmanager
 def only_agent(home: Home) -> Iterator[None]:
-    """Let the block be the agent of a home: two would renew one lease, and undo what the other does.
+    """Let the block be the agent of a home: two would renew one lease, and undo each other's work.
 
     Raises:
         InvalidArgument: the home has an agent.

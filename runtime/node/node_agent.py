@@ -253,7 +253,7 @@ class NodeAgent:
         self._store.started(self.lease.ticket, held)
 
     def _give_away(self, held: Held) -> None:
-        """Note that the node does not have a session any more, whatever an answer on its way says."""
+        """Note that the node does not have a session any more, even if a late answer grants it."""
         with self._lock:
             if self._lease is not None:
                 self._lease = lease_rules.given_away(self._lease, held)

@@ -2,8 +2,8 @@
 
 Most of a session's state is copied while it runs. It is then suspended, the rest is copied, and the cluster
 places it on another node in the same statement that takes it from this one. Until that statement it can
-continue here, and does if anything fails. What sleeps is taken from the node as soon as its copy holds all of
-it, and wakes on any node that fits.
+continue here, and does if anything fails. A session that sleeps is taken from the node once its copy holds
+all of it, and wakes on any node that fits.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class SessionReleases:
     Args:
         copies: makes their copies.
         number: returns the number of the newest committed copy of a session.
-        give_away: notes that the node no longer has a session, before the database is told.
+        give_away: notes that the node no longer has a session, before the database is notified.
     """
 
     def __init__(
@@ -91,8 +91,8 @@ class SessionReleases:
         return not rests and not failed_lately and (moving is None or moving.to == ELSEWHERE)
 
     def hand_over(self, row: SessionRow) -> None:
-        """Bring a session to another node, or to sleep if it is suspended; suspend it here if no other
-        machine has what it uses.
+        """Bring a session to another node, or to sleep if it is suspended; suspend it here if it uses folders
+        or secrets of this machine.
 
         Raises:
             LeaseLost: it is not this node's any more.
@@ -106,11 +106,11 @@ class SessionReleases:
             try:
                 if row.state == "running":
                     self._copies.make(row, self._number(row.id))
-                    # Before it is suspended: whoever meets it so learns that it is on its way.
+                    # Before it is suspended: its callers learn that it is on its way.
                     session_identity.mark_suspended(self._context, row, ELSEWHERE)
                     row = snapshot_service.suspend(self._context, row, settle=False)
                     captured = {"trigger": TRIGGER, "what": "to hand it over"}
-                    self._context.store.keep_snapshot_details(row.parent_snapshot_id, auto=captured)
+                    self._context.store.keep_snapshot_details(row.parent_snapshot_id or "", auto=captured)
                 self._copies.make(row, self._number(row.id))
             except HoldfastError:
                 self._not_before[row.id] = time.monotonic() + AGAIN_SECONDS

@@ -171,8 +171,8 @@ def _ended(context: Context, container: str) -> bool:
 
 
 def forget_set_aside(context: Context, now: float | None = None) -> None:
-    """Remove what is more than a day old of sessions that this node no longer has: files that were set aside,
-    and captures for copies.
+    """Remove snapshots, more than a day old, of sessions that this node no longer has: files that were set
+    aside, and captures for copies.
     """
     now = time.time() if now is None else now
     here = {row.id for row in context.store.sessions()}

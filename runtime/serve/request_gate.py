@@ -256,7 +256,7 @@ class RequestGate:
         await self._answered(door, app, own, receive, send)
 
     async def _elsewhere(self, door: ServedDoor, scope: Scope, found: App | Refusal) -> Away | None:
-        """Return the answer to a request for a session that another node has, if that may be told."""
+        """Return the answer to a request for a session that another node has, if that can be revealed."""
         if self._away is None or (isinstance(found, tuple) and found[0] not in _ABSENT):
             return None
         return await self._away(scope, admitted=door.knows_without_session or not isinstance(found, tuple))

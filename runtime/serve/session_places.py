@@ -1,9 +1,8 @@
-"""Where sessions are, for a server that is a node of a cluster: on this node, on another, or asleep.
+"""The places of sessions, for a server that is a node of a cluster: on this node, on another, or asleep.
 
-A request for a session that another node has is not for this one: its answer names the other. One for a
-session that sleeps wakes it, unless it only looks. A proxy asks first, and then waits here for a session that
-is on its way; it cannot repeat a request whose body it has passed on, so what it brings to the wrong node
-after all is told to come again.
+Requests for a session of another node get its address. A request for a session that sleeps wakes it, unless
+it only looks. A proxy asks for the way first, and that answer waits for a session that is being started. A
+proxy cannot repeat a request after its body has left, so the wrong node asks its client to come again.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ _LOOKS = re.compile(r"/(?:v1/sessions|(?:v2/)?sandboxes)/[^/]+(?:/|$)")
 
 
 class ClusterSessions(Protocol):
-    """What the cluster's database does for requests."""
+    """The part of the cluster's database that requests need."""
 
     def route(self, ref: str) -> SessionRoute:
         """Return where requests for a session go."""
@@ -58,7 +57,7 @@ class Away:
 
 @dataclass(frozen=True, slots=True)
 class PlacedRequest:
-    """What of a request decides about its answer, if its session is not here.
+    """The properties of a request that its answer depends on, if its session is not here.
 
     `looks`: it reads what is known of the session, and does not use it. `routed`: a proxy has brought it
     where `/v1/route` led it. `admitted`: its credential is valid; strangers wake nothing.

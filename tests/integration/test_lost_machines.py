@@ -242,7 +242,7 @@ def test_a_proxy_leads_each_request_to_the_node_of_its_session(lab: Lab, proxy: 
         for name in ("work", "other", "work"):
             found = lab.store.session(name).id
             done = client.post(f"/v1/sessions/{name}/exec", json={"command": "echo $COLOR$WHERE"})
-            assert done.json()["text"] in ("green\n", "second\n"), done.text
+            assert done.json()["output"] in ("green\n", "second\n"), done.text
             assert client.get(f"/sandboxes/{found}", headers={"x-api-key": TOKEN}).status_code == 200
             assert (
                 client.get(f"/jupyter/{name}/api/kernels").json()
@@ -294,7 +294,7 @@ def test_a_drained_node_hands_its_sessions_over(lab: Lab, proxy: Nginx) -> None:
 
 
 def test_a_session_that_sleeps_wakes_on_any_node(lab: Lab, proxy: Nginx) -> None:
-    """It takes no node's memory while it sleeps. Looking does not wake it; a command does, if it is let in."""
+    """It takes no node's memory while it sleeps. Looking does not wake it, a command that is let in does."""
     with lab.client(proxy.url) as hf:
         hf.session("work").suspend()
     lab.until(lambda: lab.store.session("work").state == "asleep", "the sleep")
@@ -313,7 +313,7 @@ def test_a_session_that_sleeps_wakes_on_any_node(lab: Lab, proxy: Nginx) -> None
             if done.status_code == 503:
                 assert done.headers["retry-after"] == "1"
                 return False
-            assert (done.status_code, done.json()["text"]) == (200, "green\n"), done.text
+            assert (done.status_code, done.json()["output"]) == (200, "green\n"), done.text
             return True
 
         lab.until(woken, "the wake")

@@ -283,8 +283,8 @@ def test_a_renewal_that_arrives_after_the_container_has_ended(world: World) -> N
     world.send(holder)
     world.die(holder, "s0")
     world.deliver(holder, 0)
-    world.receive(holder, 0)
     assert world.store.session("s0").node == holder.name
+    world.receive(holder, 0)
     world.settle()
     check_places(world, world.store)
 
