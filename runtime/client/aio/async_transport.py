@@ -239,7 +239,7 @@ class AsyncTransport:
             raise _refused(error) from None
         except ServerUnavailable:
             raise
-        except (OSError, TimeoutError, InvalidHandshake) as error:
+        except (OSError, TimeoutError, InvalidHandshake, ConnectionClosed) as error:
             pause = client_address.pause(attempt, error) if attempt > 0 else None
             if pause is None:
                 raise self._unavailable(error) from None
