@@ -180,7 +180,7 @@ class Soak:
             self.faults += loop.faults
             silent = time.monotonic() - loop.acknowledged[-1][0] if loop.acknowledged else PATIENCE_S
             if silent >= PATIENCE_S:
-                self.faults.append(f"{loop.name_} has no answer at the end")
+                self.faults.append(f"{loop.name_} is without an answer at the end")
         self._proxy.close()
 
 

@@ -91,8 +91,8 @@ class DurableCopies:
             return self._made(self._context.store.session(row.id), number)
 
     def bound(self, row: SessionRow) -> str | None:
-        """Return the reason for which a session has no copies: its folders or secrets of this machine; None
-        without one.
+        """Return the reason for which a session cannot be copied: it uses folders or secrets of this machine.
+        None if it does not.
         """
         try:
             self._taken_along(row)

@@ -78,8 +78,6 @@ STATUSES: tuple[tuple[type[HoldfastError], int], ...] = (
 )
 NODE_HEADER = "Holdfast-Node"
 """The header with the address of the node that has a session, where that is another one."""
-PLACE_HEADER = "Holdfast-Place"
-"""Its host and port alone, for proxies that take no URL."""
 HTTP_CODES = {
     400: "bad_request",
     401: "unauthorized",

@@ -29,7 +29,7 @@ NODE = b"holdfast-node"
 ROUTED = b"holdfast-routed"
 """The header of requests that a proxy brings where `/v1/route` led it."""
 WAIT_SECONDS = 20.0
-"""How long the question for the way waits for a session that has no node at the moment."""
+"""How long the question for the way waits for a session that is being started."""
 _LOOK_SECONDS = 0.1
 _LOOKS = re.compile(r"/(?:v1/sessions|(?:v2/)?sandboxes)/[^/]+(?:/|$)")
 """Paths below which reading does not use a session."""
@@ -84,7 +84,7 @@ class SessionPlaces:
         """Return where requests for a session go; wait for a while for one that is being started.
 
         Raises:
-            SessionNotFound: the cluster has no such session.
+            SessionNotFound: the cluster does not have such a session.
         """
         found = self._sessions.route(ref)
         until = time.monotonic() + WAIT_SECONDS
@@ -118,7 +118,7 @@ class SessionPlaces:
         )
 
     def error(self, ref: str, *, begun: bool) -> HoldfastError | None:
-        """Return why a call of a channel cannot be made here; None if the cluster has no such session.
+        """Return why a call of a channel cannot be made here; None if the cluster does not have such a session.
 
         One that has `begun` is not made again elsewhere: its caller decides that.
         """

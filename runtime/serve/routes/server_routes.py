@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from typing import Annotated, Literal
-from urllib.parse import urlsplit
 
 from fastapi import Path, Request, WebSocket, WebSocketDisconnect
 from starlette.responses import Response
@@ -12,7 +11,7 @@ from starlette.responses import Response
 from holdfast.base.version import VERSION
 from holdfast.errors import SessionNotFound
 from holdfast.runtime.serve import request_gate, route_target
-from holdfast.runtime.serve.answer_forms import ERRORS, NODE_HEADER, PLACE_HEADER
+from holdfast.runtime.serve.answer_forms import ERRORS, NODE_HEADER
 from holdfast.runtime.serve.callers import ACTOR, ApiCaller, From, chosen_actor
 from holdfast.runtime.serve.channels.channel_connection import ChannelConnection
 from holdfast.runtime.serve.models.base_models import AnswerBody
@@ -76,23 +75,18 @@ class RouteAnswer(AnswerBody):
     reason: str
 
 
-def _lead(response: Response, address: str) -> None:
-    response.headers[NODE_HEADER] = address
-    response.headers[PLACE_HEADER] = urlsplit(address).netloc
-
-
 @cluster.get("")
 async def route(who: From, response: Response, session: str | None = None) -> RouteAnswer:
     """Return the node of a session, also as the header `Holdfast-Node`, for a reverse proxy.
 
     `session` names it; without that, `X-Original-URI`, `X-Original-Host` and `X-Original-Sandbox` say what
-    the proxy was asked for. Waits for a while for a session that is being started; one that has no node leads
+    the proxy was asked for. Waits for a while for a session that is being started; one without a node leads
     to this one, which says why, and wakes it for those whose credential is valid.
     """
     places = who.all.places
     ref = session or route_target.session_of(who.request.headers)
     own = places.address if places is not None else ""
-    _lead(response, own)
+    response.headers[NODE_HEADER] = own
     here = RouteAnswer(session=None, name=None, state="any", node=None, address=own, epoch=0, reason="")
     if places is None or not ref:
         return here
@@ -103,7 +97,7 @@ async def route(who: From, response: Response, session: str | None = None) -> Ro
             raise
         return here  # which node says so does not matter
     if found.address:
-        _lead(response, found.address)
+        response.headers[NODE_HEADER] = found.address
     return RouteAnswer(
         session=found.session,
         name=found.name,
