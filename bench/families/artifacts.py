@@ -28,7 +28,7 @@ FAMILY = "artifacts"
 COMPRESSIONS = ("gzip", "zstd")
 SPEED = 200e6
 """Bytes a second."""
-_BESIDE = Target(30 << 20, "value", "the first push of an idle session, beside its image")
+_BESIDE = Target(30 << 20, "value", "the first push of an idle session, next to its image")
 _SPEED = Target(1.0, "ratio", "at least 200 MB of content in each second")
 
 
@@ -49,7 +49,7 @@ def rows(world: World, plan: Plan) -> Iterator[Row]:
     }
     thin = snapshot.export(folder / "thin.holdfast", thin=True)
     yield Row(
-        FAMILY, "bytes beside its image", Series("Holdfast", "bytes", (float(thin.sent),)), target=_BESIDE
+        FAMILY, "bytes next to its image", Series("Holdfast", "bytes", (float(thin.sent),)), target=_BESIDE
     )
     imported = _imports(world, folder, plan)
     for what, seconds in (("export", sent), ("import", imported)):

@@ -142,7 +142,11 @@ def _memory(world: World, plan: Plan, runs: _Runs) -> Iterator[Row]:
     restore = Target(1.5, "ratio", "hardly more than a container")
     yield _row("restore to first command", found["restore"], "1 GiB", over=docker, limit=restore)
     yield _row(
-        "restore to first command, while the packer works", found["beside"], "1 GiB", over=docker, limit=restore
+        "restore to first command, while the packer works",
+        found["beside"],
+        "1 GiB",
+        over=docker,
+        limit=restore,
     )
     yield _row(
         "rewind", found["rewind"], "1 GiB", over=docker, limit=Target(5.0, "ratio", "a capture, and 2 starts")

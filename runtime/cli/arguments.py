@@ -57,6 +57,56 @@ def session_options(verb: Starter) -> Any:
     return Together(described)
 
 
+SERVING: Any = Together(
+    lambda: (
+        (
+            "listen",
+            "str | None",
+            option("--listen", metavar="PORT|HOST:PORT", help="A port of loopback; 8420 by default."),
+        ),
+        (
+            "anywhere",
+            "bool",
+            option("--anywhere", help="Let --listen name an address beyond loopback."),
+        ),
+        (
+            "host_name",
+            "list[str] | None",
+            option("--host-name", metavar="NAME", help="A name that clients can use for this server."),
+        ),
+        (
+            "origin",
+            "list[str] | None",
+            option("--origin", metavar="URL", help="Let web pages of this origin use the server."),
+        ),
+        (
+            "rate",
+            "float | None",
+            option("--rate", least=0, help="Sustained requests per second; 500 by default, 0 for no limit."),
+        ),
+        (
+            "preview_url",
+            "str | None",
+            option(
+                "--preview-url",
+                metavar="URL",
+                help="URL of a domain whose subdomains lead to this server.",
+            ),
+        ),
+        (
+            "pool",
+            "int | None",
+            option("--pool", metavar="N", help="Keep N sessions ready while it serves."),
+        ),
+        (
+            "audit",
+            "bool",
+            option("--audit", help="Write a row for each request: `holdfast audit` shows and checks them."),
+        ),
+    )
+)
+
+
 SESSION_REF = argument("SESSION", help="Name, or a unique prefix of the id.", names=session_names)
 SESSION_REFS = argument("SESSION...", help="Names or ids.", names=session_names)
 SNAPSHOT_REF = argument("SNAPSHOT", help="Label, or a unique prefix of the id.", names=snapshot_names)

@@ -1,8 +1,9 @@
-"""Verbs: cluster init, nodes, ls, drain. They ask the database, and need neither home nor engine."""
+"""Verbs: cluster init, nodes, ls, drain, wake. They ask the database, and need neither home nor engine."""
 
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 DSN = "HOLDFAST_CLUSTER"
 """The variable with the address of the database: on a command line, others would see its password."""
 
+WAIT_SECONDS = 1.0
 CLUSTER = option("--cluster", metavar="DSN", help=f"The cluster's PostgreSQL; by default ${DSN}.")
 
 
@@ -91,10 +93,11 @@ def list_(
     )
 
 
-@examples("cluster drain a", "cluster drain a --undo")
+@examples("cluster drain a", "cluster drain a --wait", "cluster drain a --undo")
 def drain(
     node: str = argument("NODE", help="The name of a node."),
     undo: bool = option("--undo", help="Let it get sessions again."),
+    wait: bool = option("--wait", help="Return once all sessions that can leave it have left."),
     cluster: str | None = CLUSTER,
     json: bool = JSON,
 ) -> None:
@@ -104,14 +107,39 @@ def drain(
             store.undrain(node)
         else:
             store.drain(node)
-        left = len(store.sessions(node=node))
+        found = store.sessions(node=node)
+        while wait and not undo and any(not each.reason for each in found):
+            time.sleep(WAIT_SECONDS)
+            found = store.sessions(node=node)
+    left = len(found)
     if wants_json(json):
         printing.emit({"node": node, "state": "ready" if undo else "draining", "sessions": left})
     elif undo:
         printing.note(f"{node} gets sessions again")
+    elif wait:
+        for each in found:
+            printing.note(f"{each.name} stays on {node}, suspended: {each.reason}")
+        printing.note(f"{node} has handed over all sessions that can run elsewhere")
     else:
         count = "1 session" if left == 1 else f"{left} sessions"
         printing.note(f"{node} hands over {count}; `holdfast cluster nodes` shows how many are left")
+
+
+@examples("cluster wake work")
+def wake(
+    session: str = argument("SESSION", help="Name or id."),
+    cluster: str | None = CLUSTER,
+    json: bool = JSON,
+) -> None:
+    """Have a session of the cluster that sleeps continue on a node that fits."""
+    with _store(cluster) as store:
+        found = store.wake(store.session(session).id)
+    if wants_json(json):
+        printing.emit(_as_dict(found))
+    elif found.node is None:
+        printing.note(f"{found.name} is {found.state.replace('_', ' ')}: {found.reason}")
+    else:
+        printing.note(f"{found.name} is {found.state} on {found.node}")
 
 
 @contextmanager

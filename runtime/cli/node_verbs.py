@@ -9,11 +9,14 @@ import socket
 from holdfast.base.home import Home
 from holdfast.errors import InvalidArgument
 from holdfast.runtime.cli import printing, server_verbs
+from holdfast.runtime.cli.arguments import SERVING
 from holdfast.runtime.cli.cluster_verbs import CLUSTER, DSN
 from holdfast.runtime.cli.grammar import examples, option
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     from holdfast.runtime.serve.api_server import Beside
     from holdfast.runtime.serve.callers import Callers
 
@@ -39,25 +42,12 @@ def node(
     ),
     plain_http: bool = option("--plain-http", help="Reach the registry without TLS."),
     keeper: bool = option("--keeper", help="Only freeze sessions whose lease is over: for a separate unit."),
-    listen: str | None = option("--listen", metavar="PORT|HOST:PORT", help="As of `serve`."),
-    anywhere: bool = option("--anywhere", help="Let --listen name an address beyond loopback."),
-    host_name: list[str] | None = option(
-        "--host-name", metavar="NAME", help="A name that clients can use for this server."
-    ),
-    origin: list[str] | None = option(
-        "--origin", metavar="URL", help="Let pages of this origin use the server."
-    ),
-    rate: float = option("--rate", default=500, least=0, help="Requests a second; 0 is any number."),
-    preview_url: str | None = option(
-        "--preview-url", metavar="URL", help="Where browsers reach names below one that lead here."
-    ),
-    pool: int | None = option("--pool", metavar="N", help="Have N sessions wait, ready, while it serves."),
-    audit: bool = option("--audit", help="Write a row for each request."),
+    serving: dict[str, Any] = SERVING,
 ) -> None:
     """Serve sessions as a node of a cluster: they continue elsewhere when this machine is lost."""
-    if keeper:
-        from holdfast.runtime.node import lease_keeper
+    from holdfast.runtime.node import lease_keeper
 
+    if keeper:
         lease_keeper.keep(Home.default().create())
         return
     dsn = cluster or os.environ.get(DSN, "")
@@ -84,26 +74,16 @@ def node(
         from holdfast.runtime.node.durable_copies import Registry
         from holdfast.runtime.node.node_agent import ACTOR, NodeAgent, NodeSettings
         from holdfast.runtime.node.node_tasks import NodeTasks
+        from holdfast.runtime.serve.session_places import SessionPlaces
 
         logging.getLogger("httpx").setLevel(logging.WARNING)  # it would name each part of each copy
         store = ClusterStore(dsn)
         address = (serve_address or url).rstrip("/")
         settings = NodeSettings(called, address, Registry(registry, plain_http), loss)
-        callers.route, callers.address = store.route, address
+        callers.places = SessionPlaces(store, address)
         agent = NodeAgent(callers.controller(ACTOR).context, store, settings)
         printing.note(f"node {called} of the cluster; others reach it at {address}")
         return [NodeTasks(agent).running]
 
-    server_verbs.serve_home(
-        listen,
-        None,
-        host_name,
-        origin,
-        rate,
-        preview_url,
-        pool,
-        anywhere=anywhere,
-        audit=audit,
-        new_token=False,
-        joining=joining,
-    )
+    with lease_keeper.only_agent(Home.default().create()):
+        server_verbs.serve_home(joining=joining, **serving)

@@ -131,4 +131,11 @@ class ServedDoors:
             agents = AgentsDoor(made, callers, rules)
             doors.insert(1, agents)
             self.beside.append(agents.running)
-        self.app: App = RequestGate(doors, limit, callers.metrics, callers.trail, said_by_name(rules))
+        self.app: App = RequestGate(
+            doors,
+            limit,
+            callers.metrics,
+            callers.trail,
+            said_by_name(rules),
+            callers.away,
+        )

@@ -11,7 +11,7 @@ from holdfast.base import ids
 from holdfast.base.home import Home
 from holdfast.errors import InvalidArgument
 from holdfast.runtime.cli import printing
-from holdfast.runtime.cli.arguments import session_options
+from holdfast.runtime.cli.arguments import SERVING, session_options
 from holdfast.runtime.cli.caller import EarlyOptions
 from holdfast.runtime.cli.grammar import examples, option
 from holdfast.runtime.http_doors import door_setup
@@ -33,27 +33,8 @@ PORT = "8420"
 
 @examples("serve", "serve --listen 9000", "serve --preview-url https://previews.example.org")
 def serve(
-    listen: str | None = option(
-        "--listen", metavar="PORT|HOST:PORT", help=f"A port of loopback; {PORT} by default."
-    ),
+    serving: dict[str, Any] = SERVING,
     unix: Path | None = option("--unix", metavar="PATH", help="Serve on a unix socket, for you alone."),
-    anywhere: bool = option("--anywhere", help="Let --listen name an address beyond loopback."),
-    host_name: list[str] | None = option(
-        "--host-name", metavar="NAME", help="A name that clients can use for this server."
-    ),
-    origin: list[str] | None = option(
-        "--origin", metavar="URL", help="Let web pages of this origin use the server."
-    ),
-    rate: float = option(
-        "--rate", default=500, least=0, help="Sustained requests per second; 0 for no limit."
-    ),
-    preview_url: str | None = option(
-        "--preview-url", metavar="URL", help="URL of a domain whose subdomains lead to this server."
-    ),
-    pool: int | None = option("--pool", metavar="N", help="Keep N sessions ready while it serves."),
-    audit: bool = option(
-        "--audit", help="Write a row for each request: `holdfast audit` shows and checks them."
-    ),
     oidc: Path | None = option(
         "--oidc", metavar="FILE", help="Let people sign in by the issuers in this file (docs/sign-in.md)."
     ),
@@ -69,33 +50,26 @@ def serve(
 ) -> None:
     """Serve sessions over HTTP and WebSockets, to holders of the token."""
     serve_home(
-        listen,
-        unix,
-        host_name,
-        origin,
-        rate,
-        preview_url,
-        pool,
-        anywhere=anywhere,
-        audit=audit,
+        unix=unix,
         new_token=new_token,
         people=_sign_in(oidc, trust_proxy_header),
         notices_to=notices_to or (),
+        **serving,
     )
 
 
 def serve_home(
-    listen: str | None,
-    unix: Path | None,
-    host_name: list[str] | None,
-    origin: list[str] | None,
-    rate: float,
-    preview_url: str | None,
-    pool: int | None,
     *,
-    anywhere: bool,
-    audit: bool,
-    new_token: bool,
+    listen: str | None = None,
+    unix: Path | None = None,
+    anywhere: bool = False,
+    host_name: Sequence[str] = (),
+    origin: Sequence[str] = (),
+    rate: float = 500,
+    preview_url: str | None = None,
+    pool: int | None = None,
+    audit: bool = False,
+    new_token: bool = False,
     people: SignInSettings | None = None,
     notices_to: Sequence[str] = (),
     joining: Joining | None = None,
@@ -126,7 +100,7 @@ def serve_home(
         opened = door_sockets.listener(listen or PORT, anywhere=anywhere)
     # Last: where a server listens already, its token remains.
     token, file = door_setup.token_of(home, door_setup.SERVER, new=new_token)
-    hosts = None if door_sockets.is_unix(opened) else [*(host_name or ()), *file_addresses.names_of(below)]
+    hosts = None if door_sockets.is_unix(opened) else [*host_name, *file_addresses.names_of(below)]
 
     def made(of: Home, secret: str = "") -> ServedDoors:
         return ServedDoors(
@@ -134,7 +108,7 @@ def serve_home(
             token,
             printing.note,
             hosts=hosts,
-            origins=origin or (),
+            origins=origin,
             rate=rate,
             previews=below,
             actor=EarlyOptions.actor,

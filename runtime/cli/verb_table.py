@@ -172,6 +172,7 @@ FAMILIES: Mapping[str, Mapping[str, tuple[str, _Place]]] = {
                 "nodes": "cluster_verbs:nodes",
                 "ls": "cluster_verbs:list_",
                 "drain": "cluster_verbs:drain",
+                "wake": "cluster_verbs:wake",
             },
         ),
         "open": ("Open the web page of `holdfast serve`.", "page_verbs:open_"),

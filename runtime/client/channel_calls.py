@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, Generic, Self, TypeVar
 
-from holdfast.errors import OutcomeUnknown, ServerUnavailable
+from holdfast.errors import OutcomeUnknown, ServerUnavailable, SessionElsewhere
 from holdfast.runtime.client import client_values
 from holdfast.runtime.client.client_errors import error_of
 from holdfast.runtime.files.file_tree import WatchedChange
@@ -123,8 +123,12 @@ class ChannelCall(ABC, Generic[Result]):
         """
         told = client_values.table(json.loads(text))
         if "error" in told:
-            self.ended = True
-            raise error_of(told)
+            error = error_of(told)
+            if isinstance(error, SessionElsewhere):  # nothing began: it is sent there as it is
+                self._opened = False
+            else:
+                self.ended = True
+            raise error
         if "result" in told:
             result = self._result(client_values.table(told["result"]))
             if self._asks(result):

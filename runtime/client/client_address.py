@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from urllib.parse import urlsplit
+from urllib.parse import urlencode, urlsplit
 
 from holdfast.base.home import Home
 from holdfast.base.text import plain
@@ -149,10 +149,10 @@ class ClientAddress:
     token: str
     kept: Path | None = None
 
-    @property
-    def channels(self) -> str:
-        """The URL of its WebSocket."""
-        return "ws" + self.url.removeprefix("http") + "/v1/channels"
+    def channels(self, session: str = "") -> str:
+        """Return the URL of its WebSocket; `session` tells a proxy where the calls of that one go."""
+        query = f"?{urlencode({'session': session})}" if session else ""
+        return "ws" + self.url.removeprefix("http") + "/v1/channels" + query
 
     @property
     def headers(self) -> dict[str, str]:

@@ -74,12 +74,16 @@ def read(cursor: Cursor) -> Row:
     return row
 
 
-def begin(cursor: Cursor, reign: int) -> Row:
-    """Begin the reign after this one, unless another transaction has; return the row."""
+def begin(cursor: Cursor, reign: int, known: int = 0) -> Row:
+    """Begin the reign after this one, unless another transaction has; return the row.
+
+    `known`: the latest reign that a node knows of. A database that forgot a reign must not give its number
+    again, or that node would take the new one for it.
+    """
     cursor.execute(
-        "UPDATE holdfast_cluster SET reign = reign + 1, reign_began = clock_timestamp(), "
+        "UPDATE holdfast_cluster SET reign = greatest(reign, %s) + 1, reign_began = clock_timestamp(), "
         "timeline = left(pg_walfile_name(pg_current_wal_lsn()), 8) WHERE reign = %s",
-        (reign,),
+        (known, reign),
     )
     return read(cursor)
 

@@ -36,7 +36,7 @@ from holdfast.runtime.cluster.cluster_rows import (
     SessionRoute,
     Sighting,
 )
-from holdfast.runtime.cluster.node_registry import NodeChooser
+from holdfast.runtime.cluster.node_chooser import NodeChooser
 
 T = TypeVar("T")
 
@@ -231,6 +231,14 @@ class ClusterStore:
             ClusterError: a copy of this epoch is missing.
         """
         return self._noticed(lambda cursor: session_ledger.handed_over(cursor, self._chooser, ticket, held))
+
+    def stays(self, ticket: NodeTicket, held: Held, reason: str) -> None:
+        """Note why a session cannot leave its node, which is drained; it is suspended there.
+
+        Raises:
+            LeaseLost: it is not this node's under this epoch.
+        """
+        self._database.transaction(lambda cursor: session_ledger.stays(cursor, ticket, held, reason))
 
     def commit_copy(self, ticket: NodeTicket, copy: DurableCopy) -> None:
         """Make a copy, whose content is in the registry already, the state that the session returns from.

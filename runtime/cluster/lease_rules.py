@@ -85,9 +85,11 @@ def renewed(lease: NodeLease, sent_at: float, received_at: float, answer: Renewa
         joined = lease.reign == 0
         settled_at = received_at + (max(0.0, waits - answer.reign_age_s) if joined else waits)
     grants = {grant.session: grant for grant in answer.grants}
+    # A database that forgot can give the same epochs again, and starts wait until it is settled.
+    kept = lease.given_away if answer.reign == lease.reign else {}
     away = {
         session: epoch
-        for session, epoch in lease.given_away.items()
+        for session, epoch in kept.items()
         if session in grants and grants[session].epoch <= epoch
     }
     return replace(
@@ -126,12 +128,15 @@ class Duties:
 
     `run`: continues, or is thawed. `freeze`: must not run now, and is kept. `let_go`: belongs to another node
     or was removed: freeze it, keep its files a day, and remove it. `start`: begins here, and is not here yet.
+    `disown`: the database has it here, and it is not and cannot begin: say so (`ClusterStore.failed`), or it
+    stays without a place. That the node gave it away did not reach the database, or was forgotten there.
     """
 
     run: tuple[Held, ...] = ()
     freeze: tuple[Held, ...] = ()
     let_go: tuple[Held, ...] = ()
     start: tuple[SessionGrant, ...] = ()
+    disown: tuple[Held, ...] = ()
 
 
 def duties(lease: NodeLease, present: Iterable[Present], now: float) -> Duties:
@@ -160,12 +165,18 @@ def duties(lease: NodeLease, present: Iterable[Present], now: float) -> Duties:
     begins = lease.lasts(now) and lease.is_settled(now)
     # A session whose earlier epoch is still here begins when that has been removed.
     still = {held.session for held in (*freeze, *let_go)}
-    start = [
+    absent = [
         grant
         for session, grant in lease.grants.items()
-        if begins and session not in here and session not in still and lease.granted(session)
+        if begins and session not in here and session not in still
     ]
-    return Duties(tuple(run), tuple(freeze), tuple(let_go), tuple(start))
+    start, disown = [], []
+    for grant in absent:
+        if lease.granted(grant.session) and not grant.started:
+            start.append(grant)
+        else:
+            disown.append(Held(grant.session, grant.epoch))
+    return Duties(tuple(run), tuple(freeze), tuple(let_go), tuple(start), tuple(disown))
 
 
 class LostWatch:

@@ -24,7 +24,7 @@ from holdfast.runtime.cluster.cluster_rows import (
     SessionOrder,
     SessionRoute,
 )
-from holdfast.runtime.cluster.node_registry import NodeChooser
+from holdfast.runtime.cluster.node_chooser import NodeChooser
 from holdfast.runtime.cluster.row_reading import Row
 
 MOST_NOTES = 1000
@@ -72,12 +72,7 @@ def adopt(cursor: Cursor, ticket: NodeTicket, order: SessionOrder) -> Held:
         ).fetchone()
         if made is None:
             raise _taken(order)
-    valid = cursor.execute(
-        "SELECT 1 FROM holdfast_nodes WHERE id = %s AND incarnation = %s AND state <> 'lost' "
-        "FOR NO KEY UPDATE",
-        (ticket.node, ticket.incarnation),
-    ).fetchone()
-    if valid is None:
+    if session_transitions.valid_node(cursor, ticket) is None:
         raise LeaseLost(f"cannot take in {plain(order.name, 100)}: {ticket.node} is lost, or was replaced")
     if made is not None:
         told = {"node": ticket.node, "epoch": made["epoch"]}
@@ -243,6 +238,14 @@ def handed_over(
     session_transitions.release(cursor, row, "waiting_for_node")
     session_transitions.event(cursor, held.session, "handed_over", {"node": ticket.node})
     return _assigned(cursor, chooser, held.session, avoid=(ticket.node,))
+
+
+def stays(cursor: Cursor, ticket: NodeTicket, held: Held, reason: str) -> None:
+    """Note why a session cannot leave its node."""
+    _held(cursor, ticket, held)
+    cursor.execute(
+        "UPDATE holdfast_sessions SET reason = %s WHERE id = %s", (plain(reason, 300), held.session)
+    )
 
 
 def commit_copy(cursor: Cursor, ticket: NodeTicket, copy: DurableCopy) -> None:

@@ -7,7 +7,7 @@ order. Whichever change is made, the epoch grows when a node gets a session, and
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 from psycopg.types.json import Jsonb
 
@@ -15,35 +15,13 @@ from holdfast.base.text import plain
 from holdfast.runtime.cluster import row_reading
 from holdfast.runtime.cluster.cluster_database import Cursor
 from holdfast.runtime.cluster.cluster_rows import Held, NodeTicket
+from holdfast.runtime.cluster.node_chooser import NodeChooser
 from holdfast.runtime.cluster.placement import Choice
 from holdfast.runtime.cluster.row_reading import Row
 from holdfast.snapshots.fitness import Needs
 
 MOST_FAILURES = 3
 _TRIES = 8
-
-
-class Choose(Protocol):
-    """Returns nodes by needs, memory, nodes to avoid and the last node."""
-
-    def __call__(
-        self,
-        cursor: Cursor,
-        needs: Needs,
-        memory_bytes: int,
-        avoid: Collection[str],
-        origin: str | None,
-        *,
-        present: bool,
-    ) -> Choice:
-        """Return the nodes, best first, of a reading that is new if `present` is set."""
-        ...
-
-    def took(self, node: str, memory_bytes: int) -> None:
-        """Count a session that a node was given, until the next reading."""
-        ...
-
-
 _LOCKED_NODE = """
 SELECT id FROM holdfast_nodes
 WHERE id = %s AND state = 'ready' AND memory_bytes - reserved_bytes >= %s AND sessions < most_sessions
@@ -103,6 +81,15 @@ def locked(cursor: Cursor, session: str) -> Row | None:
     ).fetchone()
 
 
+def valid_node(cursor: Cursor, ticket: NodeTicket) -> Row | None:
+    """Lock and return the row of a node; None if its ticket is void."""
+    return cursor.execute(
+        "SELECT beat, state FROM holdfast_nodes WHERE id = %s AND incarnation = %s AND state <> 'lost' "
+        "FOR NO KEY UPDATE",
+        (ticket.node, ticket.incarnation),
+    ).fetchone()
+
+
 def event(cursor: Cursor, session: str, kind: str, details: dict[str, Any]) -> None:
     """Add an event of a session."""
     cursor.execute(
@@ -116,7 +103,7 @@ def held_row(cursor: Cursor, ticket: NodeTicket, held: Held) -> Row | None:
     return cursor.execute(_HELD, (ticket.incarnation, held.session, ticket.node, held.epoch)).fetchone()
 
 
-def assign(cursor: Cursor, row: Row, choose: Choose, avoid: Collection[str] = ()) -> str | None:
+def assign(cursor: Cursor, row: Row, choose: NodeChooser, avoid: Collection[str] = ()) -> str | None:
     """Give a session to a node, or note why none fits; return the node."""
     needs = Needs.model_validate(row["needs"])
     refused = {*row["failed_nodes"], *avoid}

@@ -252,6 +252,7 @@ class SandboxDoor(ServedDoor):
 
     single = ONCE
     acts_as = ACTOR
+    knows_without_session = True
     typed = frozenset({("POST", "/process.Process/StreamInput")})
     streamed = frozenset({("POST", "/files")}) | typed
 

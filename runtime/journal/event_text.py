@@ -265,6 +265,9 @@ SENTENCES: Mapping[str, Callable[[Fields], str]] = {
         f"policy: {of('why')}"
     ),
     "durable_again": lambda of: "a loss of its machine costs no more than its policy says again",
+    "handed_over": lambda of: f"handed over to node {of('to', '')}" if of("to", "") else "waits for a node",
+    "asleep": lambda of: "sleeps, and wakes on any node",
+    "not_handed_over": lambda of: f"stays on this machine, suspended: {of('why')}",
     "not_in_cluster": lambda of: f"only this machine has it: {of('why')}",
     "twin": lambda of: f"runs on another machine as well: {of('why')}",
     "network": _network,

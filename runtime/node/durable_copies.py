@@ -9,7 +9,9 @@ the newest two stay.
 from __future__ import annotations
 
 import logging
+import threading
 import time
+from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -63,6 +65,7 @@ class DurableCopies:
     ) -> None:
         self._context, self._store, self._registry, self._ticket = context, store, registry, ticket
         self._noted: dict[str, int] = {}
+        self._making = defaultdict[str, threading.Lock](threading.Lock)
 
     def is_changed(self, row: SessionRow) -> bool:
         """Return whether something in a session may differ from its copy."""
@@ -84,6 +87,20 @@ class DurableCopies:
             LeaseLost: the session is not this node's any more.
             HoldfastError: there is no new copy; what was captured stays here.
         """
+        with self._making[row.id]:  # of two that had the same number, the later one would not count
+            return self._made(self._context.store.session(row.id), number)
+
+    def bound(self, row: SessionRow) -> str | None:
+        """Return the reason for which a session cannot be copied: it uses folders or secrets of this machine.
+        None if it does not.
+        """
+        try:
+            self._taken_along(row)
+        except InvalidArgument as error:
+            return str(error).partition(": ")[2]
+        return None
+
+    def _made(self, row: SessionRow, number: int) -> float:
         mark = row.details.cluster
         assert mark is not None, "only sessions of the cluster have copies"
         along = self._taken_along(row)

@@ -18,8 +18,8 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -29,7 +29,7 @@ from holdfast.base.node_lease import Frozen, LeaseFile
 from holdfast.base.text import plain
 from holdfast.engine import frozen_groups
 from holdfast.engine.engine import Engine
-from holdfast.errors import HoldfastError, SessionBusy
+from holdfast.errors import HoldfastError, InvalidArgument, SessionBusy
 
 TICK_SECONDS = 0.2
 """Between two looks while the lease is over; one that something else has thawed runs for as long."""
@@ -39,6 +39,7 @@ FORGET_SECONDS = 30.0
 """For which a lease may be missing before the keeper ends: an agent that begins writes it first."""
 _LOG = "keeper.log"
 _LOCK = "keeper.lock"
+_AGENT_LOCK = "agent.lock"
 _URGENT = "-500"
 logger = logging.getLogger("holdfast.keeper")
 
@@ -200,6 +201,23 @@ def at_work(home: Home) -> bool:
         except BlockingIOError:
             return True
     return False
+
+
+@contextmanager
+def only_agent(home: Home) -> Iterator[None]:
+    """Let the block be the agent of a home: two would renew one lease, and undo each other's work.
+
+    Raises:
+        InvalidArgument: the home has an agent.
+    """
+    try:
+        with locks.whole_file(_file(home, _AGENT_LOCK), 0.0):
+            yield
+    except BlockingIOError:
+        raise InvalidArgument(
+            f"cannot be the node of {home.root}: another `holdfast node` is",
+            hint="end that one first; a second node on this machine needs a HOLDFAST_HOME of its own",
+        ) from None
 
 
 def start(home: Home) -> None:

@@ -12,7 +12,8 @@ import logging
 import os
 import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -26,9 +27,10 @@ from holdfast.runtime.cluster import lease_rules
 from holdfast.runtime.cluster.cluster_rows import Held, NodeOffer, NodeTicket, SessionGrant, SessionOrder
 from holdfast.runtime.cluster.lease_rules import LostWatch, NodeLease
 from holdfast.runtime.journal import host_events
-from holdfast.runtime.node import lease_keeper, session_marks, session_return
+from holdfast.runtime.node import lease_keeper, session_marks, session_release, session_return
 from holdfast.runtime.node.durable_copies import DurableCopies, Registry
 from holdfast.runtime.node.durable_schedule import DurableSchedule
+from holdfast.runtime.node.session_release import SessionReleases
 from holdfast.runtime.restore.compat import snapshot_ladder
 from holdfast.runtime.sessions.session_options import SessionOptions
 
@@ -70,8 +72,12 @@ class NodeAgent:
         self._watch: LostWatch | None = None
         self._copies = DurableCopies(context, store, settings.registry, lambda: self.lease.ticket)
         self._schedule = DurableSchedule(os.cpu_count() or 1)
+        self._releases = SessionReleases(
+            context, store, self._copies, lambda: self.lease.ticket, self._copy_number, self._give_away
+        )
         self._local: dict[str, str] = {}
         self._undurable: dict[str, str] = {}
+        self._unreleased: dict[str, str] = {}
 
     @property
     def home(self) -> Home:
@@ -163,6 +169,7 @@ class NodeAgent:
         self._tell_of_freezes()
         if not self.lasts:
             return
+        busy = self._releases.under_way
         with self._lock:
             found, lease = session_marks.look(self._context), self._lease
         if lease is None:
@@ -170,14 +177,26 @@ class NodeAgent:
         duties = lease_rules.duties(lease, found.present, node_lease.now())
         for held in found.removed:
             self._removed_by_owner(held)
-        for held in duties.run:  # one that was brought back by an agent that died before it said so
-            grant = lease.granted(held.session)
-            if grant is not None and not grant.started:
-                self._store.started(lease.ticket, held)
+        for held in duties.run:
+            self._say_started(lease, held)
         for held in duties.let_go:
-            self._let_go(held)
+            if held.session not in busy:
+                self._let_go(held)
+        self._disown(lease.ticket, [held for held in duties.disown if held.session not in busy])
         for grant in duties.start:
             self._start(grant)
+
+    def _say_started(self, lease: NodeLease, held: Held) -> None:
+        """Report a session that was brought back by an agent that died before it said so."""
+        grant = lease.granted(held.session)
+        if grant is not None and not grant.started:
+            self._store.started(lease.ticket, held)
+
+    def _disown(self, ticket: NodeTicket, absent: Iterable[Held]) -> None:
+        """Report sessions that the database has here, and that are not."""
+        for held in absent:
+            with suppress(LeaseLost):  # the database knows by now
+                self._store.failed(ticket, held, "does not have it")
 
     def _take_in(self, ticket: NodeTicket, rows: Iterable[SessionRow]) -> dict[Held, float]:
         """Make sessions of this home ones of the cluster, where their names are free; return their losses.
@@ -224,9 +243,7 @@ class NodeAgent:
         except HoldfastError as error:
             why = plain(f"{error}" + (f" ({error.hint})" if error.hint else ""), 500)
             logger.error("cannot bring %s back: %s", grant.name, why)
-            with self._lock:
-                if self._lease is not None:
-                    self._lease = lease_rules.given_away(self._lease, held)
+            self._give_away(held)
             self._store.failed(self.lease.ticket, held, why)
             return
         session_marks.mark(
@@ -234,6 +251,51 @@ class NodeAgent:
         )
         self._pass_on(self.lease)
         self._store.started(self.lease.ticket, held)
+
+    def _give_away(self, held: Held) -> None:
+        """Note that the node does not have a session any more, even if a late answer grants it."""
+        with self._lock:
+            if self._lease is not None:
+                self._lease = lease_rules.given_away(self._lease, held)
+
+    def _copy_number(self, session: str) -> int:
+        grant = self.lease.granted(session)
+        return grant.copy_number if grant is not None else 0
+
+    def release(self) -> None:
+        """Give away sessions that sleep; all of them, some at a time, while the node is drained."""
+        rows, releases = list(self._own().values()), self._releases
+        if not rows:
+            return
+        if self.lease.draining:
+            with ThreadPoolExecutor(session_release.AT_ONCE, "node-hand-over") as threads:
+                next_ones = releases.due(rows)[: session_release.AT_ONCE]
+                for done in [threads.submit(self._hand_over, row) for row in next_ones]:
+                    done.result()
+            return
+        releases.forget_refusals()
+        for row in rows:
+            releases.take_back(row)
+            self._attempt("put it to sleep", releases.put_to_sleep, row)
+
+    def _hand_over(self, row: SessionRow) -> None:
+        self._attempt("hand it over", self._releases.hand_over, row)
+
+    def _attempt(self, what: str, work: Callable[[SessionRow], None], row: SessionRow) -> None:
+        """Do something with a session, and log why it failed, once."""
+        try:
+            work(row)
+        except HoldfastError as error:
+            told = f"{row.name}: cannot {what}: {plain(str(error), 300)}"
+            if self._unreleased.get(row.id) != told:
+                self._unreleased[row.id] = told
+                logger.error("%s", told)
+        else:
+            self._unreleased.pop(row.id, None)
+
+    def forget_set_aside(self) -> None:
+        """Remove files of sessions that were let go, once they are old."""
+        session_return.forget_set_aside(self._context)
 
     def _tell_of_freezes(self) -> None:
         """Note in the journals of sessions that they were frozen, and that they continue."""
@@ -272,9 +334,8 @@ class NodeAgent:
 
     def _copy(self, row: SessionRow) -> None:
         spent = time.process_time()
-        grant = self.lease.granted(row.id)
         try:
-            at = self._copies.make(row, grant.copy_number if grant is not None else 0)
+            at = self._copies.make(row, self._copy_number(row.id))
         except HoldfastError as error:
             self._schedule.failed(row.id, time.monotonic())
             if self._undurable.get(row.id) != str(error):
@@ -288,10 +349,10 @@ class NodeAgent:
             self._note(row.id, MENDED)
 
     def _own(self) -> dict[str, SessionRow]:
-        """Return the sessions that the node may run now, and that are not frozen."""
+        """Return the sessions that the node may run now, and that are neither frozen nor being given away."""
         if not self.lasts:
             return {}
-        frozen = set(node_lease.read_frozen(self.home).containers.values())
+        frozen = {*node_lease.read_frozen(self.home).containers.values(), *self._releases.under_way}
         found = {}
         for row in self._context.store.sessions():
             mark = row.details.cluster

@@ -17,7 +17,7 @@ from holdfast.runtime.node.node_agent import NodeAgent
 from holdfast.runtime.serve.api_server import working
 
 AGAIN_SECONDS = 1.0
-OBEY_SECONDS, COPY_SECONDS, NOTE_SECONDS = 0.5, 0.5, 1.0
+OBEY_SECONDS, COPY_SECONDS, NOTE_SECONDS, RELEASE_SECONDS, TIDY_SECONDS = 0.5, 0.5, 1.0, 0.5, 600.0
 logger = logging.getLogger("holdfast.node")
 
 
@@ -36,7 +36,9 @@ class NodeTasks:
             ("obey", _every(OBEY_SECONDS, self._agent.obey)),
             ("copy", _every(COPY_SECONDS, self._agent.replicate)),
             ("note", _every(NOTE_SECONDS, self._agent.note_commands)),
+            ("release", _every(RELEASE_SECONDS, self._agent.release)),
             ("reap", self._agent.reap),
+            ("tidy", _every(TIDY_SECONDS, self._agent.forget_set_aside)),
         ]
         async with AsyncExitStack() as stack:
             for name, work in rounds:

@@ -24,6 +24,7 @@ from holdfast.runtime.guest_rpc.idempotency import Intents
 from holdfast.runtime.journal import host_events
 from holdfast.runtime.lifecycle import teardown
 from holdfast.runtime.moving import travelling_identity
+from holdfast.runtime.node.durable_copies import TRIGGER
 from holdfast.runtime.restore import restore_service
 from holdfast.runtime.sessions import health
 from holdfast.runtime.sessions.session_lock import turn
@@ -170,15 +171,15 @@ def _ended(context: Context, container: str) -> bool:
 
 
 def forget_set_aside(context: Context, now: float | None = None) -> None:
-    """Remove files that were set aside more than a day ago."""
+    """Remove snapshots, more than a day old, of sessions that this node no longer has: files that were set
+    aside, and captures for copies.
+    """
     now = time.time() if now is None else now
-    rows = context.store.snapshots()
-    old = [
-        row
-        for row in rows
-        if (row.details.auto or {}).get("trigger") == SET_ASIDE
-        and not row.pinned
-        and now - row.created_at.timestamp() > DAY
-    ]
-    if old:
-        snapshot_storage.remove_snapshots(context, old)
+    here = {row.id for row in context.store.sessions()}
+    used = {row.parent_snapshot_id for row in context.store.sessions()}
+    for row in context.store.snapshots():
+        trigger = (row.details.auto or {}).get("trigger")
+        left = trigger == SET_ASIDE or (trigger == TRIGGER and row.session_id not in here)
+        if left and not row.pinned and row.id not in used and now - row.created_at.timestamp() > DAY:
+            with suppress(HoldfastError):  # one that something needs stays
+                snapshot_storage.remove_snapshot(context, row)

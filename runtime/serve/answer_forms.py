@@ -56,6 +56,8 @@ STATUSES: tuple[tuple[type[HoldfastError], int], ...] = (
     (errors.SessionFileNotFound, 404),
     (errors.SessionFileDenied, 403),
     (errors.SessionFileError, 409),
+    (errors.SessionMoving, 503),
+    (errors.SessionElsewhere, 421),
     (errors.SessionError, 409),
     (errors.GuestDisconnected, 502),
     (errors.ProtocolError, 502),

@@ -21,15 +21,16 @@ from holdfast.base import actors
 from holdfast.base.home import Home
 from holdfast.base.request_id import request_id
 from holdfast.base.serving_record import ServingRecord
+from holdfast.errors import HoldfastError, InvalidArgument, SessionNotFound
 from holdfast.runtime.access.access_keys import AccessKey, AccessKeys
 from holdfast.runtime.access.audit_trail import SERVER_KEY, AuditedRequest, AuditTrail
 from holdfast.runtime.api.controller import Holdfast
 from holdfast.runtime.api.session import Session
-from holdfast.runtime.cluster.cluster_rows import SessionRoute
 from holdfast.runtime.guest_rpc import call_arguments
 from holdfast.runtime.guest_rpc.patience import Patience
-from holdfast.runtime.http_doors.admission import ACTOR_HEADER, KEY
+from holdfast.runtime.http_doors.admission import ACTOR_HEADER, KEY, Scope
 from holdfast.runtime.operations.context import Progress
+from holdfast.runtime.serve import route_target, session_places
 from holdfast.runtime.serve.call_threads import (
     MOST_BRIEF,
     MOST_BRIEF_OF_SESSION,
@@ -38,6 +39,7 @@ from holdfast.runtime.serve.call_threads import (
     CallThreads,
 )
 from holdfast.runtime.serve.server_metrics import ServerMetrics
+from holdfast.runtime.serve.session_places import Away, PlacedRequest, SessionPlaces
 from holdfast.runtime.store import peek
 from holdfast.runtime.store.rows import SessionRow
 
@@ -118,10 +120,8 @@ class Callers:
         """Called on the loop when a lifetime has changed; the task that carries out lifetimes sets it."""
         self.notices: object = None
         """The task that notifies people of sessions, which sets it."""
-        self.route: Callable[[str], SessionRoute] | None = None
-        """Returns the node of a session by its id or name, on a server that is a node of a cluster."""
-        self.address = ""
-        """Where other machines reach this server, as a node of a cluster."""
+        self.places: SessionPlaces | None = None
+        """Tells where sessions are, on a server that is a node of a cluster."""
         self.serving: ServingRecord | None = None
         """The record by which other processes find this server, once it serves."""
         self.stopping = False
@@ -165,6 +165,25 @@ class Callers:
     def done(self, patience: Patience) -> None:
         """Forget the patience of a call that has returned."""
         self._patient.pop(patience, None)
+
+    async def away(self, scope: Scope, *, admitted: bool) -> Away | None:
+        """Return the answer to a request for a session that another node of the cluster has."""
+        places = self.places
+        if places is None or not (ref := route_target.session_in(scope)) or self._has(ref):
+            return None
+        request = PlacedRequest.of(scope, admitted=admitted)
+        try:
+            return await self.brief.run(lambda: places.away(ref, request), ref)
+        except HoldfastError as error:
+            return session_places.again(str(error).removeprefix("cannot answer: "))
+
+    def _has(self, ref: str) -> bool:
+        try:
+            return self.rows.find(ref) is not None
+        except SessionNotFound:
+            return False
+        except InvalidArgument:  # several have an id that begins like that
+            return True
 
     def stop(self) -> None:
         """Let waiting calls return, with the place where to continue; other calls have a few seconds."""

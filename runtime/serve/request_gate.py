@@ -13,8 +13,8 @@ import re
 import secrets
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, MutableMapping, Sequence
-from typing import Any
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
 
 from starlette.responses import JSONResponse, Response
 
@@ -30,11 +30,24 @@ from holdfast.runtime.serve import answer_forms
 from holdfast.runtime.serve.keyed_requests import opened_with
 from holdfast.runtime.serve.server_metrics import ServerMetrics
 
+if TYPE_CHECKING:
+    from holdfast.runtime.serve.session_places import Away
+
 REQUEST_ID = b"x-request-id"
 _ACTOR = admission.ACTOR_HEADER.lower().encode()
 _ID = re.compile(rb"[A-Za-z0-9._-]{1,64}")
 _SWITCHED = 101
+_ABSENT = (404, 502)
+"""Statuses of refusals that a door gives because it does not know the session."""
 logger = logging.getLogger("holdfast.serve")
+
+
+class FindAway(Protocol):
+    """Returns the answer to a request for a session that another node of a cluster has."""
+
+    def __call__(self, scope: Scope, *, admitted: bool) -> Awaitable[Away | None]:
+        """Look for the session; `admitted` if the credential of the request is valid."""
+        ...
 
 
 class ServedDoor(ABC):
@@ -52,6 +65,8 @@ class ServedDoor(ABC):
     """The actor of a request that names none."""
     audits_sockets = False
     """Whether a WebSocket is a row of the audit trail; of our own API each of its calls is one."""
+    knows_without_session = False
+    """Whether it checks credentials before it looks for the session."""
     tells_strangers_the_name = True
     """Whether a request to a wrong name is refused as that before its credential is looked at."""
 
@@ -143,6 +158,7 @@ class RequestGate:
         metrics: the figures of all.
         trail: gets a row for each request that was let in; None for no trail.
         read: returns a request with headers that say what the name it is sent to means.
+        away: returns the answer to a request for a session that another node of a cluster has.
     """
 
     def __init__(
@@ -152,9 +168,10 @@ class RequestGate:
         metrics: ServerMetrics,
         trail: AuditTrail | None = None,
         read: Callable[[Scope], Scope] = lambda scope: scope,
+        away: FindAway | None = None,
     ) -> None:
         self._doors, self._rate, self._metrics, self._read = tuple(doors), rate, metrics, read
-        self._trail = trail
+        self._trail, self._away = trail, away
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request, by its door if it is admitted."""
@@ -162,6 +179,9 @@ class RequestGate:
         taken = ((door, door.takes(meant)) for door in self._doors)
         door, own = next((door, own) for door, own in taken if own is not None)
         found = await _opened(door, own, scope)
+        if (away := await self._elsewhere(door, meant, found)) is not None:
+            await door.refuse(own, _with(send, away.headers), away.refusal)
+            return
         if isinstance(found, tuple):
             await door.refuse(own, send, found)
             return
@@ -171,6 +191,12 @@ class RequestGate:
             await app(own, receive, self._noted(door, own, send))
             return
         await self._answered(door, app, own, receive, send)
+
+    async def _elsewhere(self, door: ServedDoor, scope: Scope, found: App | Refusal) -> Away | None:
+        """Return the answer to a request for a session that another node has, if that can be revealed."""
+        if self._away is None or (isinstance(found, tuple) and found[0] not in _ABSENT):
+            return None
+        return await self._away(scope, admitted=door.knows_without_session or not isinstance(found, tuple))
 
     def _noted(self, door: ServedDoor, scope: Scope, send: Send) -> Send:
         """Return where a WebSocket's messages go; that it was accepted is a row of the audit trail."""
@@ -243,6 +269,17 @@ class RequestGate:
                 round(seconds, 4),
             )
         )
+
+
+def _with(send: Send, headers: Mapping[bytes, bytes]) -> Send:
+    """Return where an answer goes, with these headers in addition."""
+
+    async def sent(message: MutableMapping[str, Any]) -> None:
+        if message["type"].endswith("response.start"):
+            message["headers"] = [*message.get("headers", ()), *headers.items()]
+        await send(message)
+
+    return sent
 
 
 async def _opened(door: ServedDoor, own: Scope, sent: Scope) -> App | Refusal:

@@ -17,7 +17,7 @@ from starlette.responses import JSONResponse, Response
 from holdfast.base.request_id import request_id
 from holdfast.base.text import plain
 from holdfast.base.version import VERSION
-from holdfast.errors import HoldfastError, SessionNotFound
+from holdfast.errors import HoldfastError
 from holdfast.runtime.http_doors import admission
 from holdfast.runtime.http_doors.admission import Admission, App, Refusal, Scope
 from holdfast.runtime.http_doors.request_limits import RequestRate
@@ -42,7 +42,6 @@ from holdfast.runtime.serve.routes import (
 from holdfast.runtime.serve.step_streams import StepStreams
 
 OF_A_NEWER = f"this server is Holdfast {VERSION}, which is older than the client and lacks this"
-_AGAIN = "send the request again in a moment"
 logger = logging.getLogger("holdfast.serve")
 
 DESCRIPTION = """
@@ -147,38 +146,12 @@ def inner(callers: Callers) -> FastAPI:
     return app
 
 
-async def _of_library(request: Request, error: Exception) -> Response:
+async def _of_library(_: Request, error: Exception) -> Response:
     assert isinstance(error, HoldfastError)
-    if isinstance(error, SessionNotFound) and (elsewhere := await _on_another_node(request)) is not None:
-        return elsewhere
     status = answer_forms.status_of(error)
     if status == 500:
         logger.error(json.dumps({"request": request_id(), "error": plain(str(error), 400)}))
     return JSONResponse(answer_forms.body_of(error), status, headers=answer_forms.headers_of(error))
-
-
-async def _on_another_node(request: Request) -> Response | None:
-    """Return the answer to a request for a session that another node of the cluster has; None if none has."""
-    callers: Callers = request.app.state.callers
-    find, ref = callers.route, request.path_params.get("session")
-    if find is None or not isinstance(ref, str):
-        return None
-    try:
-        found = await callers.waiting.run(lambda: find(ref))
-    except HoldfastError:
-        return None
-    if not found.address or found.address == callers.address:
-        why = f"cannot reach session {found.name} now: it is {found.state.replace('_', ' ')}"
-        told = answer_forms.body(
-            "session_not_here", why + (f" ({found.reason})" if found.reason else ""), _AGAIN
-        )
-        return JSONResponse(told, 503, headers={"Retry-After": "1"})
-    told = answer_forms.body(
-        "session_elsewhere",
-        f"cannot answer here: node {found.node} has session {found.name}",
-        f"send the request to {found.address}, or to the proxy in front of the nodes",
-    )
-    return JSONResponse(told, 421, headers={answer_forms.NODE_HEADER: found.address})
 
 
 async def _of_request(_: Request, error: Exception) -> Response:

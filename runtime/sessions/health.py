@@ -12,6 +12,7 @@ from holdfast.errors import (
     SessionAsleep,
     SessionDead,
     SessionError,
+    SessionMoving,
     SessionPaused,
     SessionUnhealthy,
 )
@@ -77,6 +78,11 @@ def check_usable(context: Context, row: SessionRow) -> None:
     if row.state == "suspended":
         from holdfast.runtime.store import lifetime
 
+        if row.details.moving is not None and row.details.moving.attempt is None:
+            raise SessionMoving(
+                f"cannot use session {row.name}: it is being moved to {row.details.moving.to}",
+                hint="try again in a moment",
+            )
         if why := lifetime.asleep(row):
             raise SessionAsleep(
                 f"cannot use session {row.name}: it sleeps",

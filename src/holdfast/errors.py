@@ -30,6 +30,8 @@ HoldfastError
     SessionAsleep      its lifetime has put it to sleep; use wakes it
     SessionPaused      another program than Holdfast paused or froze the container
     SessionBusy        another caller holds the session, shell or kernel
+    SessionMoving      it is on its way to another machine
+    SessionElsewhere   another node of the cluster has it
     NetworkNotClosed   its network could not be closed to the host, so nothing was run in it
     SessionRewound     the session was rewound in the meantime
     OutcomeUnknown     a command or cell with a key may have run, or a session may have moved; nothing says
@@ -355,6 +357,25 @@ class SessionBusy(SessionError):
     """
 
     code = "session_busy"
+
+
+class SessionMoving(SessionError):
+    """The session is on its way to another machine, where it continues.
+
+    What to do: Try again in a moment, with the same key if the call has one. `holdfast cluster ls` shows
+    where sessions of a cluster are.
+    """
+
+    code = "session_moving"
+
+
+class SessionElsewhere(SessionError):
+    """Another node of the cluster has the session.
+
+    What to do: Send the request to the node that the message names, or to the proxy in front of the nodes.
+    """
+
+    code = "session_elsewhere"
 
 
 class NetworkNotClosed(SessionError):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import threading
@@ -10,13 +11,17 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
+import httpx
 import pytest
-from tests.machines.nodes import LOSS, TERMS, Lab
+from tests.machines.nginx import Nginx
+from tests.machines.nodes import LOSS, TERMS, TOKEN, Lab, Node
 
 from holdfast.engine.engine import Engine
-from holdfast.errors import HoldfastError, OutcomeUnknown, SessionPaused
+from holdfast.errors import HoldfastError, OutcomeUnknown, SessionElsewhere, SessionPaused
 from holdfast.images import build
+from holdfast.runtime.node import session_return
 
 STEP = 'n=$((n+1)); echo $n | tee /srv/step; [ -n "$began" ] || began=$RANDOM$RANDOM'
 
@@ -42,9 +47,9 @@ class Agent(threading.Thread):
     It knows nothing of the cluster. `results` are the numbers that its commands have returned, with times.
     """
 
-    def __init__(self, lab: Lab) -> None:
+    def __init__(self, lab: Lab, url: str = "") -> None:
         super().__init__(daemon=True)
-        self._lab = lab
+        self._lab, self._url = lab, url
         self.results: list[tuple[float, int]] = []
         self.errors: list[str] = []
         self.ends = threading.Event()
@@ -52,7 +57,7 @@ class Agent(threading.Thread):
     def run(self) -> None:
         while not self.ends.is_set():
             try:
-                with self._lab.client() as hf:
+                with self._lab.client(self._url) as hf:
                     work = hf.session("work")
                     while not self.ends.is_set():
                         done = work.exec(STEP, timeout=30, patience=15)
@@ -173,26 +178,166 @@ def test_a_returning_node_releases_sessions_that_continue_elsewhere(lab: Lab) ->
     lab.until(lambda: _states(stale) == {}, "the stale container let go")
     taken = stale.machine.cli("snapshots", "--json")
     assert "set_aside" in taken.stdout
+    with stale.machine.holdfast() as controller:
+        session_return.forget_set_aside(controller.context)
+        assert "set_aside" in stale.machine.cli("snapshots", "--json").stdout
+        session_return.forget_set_aside(controller.context, time.time() + session_return.DAY + 60)
+    assert "set_aside" not in stale.machine.cli("snapshots", "--json").stdout
     assert _count(third) > 0
 
 
+@pytest.fixture(scope="module")
+def proxy(lab: Lab) -> Nginx:
+    """nginx with the shipped file, in front of the nodes that are left."""
+    return lab.proxy()
+
+
 def test_the_wrong_node_names_the_right_one(lab: Lab) -> None:
-    """By 421 with its address, and `/v1/route` answers each for a proxy."""
+    """By 421 with its address to those who are let in, on each wire; `/v1/route` answers each for a proxy."""
     lab.lead_to(lab.nodes["second"])
-    third = f"http://third:{lab.nodes['third'].port}"
+    third = lab.nodes["third"].address
+    work = lab.store.session("work").id
+    e2b = {"x-api-key": TOKEN}
     with lab.http() as client:
         answer = client.post("/v1/sessions/work/exec", json={"command": "true"})
         assert (answer.status_code, answer.headers["holdfast-node"]) == (421, third)
         assert answer.json()["error"]["code"] == "session_elsewhere"
+        for path, headers in (
+            (f"/sandboxes/{work}", e2b),
+            ("/jupyter/work/api/kernels", {}),
+            ("/v1/sessions/work", {}),
+        ):
+            answer = client.get(path, headers=headers)
+            assert (answer.status_code, answer.headers["holdfast-node"]) == (421, third), path
+            answer = client.get(path, headers={**headers, "holdfast-routed": "1"})
+            assert (answer.status_code, answer.headers["retry-after"]) == (503, "1"), path
+            stranger = client.get(path, headers={"authorization": "Bearer x", "x-api-key": "x"})
+            assert stranger.status_code == 401, path
+            assert "holdfast-node" not in stranger.headers
         for headers in ({"x-original-uri": "/v1/sessions/work/exec"}, {"x-original-sandbox": "work"}):
             answer = client.get("/v1/route", headers=headers)
             assert (answer.status_code, answer.headers["holdfast-node"]) == (200, third)
         assert client.get("/v1/route", headers={"x-original-uri": "/v1/sessions"}).json()["node"] is None
         assert client.get("/v1/sessions/none").status_code == 404
         assert client.get("/v1/route", headers={"authorization": "Bearer x"}).status_code == 401
+    with lab.client() as hf, pytest.raises(SessionElsewhere, match="node third has session work"):
+        hf.session("work").exec("true", timeout=10)
 
 
-def _count(node: Any) -> int:
+def test_a_proxy_leads_each_request_to_the_node_of_its_session(lab: Lab, proxy: Nginx) -> None:
+    """nginx with the shipped file: HTTP, calls over WebSockets, E2B, Jupyter, and ports by their names."""
+    lab.lead_to(lab.nodes["second"])
+    with lab.client() as hf:
+        hf.new("other").exec("export WHERE=second", timeout=60)
+    lab.until(lambda: lab.store.session("other").node == "second", "the other session in the cluster")
+    with lab.client(proxy.url) as hf:
+        for _ in range(2):
+            assert hf.session("work").exec("echo $COLOR", timeout=60).text == "green\n"
+            assert hf.session("other").exec("echo $WHERE", timeout=60).text == "second\n"
+        for name in ("work", "other"):
+            serve = f"mkdir -p /srv/{name}; cd /srv/{name}; echo {name} >index.html"
+            hf.session(name).exec(f"{serve}; python3 -m http.server 8000 >/dev/null 2>&1 &", timeout=60)
+        links = {name: hf.session(name).preview(8000).url for name in ("work", "other")}
+    with lab.http(proxy.url) as client:
+        for name in ("work", "other", "work"):
+            found = lab.store.session(name).id
+            done = client.post(f"/v1/sessions/{name}/exec", json={"command": "echo $COLOR$WHERE"})
+            assert done.json()["output"] in ("green\n", "second\n"), done.text
+            assert client.get(f"/sandboxes/{found}", headers={"x-api-key": TOKEN}).status_code == 200
+            assert (
+                client.get(f"/jupyter/{name}/api/kernels").json()
+                == client.get(f"/jupyter/{found}/api/kernels").json()
+            )
+            link = urlsplit(links[name])
+            path = f"{link.path or '/'}?{link.query}"
+            with httpx.Client(base_url=proxy.url, trust_env=False, follow_redirects=True) as browser:
+                got = browser.get(path, headers={"host": link.netloc})
+                assert got.text == f"{name}\n", (got.status_code, got.text, links[name], proxy.said())
+        for path in ("/v1/sessions/work", f"/sandboxes/{found}", "/jupyter/work/api/kernels"):
+            headers = {"authorization": "Bearer x", "x-api-key": "x"}
+            assert client.get(path, headers=headers).status_code == 401
+        assert client.get("/v1/sessions/none").status_code == 404
+
+
+def test_a_drained_node_hands_its_sessions_over(lab: Lab, proxy: Nginx) -> None:
+    """While they are used: nothing is lost, and clients are told to come again at most. A session that uses a
+    folder of the machine is suspended there.
+    """
+    third = lab.nodes["third"]
+    bound = third.machine.cli("new", "bound", "--mount", f"{lab.folder}:/mnt")
+    assert bound.returncode == 0, bound.stderr
+    lab.until(lambda: lab.store.session("bound").node == "third", "the bound session in the cluster")
+    agent = Agent(lab, proxy.url)
+    agent.start()
+    lab.until(lambda: len(agent.results) > 3, f"the agent's loop: {agent.errors[-3:]}")
+    before = lab.store.session("work")
+    drained = third.machine.cli("cluster", "drain", "third", "--wait", **third.environment)
+    assert drained.returncode == 0, drained.stderr
+    assert "bound stays on third, suspended: it uses folders of this machine" in drained.stderr
+    count = len(agent.results)
+    lab.until(lambda: len(agent.results) > count + 3, f"commands elsewhere: {agent.errors[-3:]}")
+    agent.ends.set()
+    agent.join(60)
+    after = lab.store.session("work")
+    assert (after.node, after.state, after.epoch) == ("second", "running", before.epoch + 1)
+    numbers = [number for _, number in agent.results]
+    assert numbers == sorted(set(numbers)), "no state returns to an earlier one"
+    assert numbers[-1] - numbers[0] < len(numbers) + len(agent.errors) + 1
+    assert all(each.startswith("SessionMoving: ") for each in agent.errors), agent.errors
+    assert [each["name"] for each in _listed(third)] == ["bound"]
+    with lab.client(proxy.url) as hf:
+        assert hf.session("work").exec("echo $COLOR $(cat /srv/file)", timeout=60).text == "green kept\n"
+        kinds = [each.kind for each in hf.session("work").events()]
+        assert "recovered" not in kinds
+    assert third.machine.cli("rm", "bound").returncode == 0
+    lab.store.undrain("third")
+
+
+def test_a_session_that_sleeps_wakes_on_any_node(lab: Lab, proxy: Nginx) -> None:
+    """It takes no node's memory while it sleeps. Looking does not wake it, a command that is let in does."""
+    with lab.client(proxy.url) as hf:
+        hf.session("work").suspend()
+    lab.until(lambda: lab.store.session("work").state == "asleep", "the sleep")
+    sleeping = lab.store.session("work")
+    assert sleeping.node is None
+    assert all(node.sessions == len(lab.store.sessions(node=node.id)) for node in lab.store.nodes())
+    lab.store.drain("second")  # where it was
+    with lab.http(proxy.url) as client:
+        assert client.get("/v1/sessions/work").status_code == 409
+        asked = {"json": {"command": "echo $COLOR"}, "headers": {"authorization": "Bearer x"}}
+        assert client.post("/v1/sessions/work/exec", **asked).status_code == 401  # type: ignore[arg-type]
+        assert lab.store.session("work").state == "asleep"
+
+        def woken() -> bool:
+            done = client.post("/v1/sessions/work/exec", json={"command": "echo $COLOR"})
+            if done.status_code == 503:
+                assert done.headers["retry-after"] == "1"
+                return False
+            assert (done.status_code, done.json()["output"]) == (200, "green\n"), done.text
+            return True
+
+        lab.until(woken, "the wake")
+    assert lab.store.session("work").node == "third"
+    assert lab.store.session("work").epoch == sleeping.epoch + 1
+    lab.store.undrain("second")
+
+
+def test_a_home_has_one_agent(lab: Lab) -> None:
+    """A second one is refused in one line."""
+    node = lab.nodes["third"]
+    words = ("node", "--registry", "127.0.0.1:1/x", "--listen", "127.0.0.1:0")
+    second = node.machine.cli(*words, **node.environment)
+    assert second.returncode == 1
+    assert "cannot be the node of" in second.stderr
+    assert "Traceback" not in second.stderr
+
+
+def _listed(node: Node) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = json.loads(node.machine.cli("ls", "--json").stdout)
+    return found
+
+
+def _count(node: Node) -> int:
     """Return how far the program in the session has counted, read from outside of it."""
     for container in node.machine.engine.containers(holdfast_role="session"):
         state = node.machine.engine.inspect(container)
@@ -202,7 +347,5 @@ def _count(node: Any) -> int:
     return 0
 
 
-def _states(node: Any) -> dict[str, str]:
-    import json
-
-    return {each["name"]: each["state"] for each in json.loads(node.machine.cli("ls", "--json").stdout)}
+def _states(node: Node) -> dict[str, str]:
+    return {each["name"]: each["state"] for each in _listed(node)}

@@ -20,6 +20,7 @@ from typing import Self
 
 import httpx
 from tests.machines.daemon import CGROUPS
+from tests.machines.nginx import Nginx
 from tests.machines.postgres import Postgres
 from tests.machines.registry import Registry
 from tests.machines.relay import Relay
@@ -49,7 +50,13 @@ class Node:
         self._listening: dict[int, Relay] = {}
         self.reach(lab.postgres.port)
         self.reach(lab.registry.port)
-        self.port = 0
+        self.port = _free_port()
+        self._entry = Relay(self.port, into=self.machine.daemon.pid)
+
+    @property
+    def address(self) -> str:
+        """Where the other machines reach it."""
+        return f"http://{self._entry.address}"
 
     def reach(self, port: int) -> None:
         """Let the machine reach a port of 127.0.0.1 here, under its own number."""
@@ -62,21 +69,16 @@ class Node:
 
     def start(self) -> None:
         """Start its agent, and wait until it serves."""
-        self.port = self.port or _free_port()
         words = [
             *("node", "--name", self.name, "--registry", f"{self._lab.registry.address}/sessions"),
             *("--plain-http", "--durable", LOSS, "--rate", "0"),
-            *("--listen", f"127.0.0.1:{self.port}", "--serve-address", f"http://{self.name}:{self.port}"),
+            *("--listen", f"127.0.0.1:{self.port}", "--serve-address", self.address),
+            *("--preview-url", f"http://previews.localhost:{self._lab.proxy_port}"),
         ]
-        environment = {
-            **self.machine.environment,
-            "HOLDFAST_CLUSTER": self._lab.postgres.dsn_at("127.0.0.1"),
-            "HOLDFAST_TOKEN": TOKEN,
-        }
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(
                 self.machine.command(*self.machine.holdfast_command, *words),
-                env=environment,
+                env=self.environment,
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=log,
@@ -84,6 +86,15 @@ class Node:
         assert self._process.stdout is not None
         told = self._process.stdout.readline().decode()
         assert re.match(r"serving http://", told), (told, self.said())
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """The variables of its programs."""
+        return {
+            **self.machine.environment,
+            "HOLDFAST_CLUSTER": self._lab.postgres.dsn_at("127.0.0.1"),
+            "HOLDFAST_TOKEN": TOKEN,
+        }
 
     def kill_agent(self) -> None:
         """Kill its agent, and nothing else."""
@@ -93,6 +104,11 @@ class Node:
         assert self._process.stdout is not None
         self._process.stdout.close()
         self._process = None
+
+    @property
+    def serves(self) -> bool:
+        """Whether its agent was started and not killed."""
+        return self._process is not None
 
     def keeper(self) -> int | None:
         """Return the process of its keeper; None if there is none."""
@@ -128,7 +144,7 @@ class Node:
 
     def end(self) -> None:
         """End everything on it and remove it."""
-        for relay in self._listening.values():
+        for relay in (self._entry, *self._listening.values()):
             relay.close()
         self._listening.clear()
         if self._process is not None:
@@ -178,6 +194,7 @@ class Lab:
         self.nodes: dict[str, Node] = {}
         self._door: Relay | None = None
         self._door_port = _free_port()
+        self.proxy_port = _free_port()
 
     def node(self, name: str) -> Node:
         """Add a machine, and start its agent."""
@@ -186,6 +203,11 @@ class Lab:
         self._stack.callback(made.end)
         made.start()
         return made
+
+    def proxy(self) -> Nginx:
+        """Start nginx in front of all nodes."""
+        entries = [node.address.removeprefix("http://") for node in self.nodes.values() if node.serves]
+        return self._stack.enter_context(Nginx(self.folder / "nginx", self.proxy_port, entries, TOKEN))
 
     def lead_to(self, node: Node) -> None:
         """Have the door lead to a node."""
@@ -198,14 +220,14 @@ class Lab:
         """The address of the door."""
         return f"http://127.0.0.1:{self._door_port}"
 
-    def client(self) -> RemoteHoldfast:
-        """Return the library over the door's URL."""
-        return RemoteHoldfast(self.url, token=TOKEN)
+    def client(self, url: str = "") -> RemoteHoldfast:
+        """Return the library over a URL, by default the door's."""
+        return RemoteHoldfast(url or self.url, token=TOKEN)
 
-    def http(self) -> httpx.Client:
-        """Return a plain client of the door."""
+    def http(self, url: str = "") -> httpx.Client:
+        """Return a plain client of a URL, by default the door's."""
         return httpx.Client(
-            base_url=self.url,
+            base_url=url or self.url,
             headers={"authorization": f"Bearer {TOKEN}"},
             timeout=60,
             trust_env=False,

@@ -16,7 +16,13 @@ from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidSta
 from websockets.protocol import State
 
 from holdfast.base.text import plain
-from holdfast.errors import HoldfastError, OutcomeUnknown, ProtocolError, ServerUnavailable
+from holdfast.errors import (
+    HoldfastError,
+    OutcomeUnknown,
+    ProtocolError,
+    ServerUnavailable,
+    SessionElsewhere,
+)
 from holdfast.runtime.client import client_address, http_call
 from holdfast.runtime.client.aio import async_connection
 from holdfast.runtime.client.aio.async_connection import AsyncWaking
@@ -32,6 +38,8 @@ CONNECT_SECONDS = 10.0
 MOST_MESSAGE = 64 << 20
 MOST_FREE = 32
 """WebSockets that are kept for later calls."""
+MOST_NODES = 5
+"""Connections that a call tries because another node has its session."""
 _JSON = {"Content-Type": "application/json"}
 _BYTES = {"Content-Type": "application/octet-stream"}
 _ONCE = ("POST", "PATCH")
@@ -41,10 +49,10 @@ _NOT_SENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout, httpx.
 
 
 class AsyncLink:
-    """One WebSocket, with its close function."""
+    """One WebSocket, with its close function; it is for calls of one session, or of any if that is empty."""
 
-    def __init__(self, connection: ClientConnection, stack: AsyncExitStack) -> None:
-        self.connection, self._stack = connection, stack
+    def __init__(self, connection: ClientConnection, stack: AsyncExitStack, session: str) -> None:
+        self.connection, self._stack, self.session = connection, stack, session
 
     async def close(self) -> None:
         """Close it."""
@@ -71,6 +79,8 @@ class AsyncTransport:
         )
         self._free: list[AsyncLink] = []
         self._closed = False
+        self._by_session = False
+        """A proxy in front of several nodes leads each connection to one of them."""
 
     async def ask(self, call: HttpCall, patience: Patience | None = None) -> Any:
         """Return the answer to a request; with a patience, its end ends the server's waiting.
@@ -169,7 +179,7 @@ class AsyncTransport:
         """
         attempt = 0
         while not call.ended:
-            link = await self._link(attempt)
+            link = await self._link(attempt, call.session)
             connection = link.connection
             try:
                 call.patience.begin()
@@ -185,6 +195,13 @@ class AsyncTransport:
                     if reply is not None:
                         await connection.send(reply)
                     yield
+            except SessionElsewhere as error:
+                attempt += 1
+                pause = client_address.pause(attempt, error) if attempt <= MOST_NODES else None
+                if pause is None:
+                    raise
+                self._by_session = True
+                await anyio.sleep(pause if link.session else 0)
             except (ConnectionClosed, ServerStopped) as error:
                 attempt += 1
                 pause = client_address.pause(attempt, error)
@@ -202,31 +219,41 @@ class AsyncTransport:
         await self._http.aclose()
 
     async def _leave(self, link: AsyncLink, *, reusable: bool) -> None:
-        if reusable and not self._closed and len(self._free) < MOST_FREE:
+        if reusable and not self._closed and len(self._free) < MOST_FREE and self._suits(link):
             self._free.append(link)
         else:
             await link.close()
 
-    async def _link(self, attempt: int) -> AsyncLink:
-        while self._free and attempt == 0:
-            found = self._free.pop()
+    def _suits(self, link: AsyncLink) -> bool:
+        return bool(link.session) == self._by_session
+
+    async def _link(self, attempt: int, session: str) -> AsyncLink:
+        wanted = session if self._by_session else ""
+        while attempt == 0 and (found := self._taken(wanted)) is not None:
             if found.connection.protocol.state is State.OPEN:
                 return found
             await found.close()
         try:
-            return await self._connected()
+            return await self._connected(wanted)
         except InvalidStatus as error:
             raise _refused(error) from None
         except ServerUnavailable:
             raise
-        except (OSError, TimeoutError, InvalidHandshake) as error:
+        except (OSError, TimeoutError, InvalidHandshake, ConnectionClosed) as error:
             pause = client_address.pause(attempt, error) if attempt > 0 else None
             if pause is None:
                 raise self._unavailable(error) from None
         await anyio.sleep(pause)
-        return await self._link(attempt + 1)
+        return await self._link(attempt + 1, session)
 
-    async def _connected(self) -> AsyncLink:
+    def _taken(self, session: str) -> AsyncLink | None:
+        """Take a free WebSocket for calls of a session."""
+        found = next((each for each in reversed(self._free) if each.session == session), None)
+        if found is not None:
+            self._free.remove(found)
+        return found
+
+    async def _connected(self, session: str) -> AsyncLink:
         self._address.check()
         options: dict[str, Any] = {
             "additional_headers": self._address.headers | self._headers,
@@ -236,11 +263,11 @@ class AsyncTransport:
             "close_timeout": 1,
         }
         if self._address.socket is None:
-            opening = connect(self._address.channels, **options)
+            opening = connect(self._address.channels(session), **options)
         else:
-            opening = unix_connect(self._address.socket, uri=self._address.channels, **options)
+            opening = unix_connect(self._address.socket, uri=self._address.channels(session), **options)
         stack = AsyncExitStack()
-        return AsyncLink(await stack.enter_async_context(opening), stack)
+        return AsyncLink(await stack.enter_async_context(opening), stack, session)
 
     def _check(self) -> None:
         try:

@@ -10,7 +10,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from holdfast.errors import HoldfastError, InvalidArgument, NotPermitted
+from holdfast.errors import HoldfastError, InvalidArgument, NotPermitted, SessionNotFound
 from holdfast.runtime.api.session import Session
 from holdfast.runtime.guest_rpc.patience import Patience
 from holdfast.runtime.serve import answer_forms, key_rules
@@ -162,11 +162,18 @@ class ChannelConnection:
             if channel.gate.pass_on(len(text)):
                 self._outbox.put(text, size, lull)
 
+        begun = False
         try:
-            if channel.session is None:
-                channel.session = self._caller.session(channel.allowed.session)
-            result = channel.call(channel.session, channel.patience, emit)
-            return result if isinstance(result, Parked) else {"result": result}
+            try:
+                if channel.session is None:
+                    channel.session = self._caller.session(channel.allowed.session)
+                begun = True
+                result = channel.call(channel.session, channel.patience, emit)
+                return result if isinstance(result, Parked) else {"result": result}
+            except SessionNotFound as error:
+                places = self._caller.all.places
+                away = None if places is None else places.error(channel.allowed.session, begun=begun)
+                raise away or error from error
         except HoldfastError as error:
             channel.status = answer_forms.status_of(error)
             return answer_forms.body_of(error)

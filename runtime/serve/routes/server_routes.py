@@ -9,6 +9,7 @@ from fastapi import Path, Request, WebSocket, WebSocketDisconnect
 from starlette.responses import Response
 
 from holdfast.base.version import VERSION
+from holdfast.errors import SessionNotFound
 from holdfast.runtime.serve import route_target, server_metrics
 from holdfast.runtime.serve.answer_forms import ERRORS, NODE_HEADER
 from holdfast.runtime.serve.callers import ACTOR, ApiCaller, From, chosen_actor
@@ -79,15 +80,22 @@ async def route(who: From, response: Response, session: str | None = None) -> Ro
     """Return the node of a session, also as the header `Holdfast-Node`, for a reverse proxy.
 
     `session` names it; without that, `X-Original-URI`, `X-Original-Host` and `X-Original-Sandbox` say what
-    the proxy was asked for.
+    the proxy was asked for. Waits for a while for a session that is being started; one without a node leads
+    to this one, which says why, and wakes it for those whose credential is valid.
     """
+    places = who.all.places
     ref = session or route_target.session_of(who.request.headers)
-    own, find = who.all.address, who.all.route
+    own = places.address if places is not None else ""
+    response.headers[NODE_HEADER] = own
     here = RouteAnswer(session=None, name=None, state="any", node=None, address=own, epoch=0, reason="")
-    if find is None or not ref:
-        response.headers[NODE_HEADER] = own
+    if places is None or not ref:
         return here
-    found = await who.waits(lambda: find(ref))
+    try:
+        found = await who.all.waiting.run(lambda: places.reachable(ref), ref)
+    except SessionNotFound:
+        if session:
+            raise
+        return here  # which node says so does not matter
     if found.address:
         response.headers[NODE_HEADER] = found.address
     return RouteAnswer(

@@ -40,7 +40,7 @@ def _home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_servers(url: str, base: str, channels: str, socket: str | None) -> None:
     """Each form of URL has its address, the one of its channels, its socket, and the given token."""
     found = address_of(url, "given")
-    assert (found.url, found.channels, found.socket) == (base, channels, socket)
+    assert (found.url, found.channels(), found.socket) == (base, channels, socket)
     assert found.headers == {"Authorization": "Bearer given"}
 
 

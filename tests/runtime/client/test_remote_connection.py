@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import shutil
 import socket
 import ssl
@@ -15,14 +16,16 @@ from pathlib import Path
 
 import pytest
 from tests.runtime.client.late_signals import interrupted_elsewhere
-from websockets.exceptions import ConnectionClosed
+from websockets.exceptions import ConnectionClosed, ConnectionClosedError
 from websockets.sync.client import connect
 from websockets.sync.server import ServerConnection, serve
 
 from holdfast.errors import HoldfastError, OutcomeUnknown, ServerUnavailable
 from holdfast.runtime.client.aio.async_transport import AsyncTransport
+from holdfast.runtime.client.blocking import remote_transport
 from holdfast.runtime.client.blocking.remote_connection import next_message
 from holdfast.runtime.client.blocking.remote_transport import RemoteTransport
+from holdfast.runtime.client.channel_calls import WatchCall
 from holdfast.runtime.client.client_address import ClientAddress
 from holdfast.runtime.client.http_call import HttpCall
 from holdfast.runtime.operations.step import Step
@@ -237,3 +240,43 @@ def test_a_request_that_never_left_was_not_done(ask: Callable[[str, HttpCall, Wa
     with pytest.raises(HoldfastError) as refused:
         ask(f"http://127.0.0.1:{port}", HttpCall("POST", "/v1/sessions", body=BODY), None)
     assert isinstance(refused.value, ServerUnavailable)
+
+
+def test_calls_behind_a_proxy_go_to_the_node_of_their_session() -> None:
+    """A node that lacks the session says so; from then on each connection names its session, and is used for
+    no other.
+    """
+    paths: list[str] = []
+
+    def node(connection: ServerConnection) -> None:
+        assert connection.request is not None
+        paths.append(connection.request.path)
+        of = connection.request.path.partition("?session=")[2]
+        for message in connection:
+            if json.loads(message)["session"] == of:
+                told: dict[str, object] = {"result": {"ended": True, "left": False}}
+            else:
+                told = {"error": {"code": "session_elsewhere", "message": "cannot answer here", "hint": ""}}
+            connection.send(json.dumps({"channel": 1, **told}))
+
+    with serve(node, "127.0.0.1", 0) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        with transport(f"http://127.0.0.1:{server.socket.getsockname()[1]}") as made:
+            for session in ("work", "other", "work"):
+                made.result(WatchCall(session, "watch", {"path": "/"}))
+        server.shutdown()
+    asked = [path.partition("?session=")[2] for path in paths]
+    assert asked == ["", "work", "other"]
+
+
+def test_a_connection_that_is_lost_while_it_opens_is_an_unavailable_server(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A proxy closes those of a node that it has just lost."""
+
+    def lost(*_: object, **__: object) -> None:
+        raise ConnectionClosedError(None, None)
+
+    monkeypatch.setattr(remote_transport, "connect", lost)
+    with transport("http://127.0.0.1:9") as made, pytest.raises(ServerUnavailable):
+        made.result(WatchCall("work", "watch", {"path": "/"}))

@@ -7,6 +7,7 @@ what `lease_rules` says. `holders` is the referee, which sees everything.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 import psycopg
@@ -189,10 +190,17 @@ class World:
         for held in duties.run:
             machine.here[held.session].frozen = False
             machine.here[held.session].stops_at = lease_rules.NEVER
+            grant = machine.lease.granted(held.session)
+            if grant is not None and not grant.started:
+                with suppress(LeaseLost):
+                    self.store.started(machine.lease.ticket, held)
         for held in duties.freeze:
             machine.here[held.session].frozen = True
         for held in duties.let_go:
             del machine.here[held.session]
+        for held in duties.disown:
+            with suppress(LeaseLost):
+                self.store.failed(machine.lease.ticket, held, "does not have it")
         for grant in duties.start:
             held = Held(grant.session, grant.epoch)
             machine.here[grant.session] = Container(held)
@@ -252,8 +260,10 @@ class World:
         else:
             assert is_holder
 
-    def sleep(self, machine: Machine, session: str, *, hand_over: bool) -> None:
-        """Capture a session, remove its container, and release it."""
+    def sleep(self, machine: Machine, session: str, *, hand_over: bool, arrives: bool = True) -> None:
+        """Capture a session, remove its container, and release it, of which the database possibly never
+        hears.
+        """
         container = machine.here.get(session)
         if container is None or container.frozen or machine.lease is None:
             return
@@ -265,6 +275,8 @@ class World:
             return
         del machine.here[session]
         machine.lease = lease_rules.given_away(machine.lease, held)
+        if not arrives:
+            return
         try:
             if hand_over:
                 self.store.handed_over(ticket, held)
@@ -273,12 +285,14 @@ class World:
         except ClusterError:
             return  # an older copy than the database has, after a failover
 
-    def die(self, machine: Machine, session: str) -> None:
-        """Have a container end by itself."""
+    def die(self, machine: Machine, session: str, *, arrives: bool = True) -> None:
+        """Have a container end by itself, of which the database possibly never hears."""
         container = machine.here.pop(session, None)
         if container is None or machine.lease is None:
             return
         machine.lease = lease_rules.given_away(machine.lease, container.held)
+        if not arrives:
+            return
         try:
             self.store.failed(machine.lease.ticket, container.held, "its container ended")
         except LeaseLost:

@@ -28,6 +28,8 @@ def test_a_cluster_is_made_shown_and_drained(postgres: Postgres, store: ClusterS
     assert "rack1" in run(postgres.dsn, "nodes").stdout
     [session] = json.loads(run(postgres.dsn, "ls", "--json").stdout)
     assert (session["name"], session["state"], session["node"]) == ("work", "starting", "rack1")
+    assert "work is starting on rack1" in run(postgres.dsn, "wake", "work").stderr
+    assert "cannot find the session 'none'" in run(postgres.dsn, "wake", "none").stderr
     assert "hands over 1 session;" in run(postgres.dsn, "drain", "rack1").stderr
     assert store.nodes()[0].state == "draining"
     assert "cannot find the node 'rack2'" in run(postgres.dsn, "drain", "rack2").stderr

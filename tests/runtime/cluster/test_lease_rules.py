@@ -60,8 +60,20 @@ def test_a_late_answer_does_not_start_a_session_given_away() -> None:
     assert lease_rules.duties(lease, [], 110.0).start == ()
     late = lease_rules.renewed(lease, 110.0, 111.0, answered(2, granted("s", 4)))
     assert lease_rules.duties(late, [], 112.0).start == ()
+    assert lease_rules.duties(late, [], 112.0).disown == (Held("s", 4),)
     again = lease_rules.renewed(late, 113.0, 114.0, answered(3, granted("s", 6, started=False)))
     assert [grant.epoch for grant in lease_rules.duties(again, [], 115.0).start] == [6]
+
+
+def test_a_session_that_ran_here_and_is_not_here_is_disowned() -> None:
+    """It cannot begin a second time: the database gives it away, once its rows can be trusted."""
+    lease = leased(granted("s", 4), granted("t", 2, started=False))
+    found = lease_rules.duties(lease, [], 110.0)
+    assert (found.disown, [each.session for each in found.start]) == ((Held("s", 4),), ["t"])
+    assert lease_rules.duties(lease, [], 131.0).disown == ()
+    assert lease_rules.duties(lease, [Present(Held("s", 3), True)], 110.0).disown == ()
+    unsettled = lease_rules.renewed(lease, 112.0, 113.0, answered(2, granted("s", 4), reign=2))
+    assert lease_rules.duties(unsettled, [], 114.0).disown == ()
 
 
 def test_in_a_new_reign_nothing_begins_and_running_sessions_continue() -> None:

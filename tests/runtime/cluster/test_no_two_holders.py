@@ -6,6 +6,7 @@ from the holder alone, and in the end each session has a place or a reason.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import partial
 
 import pytest
@@ -13,7 +14,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 from tests.machines.postgres import Postgres
-from tests.runtime.cluster.cluster_world import GIB, World
+from tests.runtime.cluster.cluster_world import GIB, Machine, World
 from tests.runtime.cluster.conftest import emptied
 
 from holdfast.runtime.cluster.cluster_store import ClusterStore
@@ -125,15 +126,16 @@ class Cluster(RuleBasedStateMachine):
         if machine.captures:
             self.world.commit(machine, which % len(machine.captures))
 
-    @rule(index=MACHINES, which=SESSIONS, hand_over=st.booleans())
-    def sleep(self, index: int, which: int, *, hand_over: bool) -> None:
+    @rule(index=MACHINES, which=SESSIONS, hand_over=st.booleans(), arrives=st.booleans())
+    def sleep(self, index: int, which: int, *, hand_over: bool, arrives: bool) -> None:
         if which < len(self.world.sessions):
-            self.world.sleep(self.world.machines[index], self.world.sessions[which], hand_over=hand_over)
+            machine, session = self.world.machines[index], self.world.sessions[which]
+            self.world.sleep(machine, session, hand_over=hand_over, arrives=arrives)
 
-    @rule(index=MACHINES, which=SESSIONS)
-    def die(self, index: int, which: int) -> None:
+    @rule(index=MACHINES, which=SESSIONS, arrives=st.booleans())
+    def die(self, index: int, which: int, *, arrives: bool) -> None:
         if which < len(self.world.sessions):
-            self.world.die(self.world.machines[index], self.world.sessions[which])
+            self.world.die(self.world.machines[index], self.world.sessions[which], arrives=arrives)
 
     @rule()
     def replicate(self) -> None:
@@ -154,14 +156,7 @@ class Cluster(RuleBasedStateMachine):
         try:
             self.world.settle()
             self.check()
-            for session in self.store.sessions():
-                holders = self.world.holders(session.id)
-                if session.state == "running":
-                    assert holders == [session.node]
-                else:
-                    assert holders == []
-                    assert session.state == "asleep" or session.reason
-                    assert session.state != "starting"
+            check_places(self.world, self.store)
             for node in self.store.nodes():
                 theirs = self.store.sessions(node=node.id)
                 assert node.sessions == len(theirs)
@@ -174,6 +169,18 @@ class Cluster(RuleBasedStateMachine):
         known = {session.id for session in self.store.sessions()}
         present = [session for session in self.world.sessions if session in known]
         return present[which % len(present)] if present else None
+
+
+def check_places(world: World, store: ClusterStore) -> None:
+    """Each session runs where the database says, or there is a reason."""
+    for session in store.sessions():
+        holders = world.holders(session.id)
+        if session.state == "running":
+            assert holders == [session.node]
+        else:
+            assert holders == []
+            assert session.state == "asleep" or session.reason
+            assert session.state != "starting"
 
 
 def _run(dsn: str, examples: int, steps: int) -> None:
@@ -197,3 +204,103 @@ def test_no_schedule_makes_a_session_run_twice(postgres: Postgres) -> None:
 def test_no_long_schedule_makes_a_session_run_twice(postgres: Postgres) -> None:
     """So do a hundred longer ones."""
     _run(postgres.dsn, 100, 40)
+
+
+@pytest.fixture
+def world(postgres: Postgres) -> Iterator[World]:
+    """Three nodes that have registered, and one session, which runs on one of them."""
+    emptied(postgres.dsn)
+    store = ClusterStore(postgres.dsn)
+    made = World(postgres.dsn, store)
+    for machine in made.machines:
+        made.renew(machine)
+    made.place(2 * GIB)
+    for machine in made.machines:
+        made.renew(machine)
+    yield made
+    made.close()
+    store.close()
+
+
+def _holder(world: World) -> Machine:
+    (name,) = world.holders("s0")
+    return next(machine for machine in world.machines if machine.name == name)
+
+
+@pytest.mark.parametrize("hand_over", [True, False], ids=["handed over", "asleep"])
+def test_a_release_that_never_arrives_is_told_again(world: World, *, hand_over: bool) -> None:
+    """The node has removed its container, the database still names the node: the session gets a place."""
+    world.sleep(_holder(world), "s0", hand_over=hand_over, arrives=False)
+    assert world.holders("s0") == []
+    world.settle()
+    check_places(world, world.store)
+    assert world.store.session("s0").state == "running"
+
+
+def test_a_release_that_the_database_forgot_is_told_again(world: World) -> None:
+    """A standby takes over that has not received it: what was given away under that epoch is placed again."""
+    holder = _holder(world)
+    world.capture(holder, "s0")
+    world.commit(holder, 0)
+    world.replicate()
+    world.sleep(holder, "s0", hand_over=False)
+    assert world.store.session("s0").state == "asleep"
+    world.fail_over()
+    assert world.store.session("s0").node == holder.name
+    world.settle()
+    check_places(world, world.store)
+    assert world.store.session("s0").state == "running"
+
+
+def test_a_release_that_the_database_refuses_is_told_again(world: World) -> None:
+    """After a failover its copy can be older than the one that the database has."""
+    holder = _holder(world)
+    holder.numbers = 5
+    world.capture(holder, "s0")
+    world.commit(holder, 0)
+    world.direct.execute("UPDATE holdfast_copies SET epoch = 0")
+    holder.numbers = 1
+    world.sleep(holder, "s0", hand_over=True)
+    assert world.store.session("s0").node == holder.name
+    world.settle()
+    check_places(world, world.store)
+    assert world.store.session("s0").state == "running"
+
+
+def test_a_renewal_that_arrives_after_the_container_has_ended(world: World) -> None:
+    """It says that the node has the session, which it then gets back from the database without having it."""
+    holder = _holder(world)
+    for machine in world.machines:
+        if machine is not holder:
+            world.reboot(machine)  # none is there to take it
+    observer = next(machine for machine in world.machines if machine is not holder)
+    for _ in range(5):
+        world.observe(observer)
+        world.pass_time(14.0)
+    world.take_over(observer)
+    assert world.store.session("s0").node is None
+    world.register(holder)
+    world.send(holder)
+    world.die(holder, "s0")
+    world.deliver(holder, 0)
+    assert world.store.session("s0").node == holder.name
+    world.receive(holder, 0)
+    world.settle()
+    check_places(world, world.store)
+
+
+def test_a_reign_never_has_the_number_of_one_that_was_forgotten(world: World) -> None:
+    """Two standbys of the same state take over one after the other: a node that has seen the first reign
+    must see that the second is another one.
+    """
+    world.replicate()
+    world.fail_over()
+    machine = world.machines[0]
+    world.renew(machine)
+    assert machine.lease is not None
+    first = machine.lease.reign
+    world.pass_time(100.0)
+    world.fail_over()
+    world.renew(machine)
+    assert machine.lease.reign > first
+    assert not machine.lease.is_settled(world.clock(machine))
