@@ -40,7 +40,6 @@ _OF_E2B = "e2b:"
 """Before the digest of a key of that form."""
 LINK = "link"
 """The kind of a key that opens web pages alone: the text of a link that a person shares."""
-_SHORT = re.compile(rb"hp_([0-9a-f]{12})_([0-9]{10})_([0-9a-f]{64})")
 KEPT_SECONDS = 90 * 86400.0
 """How long a key by sign-in is listed after its end."""
 MOST_OF_PERSON = 20
@@ -126,8 +125,6 @@ class AccessKeys:
 
     def __init__(self, folder: Path) -> None:
         self._file = BesideDatabase(folder / FILE, _SCHEMA)
-        self.short_secret = secrets.token_bytes(32)
-        """Under which short forms of keys are signed; servers of a home share one."""
 
     def create(
         self,
@@ -207,12 +204,6 @@ class AccessKeys:
             values = (id_, *row, _digest(secret.encode(), of_e2b=False))
             db.execute("INSERT INTO keys VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", values)
         return key, f"hf_{id_}_{secret}"
-
-    def short(self, key: AccessKey, seconds: float) -> str:
-        """Return a text that opens what a key does, for some seconds and no longer than the key itself."""
-        until = int(time.time() + seconds)
-        until = min(until, int(key.expires_at)) if key.expires_at else until
-        return f"hp_{key.id}_{until:010}_{self._mark(key.id, until)}"
 
     def list(self) -> list[AccessKey]:
         """Return all keys, the oldest first.
@@ -295,8 +286,6 @@ class AccessKeys:
         return found[0] if found is not None and found[0].is_valid(time.time()) else None
 
     def _of_text(self, given: bytes) -> AccessKey | None:
-        if (short := _SHORT.fullmatch(given)) is not None:
-            return self._by_short(short[1].decode(), int(short[2]), short[3].decode())
         parts, of_e2b = _SECRET.fullmatch(given), False
         if parts is None:
             parts, of_e2b = _SECRET_OF_E2B.fullmatch(given), True
@@ -314,16 +303,6 @@ class AccessKeys:
             with suppress(StoreError), self._file.writing() as db:
                 db.execute("UPDATE keys SET used_at = ? WHERE id = ?", (now, key.id))
         return key
-
-    def _by_short(self, id_: str, until: int, mark: str) -> AccessKey | None:
-        now = time.time()
-        if now >= until or not hmac.compare_digest(mark, self._mark(id_, until)):
-            return None
-        found = self._find(id_)
-        return found[0] if found is not None and found[0].is_valid(now) else None
-
-    def _mark(self, id_: str, until: int) -> str:
-        return hmac.new(self.short_secret, f"{id_}_{until:010}".encode(), hashlib.sha256).hexdigest()
 
     def is_valid(self, key: AccessKey) -> bool:
         """Return whether a key still grants its rights.

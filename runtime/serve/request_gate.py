@@ -289,11 +289,12 @@ class RequestGate:
             self._audit(door, scope, id_, status, seconds)
 
     def _audit(self, door: ServedDoor, scope: Scope, id_: str, status: int, seconds: float) -> None:
-        if self._trail is None:
+        trail: AuditTrail | None = scope.get(admission.TRAIL, self._trail)
+        if trail is None:
             return
         named = scope.get("path_params", {})
         session = named.get("session") or named.get("sandbox") or scope.get(admission.SANDBOX) or ""
-        self._trail.note(
+        trail.note(
             AuditedRequest(
                 time.time() - seconds,
                 door.actor(scope),

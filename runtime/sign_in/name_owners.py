@@ -42,8 +42,8 @@ class NameOwners:
     def __init__(self, folder: Path) -> None:
         self._file = BesideDatabase(folder / FILE, _SCHEMA)
 
-    def claim(self, person: Person, issuer: str) -> None:
-        """Note that a person has signed in; the first one of a name owns it.
+    def claim(self, person: Person, role: str, team: str, issuer: str) -> None:
+        """Note that a person has signed in, with this role; the first one of a name owns it.
 
         Raises:
             NotPermitted: a different person has the name.
@@ -53,12 +53,12 @@ class NameOwners:
         with self._file.writing() as db:
             db.execute(
                 "INSERT INTO people VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT (name) DO NOTHING",
-                (person.name, issuer, person.subject, person.role, person.team, now, now),
+                (person.name, issuer, person.subject, role, team, now, now),
             )
             changed = db.execute(
                 "UPDATE people SET role = ?, team = ?, seen_at = ? "
                 "WHERE name = ? AND issuer = ? AND subject = ?",
-                (person.role, person.team, now, person.name, issuer, person.subject),
+                (role, team, now, person.name, issuer, person.subject),
             )
             if changed.rowcount != 1:
                 raise NotPermitted(

@@ -22,6 +22,8 @@ from holdfast.runtime.access.access_keys import AccessKeys
 from holdfast.runtime.cli.served_teams import ServedTeam
 from holdfast.runtime.e2b.port_traffic import PortTraffic
 from holdfast.runtime.e2b.sandbox_access import SandboxTokens
+from holdfast.runtime.page.page_keys import PageKeys
+from holdfast.runtime.serve.keyed_requests import PageVisitor
 from holdfast.runtime.store.store import Store
 
 BEHIND: ContextVar[str] = ContextVar("team")
@@ -77,6 +79,9 @@ def test_each_credential_leads_to_its_own_team_alone(row: str, tmp_path: Path, r
             (both.keys["blue"], OF_RED, {"blue"}),
             (both.keys["red"], OF_RED, {"red"}),
             (both.keys["red"], ONE, {"red"}),
+            (both.of("red").doors.pages.key(PageVisitor("person:ann"), 2e9), OF_RED, {"red"}),
+            (both.of("blue").doors.pages.key(PageVisitor("person:ann"), 2e9), OF_RED, {"blue"}),
+            (PageKeys("other").key(PageVisitor("person:ann"), 2e9), OF_RED, set()),
             (of_red.access(OF_RED), OF_RED, {"red"}),
             (of_red.traffic(OF_RED), OF_RED, {"red"}),
             *((each, OF_RED, set()) for each in (of_blue.access(OF_RED), foreign.access(OF_RED))),
