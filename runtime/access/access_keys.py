@@ -45,7 +45,7 @@ KEPT_SECONDS = 90 * 86400.0
 MOST_OF_PERSON = 20
 """Keys of one person by sign-in; with the next one the oldest opens nothing any more."""
 
-_SCHEMA = """
+SCHEMA = """
 CREATE TABLE IF NOT EXISTS keys (id TEXT PRIMARY KEY, name TEXT NOT NULL UNIQUE, kind TEXT NOT NULL,
 scopes TEXT NOT NULL, session TEXT NOT NULL, last4 TEXT NOT NULL, created_at REAL NOT NULL,
 expires_at REAL NOT NULL, revoked_at REAL NOT NULL, used_at REAL NOT NULL, digest TEXT NOT NULL);
@@ -124,7 +124,7 @@ class AccessKeys:
     """The keys in a folder, for any number of threads and processes."""
 
     def __init__(self, folder: Path) -> None:
-        self._file = BesideDatabase(folder / FILE, _SCHEMA)
+        self._file = BesideDatabase(folder / FILE, SCHEMA, shared=True)
 
     def create(
         self,
@@ -190,12 +190,13 @@ class AccessKeys:
         key = AccessKey(id_, name, "person", may, "", secret[-4:], now, now + seconds, 0.0)
         row = (f"{name}#{id_}", "person", " ".join(sorted(may)), "", key.last4, now, key.expires_at, 0.0, 0.0)
         older = (
-            "UPDATE keys SET revoked_at = ? WHERE revoked_at = 0 AND id IN (SELECT id FROM keys "
-            "WHERE name LIKE ? ESCAPE '\\' AND kind = 'person' ORDER BY created_at DESC LIMIT -1 OFFSET ?)"
+            "UPDATE keys SET revoked_at = ? WHERE revoked_at = 0 AND kind = 'person' "
+            "AND name LIKE ? ESCAPE '\\' AND id NOT IN (SELECT id FROM keys "
+            "WHERE name LIKE ? ESCAPE '\\' AND kind = 'person' ORDER BY created_at DESC LIMIT ?)"
         )
         pattern = name.replace("_", r"\_") + "#%"
         with self._file.writing() as db:
-            db.execute(older, (now, pattern, MOST_OF_PERSON - 1))
+            db.execute(older, (now, pattern, pattern, MOST_OF_PERSON - 1))
             db.execute(
                 "DELETE FROM keys WHERE name LIKE ? ESCAPE '\\' AND kind = 'person' "
                 "AND expires_at BETWEEN 1 AND ?",
@@ -272,7 +273,7 @@ class AccessKeys:
             return None
         with self._file.writing() as db:
             db.execute(
-                "INSERT INTO visits VALUES (?, 1) ON CONFLICT (id) DO UPDATE SET count = count + 1", (key.id,)
+                "INSERT INTO visits VALUES (?, 1) ON CONFLICT (id) DO UPDATE SET count = visits.count + 1", (key.id,)
             )
         return self._used(key)
 
@@ -300,8 +301,8 @@ class AccessKeys:
         """Note, about once a minute, that a key was used."""
         now = time.time()
         if now - key.used_at > USED_SECONDS:
-            with suppress(StoreError), self._file.writing() as db:
-                db.execute("UPDATE keys SET used_at = ? WHERE id = ?", (now, key.id))
+            with suppress(StoreError):
+                self._file.later("UPDATE keys SET used_at = ? WHERE id = ?", now, key.id)
         return key
 
     def is_valid(self, key: AccessKey) -> bool:

@@ -137,7 +137,7 @@ class ServedDoors:
 
     def people(self, team: str = "") -> PeopleHome:
         """Return this home as one that people sign in to."""
-        from holdfast.runtime.sign_in.name_owners import NameOwners
+        from holdfast.runtime.access.name_owners import NameOwners
         from holdfast.runtime.sign_in.people_homes import PeopleHome
 
         callers = self.callers

@@ -161,6 +161,8 @@ class ServedTeams:
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
         """Serve the teams while the block runs, new ones as well."""
+        with suppress(HoldfastError):  # the keys that are shared by machines are followed from now on
+            self._main.callers.keys.has("")
         self._look()
         watching = asyncio.create_task(self._watch())
         stopping = asyncio.create_task(self._stop())
@@ -190,6 +192,7 @@ class ServedTeams:
 
     def _look(self) -> None:
         """Serve teams that are new."""
+        teams.match(self._home)
         for name in teams.names(self._home):
             if name not in self._served:
                 self._begin(name)

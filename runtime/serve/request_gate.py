@@ -25,6 +25,7 @@ from starlette.responses import JSONResponse, Response
 
 from holdfast.base.request_id import begin_request
 from holdfast.base.text import plain
+from holdfast.errors import StoreError
 from holdfast.runtime.access.access_keys import AccessKey
 from holdfast.runtime.access.audit_trail import SERVER_KEY, AuditedRequest, AuditTrail
 from holdfast.runtime.http_doors import admission
@@ -224,7 +225,11 @@ class RequestGate:
         meant = self._read(scope)
         taken = ((door, door.takes(meant)) for door in self._doors)
         door, own = next((door, own) for door, own in taken if own is not None)
-        found = await _opened(door, own, scope)
+        try:
+            found = await _opened(door, own, scope)
+        except StoreError as error:
+            logger.error("cannot check a key: %s", plain(str(error), 300))
+            found = 503, error.code, "keys cannot be checked now: ask again in a moment"
         if isinstance(found, tuple):
             await door.refuse(own, send, found)
             return

@@ -15,10 +15,10 @@ from holdfast.base.text import plain
 from holdfast.errors import NotPermitted
 from holdfast.runtime.access.access_keys import AccessKey, AccessKeys
 from holdfast.runtime.access.audit_trail import AuditTrail
+from holdfast.runtime.access.name_owners import NameOwners
 from holdfast.runtime.page.page_keys import PageKeys
 from holdfast.runtime.serve.keyed_requests import PageVisitor
 from holdfast.runtime.sign_in.issuer_settings import Person
-from holdfast.runtime.sign_in.name_owners import NameOwners
 
 _ID = re.compile(rb"h[fp]_([0-9a-f]{12})_")
 
@@ -41,7 +41,7 @@ class PeopleHome:
             StoreError: the home cannot be written.
         """
         role = person.roles[self.team]
-        self.owners.claim(person, role, self.team, issuer)
+        self.owners.claim(person.name, issuer, person.subject, role=role, team=self.team)
         key, text = self.keys.sign_in(person.name, [role], seconds)
         return HeldKey(self, key, text)
 

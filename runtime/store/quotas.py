@@ -24,11 +24,12 @@ from holdfast.base import private_files
 from holdfast.base.quantities import gib_text, parse_duration, parse_size
 from holdfast.base.text import plain
 from holdfast.errors import InvalidArgument, QuotaReached, StoreError
+from holdfast.runtime.store.shared_rows import QUOTA_FILE
 
 if TYPE_CHECKING:
     from holdfast.runtime.store.statements import Statements
 
-FILE = "quota.json"
+FILE = QUOTA_FILE
 RATE_FILE = "quota.rate"
 """The commands that can begin now, and when that was counted: of the home, and then of users by a digest."""
 EACH = "each"
@@ -170,6 +171,10 @@ def write(folder: str, quotas: Quotas) -> None:
     """
     path = Path(folder, FILE)
     told = quotas.as_dict()
+    from holdfast.runtime.store import beside_database  # most homes do not have a quota
+
+    if (origin := beside_database.origin_of(path.parent)) is not None:
+        origin.put(path, json.dumps(told))
     try:
         if any(value is not None for value in told.values()):
             private_files.replace(path, json.dumps(told))
