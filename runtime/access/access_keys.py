@@ -273,7 +273,8 @@ class AccessKeys:
             return None
         with self._file.writing() as db:
             db.execute(
-                "INSERT INTO visits VALUES (?, 1) ON CONFLICT (id) DO UPDATE SET count = visits.count + 1", (key.id,)
+                "INSERT INTO visits VALUES (?, 1) ON CONFLICT (id) DO UPDATE SET count = visits.count + 1",
+                (key.id,),
             )
         return self._used(key)
 

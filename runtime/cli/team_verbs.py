@@ -105,7 +105,9 @@ def list_(json: bool = JSON) -> None:
     )
 
 
-@examples("team store", "team store postgresql://holdfast:PASSWORD@db.example.org/holdfast", "team store --local")
+@examples(
+    "team store", "team store postgresql://holdfast:PASSWORD@db.example.org/holdfast", "team store --local"
+)
 def store(
     url: str | None = argument("URL", default=None, help="A PostgreSQL for several machines."),
     local: bool = option("--local", help="Keep teams in the files of this home again, as they are now."),

@@ -55,7 +55,7 @@ def login(
         show: called when there is something for the person to do.
         pause: waits between two questions.
         team: the one that is meant.
-        choose: returns the team that is meant, for a person of several; an empty name is the server's own home.
+        choose: returns the team of a person who is in several; an empty name is the server's own home.
 
     Raises:
         InvalidArgument: the URL is not safe, or the server has several issuers, or a team must be named.

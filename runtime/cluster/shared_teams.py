@@ -128,7 +128,7 @@ class SharedTeams:
         self._pull(copy, version)
 
     def add(self, copy: CopiedRows, tables: Mapping[str, Sequence[Sequence[Any]]]) -> list[str]:
-        """Add rows that are not there; return the names in their second columns that belong to others there."""
+        """Add rows that are not there; return the names in second columns that belong to others there."""
         left_out = []
         with self.writing(copy) as there:
             for table, rows in tables.items():
@@ -292,7 +292,7 @@ class SharedTeams:
                 rows.execute(statement, values)
 
     def _begin(self, cursor: Cursor, place: tuple[str, str], schema: str) -> None:
-        """Let a transaction write the tables of a place, which are made if they are missing, and no others."""
+        """Let a transaction write the tables of a place alone, which are made if they are missing."""
         digest = hashlib.sha256("/".join(place).encode()).digest()
         lock = int.from_bytes(digest[:8], "big", signed=True)
         cursor.execute("SELECT pg_advisory_xact_lock(%s)", (lock,))
@@ -300,7 +300,9 @@ class SharedTeams:
             cursor.execute(sql.SQL("CREATE SCHEMA IF NOT EXISTS {}").format(_schema_of(place[0])))
         _enter(cursor, place[0])
         if place not in self._made:
-            cursor.execute(schema.replace(" REAL ", " DOUBLE PRECISION ").replace(" INTEGER ", " BIGINT ").encode())
+            cursor.execute(
+                schema.replace(" REAL ", " DOUBLE PRECISION ").replace(" INTEGER ", " BIGINT ").encode()
+            )
 
     def _transaction(self, work: Callable[[Cursor], T]) -> T:
         with _translated():

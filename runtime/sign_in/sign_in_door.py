@@ -44,8 +44,8 @@ from holdfast.runtime.serve.request_gate import ServedDoor
 from holdfast.runtime.sign_in.identity_tokens import Expected
 from holdfast.runtime.sign_in.issuer_client import IssuerClient
 from holdfast.runtime.sign_in.issuer_settings import UNIX, Person, SignInSettings
-from holdfast.runtime.sign_in.people_homes import HeldKey, PeopleHome, PeopleHomes
 from holdfast.runtime.sign_in.pending_sign_ins import Begun, OneTimeCodes
+from holdfast.runtime.sign_in.people_homes import HeldKey, PeopleHome, PeopleHomes
 
 BEGIN, BACK = f"{FIRST}/with/{{issuer}}", f"{FIRST}/with/{{issuer}}/back"
 COOKIE, BEGUN_COOKIE = "__Host-holdfast", "__Host-holdfast-begun"
@@ -67,9 +67,7 @@ HEADERS: Mapping[str, str] = {
 class SignInDoor(ServedDoor):
     """The door for people who sign in."""
 
-    def __init__(
-        self, rules: Admission, settings: SignInSettings, homes: PeopleHomes
-    ) -> None:
+    def __init__(self, rules: Admission, settings: SignInSettings, homes: PeopleHomes) -> None:
         super().__init__(rules)
         proxy = settings.proxy
         self.single = frozenset(
@@ -180,7 +178,11 @@ class _Desk:
             return _too_many(seconds)
         found = self._begun.take(asked.get("state"), time.time())
         begun = found and found[1]
-        if not begun or not self._is_bound(request, begun.binding) or begun.issuer != request.path_params["issuer"]:
+        if (
+            not begun
+            or not self._is_bound(request, begun.binding)
+            or begun.issuer != request.path_params["issuer"]
+        ):
             return _line(
                 "cannot sign in: this browser did not begin this, or it took too long; begin again", 403
             )
@@ -322,7 +324,7 @@ class _Desk:
     async def _of_entry(
         self, request: Request, code: object, wanted: str | None
     ) -> HeldKey | list[PeopleHome] | None:
-        """Return the key of whoever has come back from an issuer with this browser, or what they can choose."""
+        """Return the key of a person whom an issuer has sent back with this browser, or their choice."""
         found = self._entries.take(code, time.time())
         if found is None or not self._is_bound(request, found[1].binding):
             return None

@@ -53,8 +53,7 @@ _RUNNING = (
     "(SELECT session_id FROM operations WHERE kind = 'resume' AND state = 'intent')))"
 )
 _ALL = (
-    "SELECT COUNT(*) FROM sessions WHERE state != 'removed' "
-    "AND (? = '' OR json_extract(details, '$.by') = ?)"
+    "SELECT COUNT(*) FROM sessions WHERE state != 'removed' AND (? = '' OR json_extract(details, '$.by') = ?)"
 )
 
 
@@ -114,7 +113,14 @@ class QuotaUsage:
 NAMES = tuple(each.name for each in fields(Quota))
 _SIZES, _DURATIONS = frozenset({"memory", "disk"}), frozenset({"life", "idle"})
 _FRACTIONS = frozenset({"cpus", "commands", *_DURATIONS})
-_EXAMPLES: Mapping[str, str] = {"memory": "16g", "disk": "20g", "life": "8h", "idle": "15m", "cpus": "4", "commands": "20"}
+_EXAMPLES: Mapping[str, str] = {
+    "memory": "16g",
+    "disk": "20g",
+    "life": "8h",
+    "idle": "15m",
+    "cpus": "4",
+    "commands": "20",
+}
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,8 @@
 """Two teams that work on one server at the same time, and try all the time to reach each other.
 
-Each has a person, with a web page and a WebSocket, and agents: one over HTTP, one over MCP, and one over the wire of
-E2B, by its unmodified client where that is installed. All answers are searched for marks of the other team.
+Each has a person, with a web page and a WebSocket, and agents: one over HTTP, one over MCP, and one over the
+wire of E2B, by its unmodified client where that is installed. All answers are searched for marks of the other
+team.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -51,7 +53,7 @@ finally:
     box.kill()
 """
 REFUSED = (401, 403, 404)
-PATHS = (
+PATHS: tuple[tuple[str, str, dict[str, str] | None], ...] = (
     ("GET", "/v1/sessions/{id}", None),
     ("GET", "/v1/sessions/{id}/pulse", None),
     ("GET", "/v1/sessions/{id}/journal", None),
@@ -102,8 +104,10 @@ class Load:
         works: list[threading.Thread] = []
         for name, team in self._teams.items():
             (other,) = (each for each in self._teams.values() if each.name != name)
-            for work in (self._person, self._agent, self._agent_of_mcp, self._agent_of_e2b):
-                works.append(threading.Thread(target=self._whole, args=(work, team, other)))
+            works += [
+                threading.Thread(target=self._whole, args=(work, team, other))
+                for work in (self._person, self._agent, self._agent_of_mcp, self._agent_of_e2b)
+            ]
         for each in works:
             each.start()
         for each in works:
@@ -143,7 +147,9 @@ class Load:
 
         hooks: Any = {"response": [look]}
         url = self._server.url
-        with httpx.Client(base_url=url, headers=headers, timeout=180, trust_env=False, event_hooks=hooks) as found:
+        with httpx.Client(
+            base_url=url, headers=headers, timeout=180, trust_env=False, event_hooks=hooks
+        ) as found:
             yield found
 
     def _reach(self, client: httpx.Client, other: TeamUnderLoad, what: str, **headers: str) -> None:
@@ -153,7 +159,9 @@ class Load:
         answer = client.request(method, there, json=body, headers=headers)
         self._count(self.tried, what)
         if answer.status_code not in REFUSED and path != "/api/kernels":
-            self._fault(f"{what} reached {method} {there} of {other.name}: {answer.status_code} {answer.text[:300]}")
+            self._fault(
+                f"{what} reached {method} {there} of {other.name}: {answer.status_code} {answer.text[:300]}"
+            )
 
     def _person(self, team: TeamUnderLoad, other: TeamUnderLoad) -> None:
         """A page: the list, a terminal over a WebSocket, the journal; and what a script in it could try."""
@@ -189,7 +197,9 @@ class Load:
         with suppress(WebSocketException, TimeoutError), connect(
             url, additional_headers=headers, proxy=None, max_size=None
         ) as socket:  # fmt: skip
-            socket.send(json.dumps({"open": 1, "call": "exec", "session": session, "args": {"command": line}}))
+            socket.send(
+                json.dumps({"open": 1, "call": "exec", "session": session, "args": {"command": line}})
+            )
             while True:
                 told = str(socket.recv(120))
                 if other.mark in told:
@@ -254,13 +264,13 @@ class Load:
                 return str(result.content[0].text)  # type: ignore[union-attr]
 
         for _ in self._rounds(1.0):
-            said = anyio.run(lambda: ask("run", session="work", command="cat /srv/mark"))
+            said = anyio.run(partial(ask, "run", session="work", command="cat /srv/mark"))
             if team.mark not in said:
                 self._fault(f"an agent of {team.name} reads {said[:300]}")
             self._count(self.done, "MCP: command")
             for where in (other.session, "work"):
-                command = "cat /srv/mark"
-                said = anyio.run(lambda where=where, command=command: ask("run", session=where, command=command))
+                asking = partial(ask, "run", session=where, command="cat /srv/mark")
+                said = anyio.run(asking)
                 if other.mark in said:
                     self._fault(f"an agent of {team.name} read {other.name}: {said[:300]}")
                 self._count(self.tried, "MCP: ids")
@@ -280,7 +290,9 @@ class Load:
                     continue
                 made = answer.json()
                 try:
-                    said = self._in_sandbox(client, made["sandboxID"], made["envdAccessToken"], f"echo {team.mark}")
+                    said = self._in_sandbox(
+                        client, made["sandboxID"], made["envdAccessToken"], f"echo {team.mark}"
+                    )
                     if team.mark.encode() not in said:
                         self._fault(f"a sandbox of {team.name} says {said!r}")
                     self._count(self.done, "E2B: sandbox")
@@ -309,7 +321,9 @@ class Load:
         url = self._server.url
         environment |= {"E2B_API_KEY": team.keys["e2b"], "E2B_API_URL": url, "E2B_SANDBOX_URL": url}
         command = [str(E2B_CLIENT), "-c", E2B_SCRIPT, team.mark, other.session]
-        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300, check=False)
+        done = subprocess.run(
+            command, env=environment, capture_output=True, text=True, timeout=300, check=False
+        )
         if done.returncode and "RateLimit" in done.stderr:
             self._count(self.done, "E2B: client over the quota")
         elif team.mark not in done.stdout or "refused" not in done.stdout or other.session in done.stdout:
@@ -321,7 +335,8 @@ class Load:
 
 def figures(load: Load) -> str:
     """Return what was done and tried, for people."""
-    return "; ".join(
-        f"{what} {sum(found.values())} ({', '.join(f'{name} {count}' for name, count in sorted(found.items()))})"
-        for what, found in (("done", load.done), ("tried", load.tried))
-    )
+    told = []
+    for what, found in (("done", load.done), ("tried", load.tried)):
+        parts = ", ".join(f"{name} {count}" for name, count in sorted(found.items()))
+        told.append(f"{what} {sum(found.values())} ({parts})")
+    return "; ".join(told)

@@ -156,8 +156,9 @@ def test_a_form_of_another_page_is_no_exchange(client: TestClient) -> None:
     """Any page can send one without asking."""
     ticket = client.post("/page/tickets", headers=HOLDER).json()["ticket"]
     for kind in ("text/plain", "application/json"):
-        sent = {"content": json.dumps({"ticket": ticket}), "headers": {"content-type": kind}}
-        assert client.post("/page/keys", **sent).status_code == 401
+        body = json.dumps({"ticket": ticket})
+        answer = client.post("/page/keys", content=body, headers={"content-type": kind})
+        assert answer.status_code == 401
 
 
 def test_a_holder_of_an_access_key_opens_a_page_with_its_rights(built: Path) -> None:

@@ -172,9 +172,15 @@ def test_a_session_that_is_woken_counts_for_the_user_who_made_it(home: Home) -> 
     quotas.write(home.place, Quotas(users={"agent:ci": Quota(running=1)}))
     assert row.details.get("by") == "agent:ci"
     store = of(home, "person:ada")
-    with pytest.raises(QuotaReached, match="agent:ci"), store.together():
-        store.operations.begin(OperationKind.RESUME, session_id=row.id)
-        store.check_running("agent:ci")
+
+    def wake() -> None:
+        with store.together():
+            store.operations.begin(OperationKind.RESUME, session_id=row.id)
+            store.check_running("agent:ci")
+
+    with pytest.raises(QuotaReached, match="agent:ci"):
+        wake()
+    assert store.operations.open() == []
 
 
 def test_lives_copies_and_commands_of_a_user(home: Home) -> None:
@@ -207,7 +213,19 @@ def test_commands_are_counted_for_all_processes(home: Home) -> None:
     assert len(_all_at_once(40, lambda _: quotas.count_command(home.place))) >= 25
 
 
-@pytest.mark.parametrize("text", ['{"users": {"agent:ci": {"running": "5"}}}', '{"users": 5}', '{"running": "5"}', '{"running": true}', '{"races": 1}', "[]", "{", "5"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"users": {"agent:ci": {"running": "5"}}}',
+        '{"users": 5}',
+        '{"running": "5"}',
+        '{"running": true}',
+        '{"races": 1}',
+        "[]",
+        "{",
+        "5",
+    ],
+)
 def test_a_damaged_quota_is_not_no_quota(text: str, home: Home, store: Store) -> None:
     """Whoever can spoil the file must not be without limits by that."""
     (home.root / quotas.FILE).write_text(text)
