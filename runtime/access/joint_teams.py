@@ -79,7 +79,8 @@ def _take_in(shared: SharedTeams, home: Home) -> list[str]:
                     table: [tuple(row) for row in db.execute(f"SELECT * FROM {table}")] if db else []  # noqa: S608
                     for table in _TABLES[name]
                 }
-            left_out += shared.add(own, rows)
+            if any(rows.values()):
+                left_out += shared.add(own, rows)
             own.close()
         if (folder / QUOTA_FILE).exists() and not shared.has_file(folder / QUOTA_FILE):
             shared.put(folder / QUOTA_FILE, (folder / QUOTA_FILE).read_text("utf-8"))

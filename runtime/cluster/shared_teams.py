@@ -98,6 +98,7 @@ class SharedTeams:
         self._answered = float("-inf")
         self._head_at: dict[Path, float] = {}
         self._thread: threading.Thread | None = None
+        self._ended = threading.Event()
 
     def make(self) -> None:
         """Make the tables that all places share."""
@@ -226,18 +227,21 @@ class SharedTeams:
         return {int(row["seq"]): str(row["hash"]) for row in rows}
 
     def close(self) -> None:
-        """Close the connections that are not in use."""
+        """Follow nothing any more, and close the connections that are not in use."""
+        self._ended.set()
         self._database.close()
 
     def _follow(self) -> None:
-        while True:
-            time.sleep(POLL_SECONDS)
+        told = False
+        while not self._ended.wait(POLL_SECONDS):
             try:
                 self._write_later()
                 self._compare()
+                told = False
             except HoldfastError as error:
-                if time.monotonic() - self._answered > OLD_SECONDS:
+                if not told and time.monotonic() - self._answered > OLD_SECONDS:
                     logger.error("cannot compare the keys of teams: %s", plain(str(error), 300))
+                    told = True
 
     def _compare(self) -> None:
         """Bring all copies up to date."""

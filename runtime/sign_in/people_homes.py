@@ -79,9 +79,13 @@ class PeopleHomes:
         asked = list(person.roles) if wanted is None else [wanted] if wanted in person.roles else []
         found = [home for each in asked if (home := self.team(each) if each else self._own) is not None]
         if not found:
-            names = ", ".join(person.roles) if wanted is None else plain(wanted, 40)
+            why = (
+                f"no team of {person.name} exists here: {', '.join(person.roles)}"
+                if wanted is None
+                else f"{person.name} is not in the team '{plain(wanted, 40)}'"
+            )
             raise NotPermitted(
-                f"cannot sign in: {person.name} is in no team named {names} here",
+                f"cannot sign in: {why}",
                 hint="ask the server's owner: `holdfast team ls` shows the teams that exist",
             )
         return found

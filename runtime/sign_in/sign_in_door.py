@@ -120,6 +120,8 @@ class _Desk:
         self._entries: OneTimeCodes[Arrived] = OneTimeCodes(ENTRY_SECONDS)
         self._challenges: OneTimeCodes[None] = OneTimeCodes(BEGUN_SECONDS)
         self._used: OneTimeCodes[None] = OneTimeCodes(USED_SECONDS)
+        self._choosing: OneTimeCodes[str] = OneTimeCodes(BEGUN_SECONDS)
+        """Used tokens that count once more: for the challenge of a login that has to name a team."""
         self._rate = RequestRate(RATE, BURST)
 
     def application(self) -> Starlette:
@@ -289,21 +291,24 @@ class _Desk:
                 raise NotPermitted(
                     "cannot sign in: the server does not have that issuer for `holdfast login`"
                 )
-            if given is None or self._used.has(digest, now):
+            pending = self._choosing.take(digest, now)
+            is_again = pending is not None and pending[1] == challenge
+            if given is None or (self._used.has(digest, now) and not is_again):
                 raise NotPermitted("cannot sign in: it took too long, or was done before", hint="begin again")
             nonce = nonce_for(request.headers.get("host", ""), str(challenge))
             lax = device.nonce == "optional"
             expected = Expected(client.issuer.url, device.client, nonce, lax, given[0])
             claims = await client.verified(token, expected)
-            if self._used.has(digest, now):  # by a request at the same time
+            if self._used.has(digest, now) and not is_again:  # by a request at the same time
                 raise NotPermitted("cannot sign in: the token was used before", hint="begin again")
+            self._used.add(None, now, digest)
             person = client.issuer.person_of(claims)
             wanted = team if isinstance(team := told.get("team"), str) else None
             homes = self._homes.of(person, wanted)
-            if len(homes) > 1:  # the token is not used yet: the same login asks again
+            if len(homes) > 1:
                 self._challenges.add(None, given[0], str(challenge))
+                self._choosing.add(str(challenge), now, digest)
                 return _choice(homes)
-            self._used.add(None, now, digest)
             held = await self._let_in(request, homes[0], person, client.issuer.url, device.days * 86400)
         except HoldfastError as error:
             return _refused(error)

@@ -37,6 +37,7 @@ PEOPLE: Mapping[str, Any] = {
     "u-ann": {"preferred_username": "ann", "groups": ["red"]},
     "u-bob": {"preferred_username": "bob", "groups": ["blue"]},
     "u-max": {"preferred_username": "max", "groups": ["red", "blue"]},
+    "u-mia": {"preferred_username": "mia", "groups": ["red", "blue"]},
     "u-gus": {"preferred_username": "gus", "groups": ["green"]},  # a team that does not exist
 }
 
