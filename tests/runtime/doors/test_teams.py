@@ -113,7 +113,9 @@ def test_each_credential_leads_to_its_own_team_alone(row: str, tmp_path: Path, r
                     await both.ask(method, path, [*placed, *form, _team("none")])
                     await both.ask(method, path, [*placed, *form, _team("red"), _team("blue")])
                     assert not reached, (name, placed)
-        is_server_wide = row.startswith("sign-in")  # of the home of the server, which lets nobody sign in here
+        is_server_wide = row.startswith(
+            "sign-in"
+        )  # of the home of the server, which lets nobody sign in here
         assert seen == set() if is_server_wide else "blue" in seen or is_open
         assert seen >= {"red", "blue"} or not row.startswith(("own", "ports", "E2B: proc"))
 
