@@ -45,9 +45,9 @@ def test_two_teams_work_beside_each_other(
                 found[name] = TeamUnderLoad(name, server, keys)
             load = Load(server, found, SECONDS)
             load.run()
+            tell(f"two teams, {SECONDS:g} s: {figures(load)}")
             assert not load.faults, load.faults
             assert sum(load.tried.values()) > SECONDS
-            tell(f"two teams, {SECONDS:g} s: {figures(load)}")
         for name, other in zip(NAMES, reversed(NAMES), strict=True):
             _check_records(homes[name], name, other, found[other].mark)
             assert cli("--team", name, "audit", "verify").out.count(":") == 1
