@@ -86,6 +86,8 @@ UPWARD = {
     ("api.controller", "client.blocking.remote_holdfast"),
     # A lost connection means something else when the session is dead.
     ("guest_rpc.session_channel", "sessions.health"),
+    # A home whose keys are in PostgreSQL loads the driver for that, and no other home does.
+    ("store.beside_database", "cluster.shared_teams"),
 }
 HANDED_OUT = 10
 """Modules of handles, which know each other."""

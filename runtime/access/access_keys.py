@@ -40,13 +40,12 @@ _OF_E2B = "e2b:"
 """Before the digest of a key of that form."""
 LINK = "link"
 """The kind of a key that opens web pages alone: the text of a link that a person shares."""
-_SHORT = re.compile(rb"hp_([0-9a-f]{12})_([0-9]{10})_([0-9a-f]{64})")
 KEPT_SECONDS = 90 * 86400.0
 """How long a key by sign-in is listed after its end."""
 MOST_OF_PERSON = 20
 """Keys of one person by sign-in; with the next one the oldest opens nothing any more."""
 
-_SCHEMA = """
+SCHEMA = """
 CREATE TABLE IF NOT EXISTS keys (id TEXT PRIMARY KEY, name TEXT NOT NULL UNIQUE, kind TEXT NOT NULL,
 scopes TEXT NOT NULL, session TEXT NOT NULL, last4 TEXT NOT NULL, created_at REAL NOT NULL,
 expires_at REAL NOT NULL, revoked_at REAL NOT NULL, used_at REAL NOT NULL, digest TEXT NOT NULL);
@@ -125,9 +124,7 @@ class AccessKeys:
     """The keys in a folder, for any number of threads and processes."""
 
     def __init__(self, folder: Path) -> None:
-        self._file = BesideDatabase(folder / FILE, _SCHEMA)
-        self.short_secret = secrets.token_bytes(32)
-        """Under which short forms of keys are signed; servers of a home share one."""
+        self._file = BesideDatabase(folder / FILE, SCHEMA, shared=True)
 
     def create(
         self,
@@ -193,12 +190,13 @@ class AccessKeys:
         key = AccessKey(id_, name, "person", may, "", secret[-4:], now, now + seconds, 0.0)
         row = (f"{name}#{id_}", "person", " ".join(sorted(may)), "", key.last4, now, key.expires_at, 0.0, 0.0)
         older = (
-            "UPDATE keys SET revoked_at = ? WHERE revoked_at = 0 AND id IN (SELECT id FROM keys "
-            "WHERE name LIKE ? ESCAPE '\\' AND kind = 'person' ORDER BY created_at DESC LIMIT -1 OFFSET ?)"
+            "UPDATE keys SET revoked_at = ? WHERE revoked_at = 0 AND kind = 'person' "
+            "AND name LIKE ? ESCAPE '\\' AND id NOT IN (SELECT id FROM keys "
+            "WHERE name LIKE ? ESCAPE '\\' AND kind = 'person' ORDER BY created_at DESC LIMIT ?)"
         )
         pattern = name.replace("_", r"\_") + "#%"
         with self._file.writing() as db:
-            db.execute(older, (now, pattern, MOST_OF_PERSON - 1))
+            db.execute(older, (now, pattern, pattern, MOST_OF_PERSON - 1))
             db.execute(
                 "DELETE FROM keys WHERE name LIKE ? ESCAPE '\\' AND kind = 'person' "
                 "AND expires_at BETWEEN 1 AND ?",
@@ -207,12 +205,6 @@ class AccessKeys:
             values = (id_, *row, _digest(secret.encode(), of_e2b=False))
             db.execute("INSERT INTO keys VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", values)
         return key, f"hf_{id_}_{secret}"
-
-    def short(self, key: AccessKey, seconds: float) -> str:
-        """Return a text that opens what a key does, for some seconds and no longer than the key itself."""
-        until = int(time.time() + seconds)
-        until = min(until, int(key.expires_at)) if key.expires_at else until
-        return f"hp_{key.id}_{until:010}_{self._mark(key.id, until)}"
 
     def list(self) -> list[AccessKey]:
         """Return all keys, the oldest first.
@@ -281,7 +273,8 @@ class AccessKeys:
             return None
         with self._file.writing() as db:
             db.execute(
-                "INSERT INTO visits VALUES (?, 1) ON CONFLICT (id) DO UPDATE SET count = count + 1", (key.id,)
+                "INSERT INTO visits VALUES (?, 1) ON CONFLICT (id) DO UPDATE SET count = visits.count + 1",
+                (key.id,),
             )
         return self._used(key)
 
@@ -295,8 +288,6 @@ class AccessKeys:
         return found[0] if found is not None and found[0].is_valid(time.time()) else None
 
     def _of_text(self, given: bytes) -> AccessKey | None:
-        if (short := _SHORT.fullmatch(given)) is not None:
-            return self._by_short(short[1].decode(), int(short[2]), short[3].decode())
         parts, of_e2b = _SECRET.fullmatch(given), False
         if parts is None:
             parts, of_e2b = _SECRET_OF_E2B.fullmatch(given), True
@@ -311,19 +302,9 @@ class AccessKeys:
         """Note, about once a minute, that a key was used."""
         now = time.time()
         if now - key.used_at > USED_SECONDS:
-            with suppress(StoreError), self._file.writing() as db:
-                db.execute("UPDATE keys SET used_at = ? WHERE id = ?", (now, key.id))
+            with suppress(StoreError):
+                self._file.later("UPDATE keys SET used_at = ? WHERE id = ?", now, key.id)
         return key
-
-    def _by_short(self, id_: str, until: int, mark: str) -> AccessKey | None:
-        now = time.time()
-        if now >= until or not hmac.compare_digest(mark, self._mark(id_, until)):
-            return None
-        found = self._find(id_)
-        return found[0] if found is not None and found[0].is_valid(now) else None
-
-    def _mark(self, id_: str, until: int) -> str:
-        return hmac.new(self.short_secret, f"{id_}_{until:010}".encode(), hashlib.sha256).hexdigest()
 
     def is_valid(self, key: AccessKey) -> bool:
         """Return whether a key still grants its rights.

@@ -2,8 +2,9 @@
 
 The hash of a row covers the row before it, so a row that is changed, removed or put in is found; an end that
 was cut off is found by a comparison with an earlier head. Each transaction signs its last row: a chain that
-was cut and linked again is found too. A thread writes rows, some at a time: the last ones are lost if the
-server is killed. Bodies and commands are not in it. Knows no server.
+was cut and linked again is found too. Where machines share teams, their database has heads as well: not even
+the owner of a home can write its trail anew. A thread writes rows, some at a time: the last ones are lost if
+the server is killed. Bodies and commands are not in it. Knows no server.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from typing import Any
 from holdfast.errors import InvalidArgument, StoreError
 from holdfast.runtime.access import signed_heads
 from holdfast.runtime.access.signed_heads import HeadsCheck, SignedHead
-from holdfast.runtime.store.beside_database import BesideDatabase
+from holdfast.runtime.store.beside_database import BesideDatabase, origin_of
 from holdfast.snapshots.bundle.signing import Signer
 
 FILE = "audit.db"
@@ -95,7 +96,7 @@ class AuditTrail:
     """
 
     def __init__(self, folder: Path, signer: Signer | None = None) -> None:
-        self._signer = signer
+        self._signer, self._folder = signer, folder
         self._file = BesideDatabase(folder / FILE, f"{_SCHEMA};{signed_heads.SCHEMA}")
         self._waiting: queue.Queue[AuditedRequest | None] = queue.Queue(MOST_WAITING)
         self._dropped = 0
@@ -170,7 +171,8 @@ class AuditTrail:
                 hint="`holdfast audit verify` prints one",
             )
         faults, count, last, before = [], 0, 0, FIRST_HASH
-        wanted = {int(noted[1]): noted[2]} if noted else {}
+        wanted = {} if (origin := origin_of(self._folder)) is None else origin.heads(self._folder)
+        wanted |= {int(noted[1]): noted[2]} if noted else {}
         check = HeadsCheck([] if trusts is None else self._heads(), trusts or (lambda _: True))
         for seq, request, hash_ in self._chain():
             if seq != last + 1:
@@ -181,8 +183,8 @@ class AuditTrail:
                 faults.append(f"row {seq} differs from the noted one")
             faults += check.see(seq, hash_)
             count, last, before = count + 1, seq, hash_
-        if noted and int(noted[1]) > last:
-            faults.append(f"rows {last + 1} to {noted[1]} are missing at the end")
+        if wanted and max(wanted) > last:
+            faults.append(f"rows {last + 1} to {max(wanted)} are missing at the end")
         faults += check.end(last) if trusts is not None else []
         return TrailCheck(count, f"{last}:{before}", tuple(faults), check.matching)
 
@@ -229,6 +231,9 @@ class AuditTrail:
                 db.execute("INSERT INTO requests VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", values)
             if self._signer is not None:
                 signed_heads.sign(db, self._signer, seq, before)
+        with suppress(StoreError):  # the next minute's will do
+            if (origin := origin_of(self._folder)) is not None:
+                origin.note_head(self._folder, seq, before)
 
 
 def _read(row: sqlite3.Row) -> AuditedRequest:

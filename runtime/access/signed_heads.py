@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from holdfast.base.text import plain
+from holdfast.runtime.store.shared_rows import WrittenRows
 from holdfast.snapshots.bundle import form, signing
 from holdfast.snapshots.bundle.signing import Signer
 
@@ -50,7 +51,7 @@ def _statement(seq: int, hash_: str) -> bytes:
     return form.dumps({"holdfast": "audit head 1", "seq": seq, "hash": hash_})
 
 
-def sign(db: sqlite3.Connection, signer: Signer, seq: int, hash_: str) -> None:
+def sign(db: WrittenRows, signer: Signer, seq: int, hash_: str) -> None:
     """Sign the last row of a transaction, in place of an earlier one of the same minute."""
     signature = base64.b64encode(signer.sign(_statement(seq, hash_))).decode()
     values = (int(time.time() // MINUTE), seq, hash_, signer.public, signature)

@@ -12,6 +12,7 @@ import re
 import secrets
 import shutil
 import time
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +23,8 @@ from holdfast.base.home import TEAMS as FOLDER
 from holdfast.base.home import Home
 from holdfast.base.text import plain
 from holdfast.errors import InvalidArgument, StoreError
+from holdfast.runtime.store.beside_database import origin_of
+from holdfast.runtime.store.shared_rows import SharedTeam
 
 LEAVING = "team.removed"
 """The name of the mark while a team is being removed."""
@@ -99,14 +102,73 @@ def create(home: Home, name: str) -> Team:
             if is_leaving
             else "choose a different name",
         )
+    created_at, secret = time.time(), secrets.token_hex(32)
+    if (origin := origin_of(home.root)) is not None and not origin.add_team(name, created_at, secret):
+        raise InvalidArgument(
+            f"cannot make a team named {name}: it is in use on another machine",
+            hint="choose a different name",
+        )
+    return _made(home, name, created_at, secret)
+
+
+def _made(home: Home, name: str, created_at: float, secret: str) -> Team:
     made = Home(home.below(FOLDER, name)).create()
-    team = Team(name, made, time.time(), secrets.token_hex(32))
     path = made.root / MARK
     try:
-        private_files.replace(path, json.dumps({"created_at": team.created_at, "secret": team.secret}))
+        private_files.replace(path, json.dumps({"created_at": created_at, "secret": secret}))
     except OSError as error:
         raise StoreError(f"cannot write {path}: {error.strerror or error}") from error
-    return team
+    return Team(name, made, created_at, secret)
+
+
+def take_over(home: Home, name: str, created_at: float, secret: str) -> None:
+    """Make a team here that another machine made. A different one of its name is closed first.
+
+    Raises:
+        StoreError: its folder cannot be made or written.
+    """
+    known = find(home, name)
+    if known is not None and known.secret != secret:
+        close_here(home, name)
+    elif known is None and _NAME.fullmatch(name) and not os.access(home.below(FOLDER, name), os.F_OK):
+        _made(home, name, created_at, secret)
+
+
+def match(home: Home, there: Sequence[SharedTeam] | None = None) -> None:
+    """Have teams here that other machines made, and close those that others removed.
+
+    Args:
+        home: of the server.
+        there: the teams of all machines; those that have changed, if it is left out.
+
+    Raises:
+        StoreError: a folder cannot be made or written, or the shared teams cannot be used.
+    """
+    if there is None:
+        origin = origin_of(home.root)
+        there = None if origin is None else origin.teams()
+        if there is None:
+            return
+    for name, created_at, secret in there:
+        take_over(home, name, created_at, secret)
+    for name in set(names(home)) - {name for name, _, _ in there}:
+        close_here(home, name)
+
+
+def close_here(home: Home, name: str) -> None:
+    """Let a team be one no more on this machine: its keys open nothing from now on.
+
+    Raises:
+        StoreError: its folder cannot be written.
+    """
+    there = Home(home.below(FOLDER, name))
+    with suppress(FileNotFoundError):
+        try:
+            Path(there.below(MARK)).replace(there.below(LEAVING))
+        except FileNotFoundError:
+            raise
+        except OSError as error:
+            raise StoreError(f"cannot remove team {name}: {error.strerror or error}") from error
 
 
 def begin_removal(home: Home, name: str) -> Home:
@@ -123,13 +185,9 @@ def begin_removal(home: Home, name: str) -> Home:
         raise InvalidArgument(
             f"cannot remove team '{plain(name, 40)}': it does not exist", hint="`holdfast team ls`"
         )
-    with suppress(FileNotFoundError):
-        try:
-            Path(there.below(MARK)).replace(there.below(LEAVING))
-        except FileNotFoundError:
-            raise
-        except OSError as error:
-            raise StoreError(f"cannot remove team {name}: {error.strerror or error}") from error
+    if (origin := origin_of(home.root)) is not None and os.access(there.below(MARK), os.F_OK):
+        origin.remove_team(name)
+    close_here(home, name)
     return there
 
 
@@ -139,6 +197,8 @@ def erase(there: Home) -> None:
     Raises:
         StoreError: it cannot be removed.
     """
+    if (origin := origin_of(there.root)) is not None:
+        origin.forget_team(there.root.name)
     try:
         for each in sorted(there.root.iterdir(), key=lambda path: path.name == LEAVING):
             if each.is_dir() and not each.is_symlink():

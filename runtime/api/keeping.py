@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from holdfast.base import actors
+from holdfast.base.text import plain
+from holdfast.errors import InvalidArgument, StoreError
 from holdfast.runtime.capture import autosnapshot
 from holdfast.runtime.retention import prune
 from holdfast.runtime.store import lifetime, quotas
@@ -12,7 +17,7 @@ if TYPE_CHECKING:
     from holdfast.runtime.lifetimes.session_ends import Watch
     from holdfast.runtime.operations.context import Context
     from holdfast.runtime.retention.garbage import Garbage
-    from holdfast.runtime.store.quotas import Quota, QuotaUsage
+    from holdfast.runtime.store.quotas import Quota, Quotas, QuotaUsage
 
 
 class Keeping:
@@ -34,12 +39,40 @@ class Keeping:
     @property
     def limits(self) -> Quota:
         """The quota of this home for its sessions and commands; `quota` limits its snapshots."""
-        return quotas.read(self._context.home.place)
+        return quotas.read(self._context.home.place).home
 
     @limits.setter
     def limits(self, limits: Quota) -> None:
-        quotas.write(self._context.home.place, limits)
-        if limits.life is None and limits.idle is None:
+        self._keep(replace(self._kept(), home=limits))
+
+    @property
+    def user_limits(self) -> Mapping[str, Quota]:
+        """The quotas of users, by actors without a run, such as `agent:ci`; `each` is for all others."""
+        return quotas.read(self._context.home.place).users
+
+    def limit_user(self, user: str, limits: Quota) -> None:
+        """Set the quota of a user, which holds besides that of the home.
+
+        Raises:
+            InvalidArgument: it does not have the form of a user.
+        """
+        if user != quotas.EACH and actors.checked(user).partition("/")[0] != user:
+            raise InvalidArgument(
+                f"cannot set the quota of '{plain(user, 80)}': it names a run",
+                hint="for example agent:ci, person:ada, or each",
+            )
+        before = self._kept()
+        self._keep(replace(before, users={**before.users, user: limits}))
+
+    def _kept(self) -> Quotas:
+        try:
+            return quotas.read(self._context.home.place)
+        except StoreError:  # a file that cannot be read is rewritten
+            return quotas.Quotas()
+
+    def _keep(self, kept: Quotas) -> None:
+        quotas.write(self._context.home.place, kept)
+        if not any(each.life or each.idle for each in (kept.home, *kept.users.values())):
             return
         for row in self._context.store.sessions():
             if row.state == "running":
@@ -49,6 +82,10 @@ class Keeping:
     def usage(self) -> QuotaUsage:
         """The use that these limits are for."""
         return self._context.store.usage()
+
+    def usage_of(self, user: str) -> QuotaUsage:
+        """Return the use of one user."""
+        return self._context.store.usage(user)
 
     def collect_garbage(self, *, dry_run: bool = False) -> list[Garbage]:
         """Remove garbage: expired snapshots, leftovers, stale images. Return the removed items.

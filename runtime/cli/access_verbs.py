@@ -116,7 +116,7 @@ def people(json: bool = JSON) -> None:
     """List people who have signed in: by which issuer, with which role, and when."""
     from dataclasses import asdict
 
-    from holdfast.runtime.sign_in.name_owners import NameOwners
+    from holdfast.runtime.access.name_owners import NameOwners
 
     found = NameOwners(Home.default().root).list()
     if wants_json(json):
@@ -152,7 +152,7 @@ def forget(name: str = argument("NAME", help="The name of a person."), json: boo
     from contextlib import suppress
 
     from holdfast.runtime.access.access_keys import AccessKeys
-    from holdfast.runtime.sign_in.name_owners import NameOwners
+    from holdfast.runtime.access.name_owners import NameOwners
 
     root = Home.default().root
     NameOwners(root).forget(name)

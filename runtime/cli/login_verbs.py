@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import sys
 
+from holdfast.base.home import Home
+from holdfast.base.text import plain
 from holdfast.errors import InvalidArgument, ServerUnavailable
 from holdfast.runtime.cli import printing
 from holdfast.runtime.cli.arguments import JSON
@@ -13,6 +15,8 @@ from holdfast.runtime.cli.grammar import argument, examples, option
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from holdfast.runtime.client.device_login import DeviceCode
 
 _DISPLAYS = ("DISPLAY", "WAYLAND_DISPLAY")
@@ -29,19 +33,22 @@ def login(
     """Sign in at a server as a person, by a code that is entered in a browser.
 
     The resulting key is kept in your configuration, and used for this URL if HOLDFAST_TOKEN
-    is not set.
+    is not set. If you are in several teams, `holdfast --team NAME login` says which.
     """
     from datetime import UTC, datetime
 
     from holdfast.runtime.client import device_login, kept_logins
 
-    made = device_login.login(_server(url), issuer, _show)
+    choose = _choose if sys.stdin.isatty() and sys.stderr.isatty() else None
+    made = device_login.login(_server(url), issuer, _show, team=Home.team_named(), choose=choose)
     kept_logins.keep(made)
     if wants_json(json):
-        printing.emit({"url": made.url, "actor": made.actor, "expires_at": made.expires_at})
+        told = {"url": made.url, "actor": made.actor, "team": made.team or None}
+        printing.emit({**told, "expires_at": made.expires_at})
         return
     until = datetime.fromtimestamp(made.expires_at, UTC).strftime("%Y-%m-%d %H:%M")
-    printing.note(f"you are {made.actor} at {made.url} until {until} UTC")
+    where = f" in team {plain(made.team, 40)}" if made.team else ""
+    printing.note(f"you are {made.actor} at {made.url}{where} until {until} UTC")
     if os.environ.get("HOLDFAST_TOKEN"):
         printing.note("HOLDFAST_TOKEN is set, and goes before this login")
 
@@ -57,7 +64,7 @@ def logout(
     found = kept_logins.of(_server(url))
     if found is None:
         raise InvalidArgument("cannot log out: you are not logged in there", hint="`holdfast login URL`")
-    kept_logins.forget(found.url)
+    kept_logins.forget(found)
     try:
         device_login.logout(found)
     except ServerUnavailable as error:
@@ -80,9 +87,21 @@ def _server(url: str | None) -> str:
     return given
 
 
-def _show(code: DeviceCode) -> None:
-    from holdfast.base.text import plain
+def _choose(teams: Sequence[str]) -> str:
+    """Have a person choose one of their teams."""
+    for number, name in enumerate(teams, 1):
+        printing.note(f"{number}: {plain(name, 40) or 'no team: the home of the server itself'}")
+    while True:
+        sys.stderr.write(f"team (1 to {len(teams)}): ")
+        sys.stderr.flush()
+        line = sys.stdin.readline()
+        if not line:
+            raise InvalidArgument("cannot log in without a team", hint="`holdfast --team NAME login URL`")
+        if line.strip().isdecimal() and 1 <= int(line) <= len(teams):
+            return teams[int(line) - 1]
 
+
+def _show(code: DeviceCode) -> None:
     printing.note(f"open {plain(code.url, 400)} in a browser and enter the code {plain(code.code, 40)}")
     if code.whole and sys.stdout.isatty() and any(os.environ.get(each) for each in _DISPLAYS):
         import webbrowser

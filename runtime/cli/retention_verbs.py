@@ -17,10 +17,12 @@ from holdfast.runtime.store import policy as policies
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
     from typing import Any
 
     from holdfast.runtime.api.capture_requests import Served
     from holdfast.runtime.api.controller import Holdfast
+    from holdfast.runtime.store.quotas import Quota, QuotaUsage
 
 
 @examples("pin before")
@@ -120,6 +122,7 @@ def quota(
     life: str | None = _limit("life", "DURATION", "How long a session runs until it is suspended."),
     idle: str | None = _limit("idle", "DURATION", "Time without use after which a session sleeps."),
     commands: str | None = _limit("commands", "N", "Commands begun in a second."),
+    user: str | None = option("--user", metavar="ACTOR|each", help="Of one user: agent:ci, person:ada."),
     json: bool = JSON,
 ) -> None:
     """Show or set limits of this home: sessions, their use of the machine, snapshots. The oldest automatic
@@ -138,6 +141,11 @@ def quota(
             "cannot set the quota: the limit is missing", hint="`holdfast quota set --running 5`"
         )
     holdfast = controller()
+    if user is not None:
+        given["disk"] = size
+        _quota_of_user(holdfast, user, {name: text for name, text in given.items() if text is not None})
+        _show_user(holdfast, user, as_json=wants_json(json))
+        return
     if size is not None:
         holdfast.keeping.quota = None if size in ("0", "none", "off") else policies.size(size)
     if changes:
@@ -151,30 +159,73 @@ def quota(
     _show_quota(holdfast, as_json=wants_json(json))
 
 
+def _quota_of_user(holdfast: Holdfast, user: str, changes: Mapping[str, str]) -> None:
+    from holdfast.runtime.store import quotas
+
+    if changes:
+        before = holdfast.keeping.user_limits.get(user, quotas.Quota())
+        holdfast.keeping.limit_user(user, before.with_texts(changes))
+
+
+def _show_user(holdfast: Holdfast, user: str, *, as_json: bool) -> None:
+    from holdfast.runtime.store import quotas
+
+    limits = holdfast.keeping.user_limits.get(user, quotas.Quota())
+    usage = None if user == quotas.EACH else holdfast.keeping.usage_of(user)
+    if as_json:
+        told = {"user": user, "limits": limits.as_dict()}
+        printing.emit(told | ({"usage": usage.as_dict()} if usage else {}))
+        return
+    if limits == quotas.Quota():
+        printing.note(f"{plain(user, 80)} does not have limits of their own")
+    for line in _limit_lines(limits, usage):
+        printing.say(line)
+
+
 def _show_quota(holdfast: Holdfast, *, as_json: bool) -> None:
     used = sum(row.bytes for row in holdfast.store.snapshots())
     limit, limits, usage = holdfast.keeping.quota, holdfast.keeping.limits, holdfast.keeping.usage
+    users = holdfast.keeping.user_limits
     if as_json:
-        printing.emit({"quota": limit, "used": used, "limits": limits.as_dict(), "usage": usage.as_dict()})
+        of_users = {name: each.as_dict() for name, each in users.items()}
+        told = {"quota": limit, "used": used, "limits": limits.as_dict(), "usage": usage.as_dict()}
+        printing.emit(told | ({"users": of_users} if of_users else {}))
         return
     printing.say(f"{printing.size(used)} of {printing.size(limit) if limit else 'no limit'}")
+    for line in _limit_lines(limits, usage):
+        printing.say(line)
+    from holdfast.runtime.store.quotas import EACH
+
+    for user, of_user in users.items():
+        used_now = None if user == EACH else holdfast.keeping.usage_of(user)
+        for line in _limit_lines(of_user, used_now):
+            printing.say(f"{plain(user, 80)}: {line}")
+
+
+def _limit_lines(limits: Quota, usage: QuotaUsage | None) -> Iterator[str]:
+    """Yield a line for each limit, with the present use if that is given."""
     span = policies.span
-    for name, value, now in (
-        ("running sessions", limits.running, f"{usage.running} of "),
+
+    def now(found: Callable[[QuotaUsage], str]) -> str:
+        return "" if usage is None else f"{found(usage)} of "
+
+    for name, value, used in (
+        ("running sessions", limits.running, now(lambda of: f"{of.running}")),
         (
             "memory of running sessions",
             limits.memory and gib_text(limits.memory),
-            f"{gib_text(usage.memory)} of ",
+            now(lambda of: gib_text(of.memory)),
         ),
-        ("their processors", limits.cpus and f"{limits.cpus:g}", f"{usage.cpus:g} of "),
-        ("sessions in all", limits.sessions, f"{usage.sessions} of "),
+        ("their processors", limits.cpus and f"{limits.cpus:g}", now(lambda of: f"{of.cpus:g}")),
+        ("sessions in all", limits.sessions, now(lambda of: f"{of.sessions}")),
+        ("space of snapshots", limits.disk and printing.size(limits.disk), ""),
         ("copies in one call", limits.forks, ""),
         ("longest life", limits.life and span(limits.life), ""),
         ("idle time before sleep", limits.idle and span(limits.idle), ""),
         ("commands a second", limits.commands and f"{limits.commands:g}", ""),
     ):
         if value is not None:
-            printing.say(f"{name}: {now}{value}")
+            yield f"{name}: {used}{value}"
 
 
 @examples("autosnap")

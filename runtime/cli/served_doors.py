@@ -3,8 +3,6 @@ own API."""
 
 from __future__ import annotations
 
-import hashlib
-import hmac
 import os
 import time
 from collections.abc import Iterable
@@ -45,6 +43,7 @@ if TYPE_CHECKING:
     from starlette.applications import Starlette
 
     from holdfast.runtime.sign_in.issuer_settings import SignInSettings
+    from holdfast.runtime.sign_in.people_homes import PeopleHome, PeopleHomes
 
 
 class ServedDoors:
@@ -60,7 +59,8 @@ class ServedDoors:
         progress: receives a line for each step of something slow.
         audit: write a row for each request to the audit trail of the home.
         sign_in: the issuers and the proxy by which people sign in, if there are any.
-        secret: what the tokens of sandboxes, links and pages are made from; the token, if it is left out.
+        secret: of a team: what its tokens of sandboxes, links and pages are made from, in place of the
+            token. People sign in at the doors of the server's own home.
         notices_to: networks to which notices can be sent besides public addresses.
     """
 
@@ -80,9 +80,8 @@ class ServedDoors:
         secret: str = "",
         notices_to: Iterable[str] = (),
     ) -> None:
-        secret = secret or token
+        is_of_team, secret = bool(secret), secret or token
         self.callers = callers = Callers(home, progress)
-        callers.keys.short_secret = hmac.new(secret.encode(), b"holdfast short keys", hashlib.sha256).digest()
         if sign_in is not None and sign_in.url:
             hosts = None if hosts is None else [*hosts, urlsplit(sign_in.url).hostname or ""]
             origins = [*origins, sign_in.url]
@@ -92,7 +91,7 @@ class ServedDoors:
         rules, limit = Admission(token, hosts, origins, callers.keys), RequestRate(rate, max(1, rate * 2))
         self.rules = rules
         lives, tokens, ids = LifetimeTask(callers), SandboxTokens(secret), e2b_app.session_ids(callers)
-        keys = PageKeys(secret)
+        self.pages = keys = PageKeys(secret)
         callers.signature = lambda key: tokens.of(key).signature
         traffic = PortTraffic(callers, tokens, rules)
         visits = PreviewVisits(
@@ -108,11 +107,14 @@ class ServedDoors:
             PageDoor(rules, keys, visited=partial(shared_visits.tell, callers)),
             server_app.api_door(callers, rules, lambda key: keys.visitor(key, time.time())),
         ]
-        if sign_in is not None:
-            from holdfast.runtime.sign_in.name_owners import NameOwners
+        self.sign_in: PeopleHomes | None = None
+        """The homes that people sign in to, if this server lets them."""
+        if sign_in is not None and not is_of_team:
+            from holdfast.runtime.sign_in.people_homes import PeopleHomes
             from holdfast.runtime.sign_in.sign_in_door import SignInDoor
 
-            doors.insert(-2, SignInDoor(rules, sign_in, callers.keys, NameOwners(home.root)))
+            self.sign_in = PeopleHomes(self.people())
+            doors.insert(-2, SignInDoor(rules, sign_in, self.sign_in))
         self.beside: Beside = [
             lives.running,
             MetricsTask(callers).running,
@@ -139,3 +141,11 @@ class ServedDoors:
             said_by_name(rules),
             callers.away,
         )
+
+    def people(self, team: str = "") -> PeopleHome:
+        """Return this home as one that people sign in to."""
+        from holdfast.runtime.access.name_owners import NameOwners
+        from holdfast.runtime.sign_in.people_homes import PeopleHome
+
+        callers = self.callers
+        return PeopleHome(team, callers.keys, NameOwners(callers.home.root), self.pages, callers.trail)

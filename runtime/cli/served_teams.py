@@ -1,8 +1,9 @@
 """The teams of one server: each has all doors, tasks and figures of its own, in front of its own home.
 
 A request goes to the doors of one team, which let it in or not, as a server for that home alone does:
-the choice opens nothing. It is made by the header that names a team, by the id in a key, or by the session
-whose port or sandbox is asked for. All other requests are for the home of the server itself.
+the choice opens nothing. It is made by the header that names a team, by the id in a key or in the ticket of a
+page, or by the session whose port or sandbox is asked for. All other requests are for the home of the server
+itself, and so is sign-in, from where people get keys of their teams.
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import replace
+from functools import cached_property
+from typing import TYPE_CHECKING
 
 from holdfast.base import serving_record
 from holdfast.base.home import Home
@@ -29,7 +32,11 @@ from holdfast.runtime.cli.served_doors import ServedDoors
 from holdfast.runtime.e2b import sandbox_access
 from holdfast.runtime.http_doors import admission
 from holdfast.runtime.http_doors.admission import Receive, Refusal, Scope, Send
+from holdfast.runtime.http_doors.sign_in_wire import FIRST as SIGN_IN
 from holdfast.runtime.serve.server_metrics import ServerMetrics
+
+if TYPE_CHECKING:
+    from holdfast.runtime.sign_in.people_homes import PeopleHome
 
 HEADER = admission.TEAM_HEADER.lower().encode()
 LOOK_SECONDS = 1.0
@@ -37,7 +44,7 @@ LOOK_SECONDS = 1.0
 SESSION_SECONDS = 10.0
 """How long the team of a session is remembered: sessions move."""
 MOST_KNOWN = 10_000
-_KEY = re.compile(rb"(?:hf|hp|e2b)_([0-9a-f]{12})")
+_KEY = re.compile(rb"(?:h[fpt]|e2b)_([0-9a-f]{12})")
 _SEVERAL: Refusal = (400, "bad_request", "the request has the header Holdfast-Team several times")
 _UNKNOWN: Refusal = (404, "team_not_found", "the team does not exist")
 logger = logging.getLogger("holdfast.serve")
@@ -57,6 +64,19 @@ class ServedTeam:
         doors.callers.serving = self._record
         self._answering: set[asyncio.Task[object]] = set()
         self._task = asyncio.create_task(self._live())
+
+    @cached_property
+    def people(self) -> PeopleHome:
+        """The home of the team, for people who sign in."""
+        return self.doors.people(self.team.name)
+
+    def has(self, id_: str) -> bool:
+        """Return whether this is the id of a key of the team, or the one in pages of the server's token.
+
+        Raises:
+            StoreError: the keys cannot be read.
+        """
+        return self.doors.pages.token_id == id_ or self.doors.callers.keys.has(id_)
 
     async def answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request by the doors of the team."""
@@ -104,6 +124,8 @@ class ServedTeam:
                 self._ready.exception()  # it was logged
         finally:
             self.doors.callers.close()
+            if "people" in self.__dict__:
+                self.people.owners.close()
 
 
 class ServedTeams:
@@ -121,6 +143,9 @@ class ServedTeams:
         self._served: dict[str, ServedTeam] = {}
         self._found: dict[str, tuple[str, float]] = {}
         main.callers.metrics.teams = self._metrics
+        if main.sign_in is not None:
+            main.sign_in.team = lambda name: _people(self._of_name(name))
+            main.sign_in.holder = lambda id_: _people(self._with_key(id_))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request by the doors of the team that it is for."""
@@ -136,6 +161,8 @@ class ServedTeams:
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
         """Serve the teams while the block runs, new ones as well."""
+        with suppress(HoldfastError):  # the keys that are shared by machines are followed from now on
+            self._main.callers.keys.has("")
         self._look()
         watching = asyncio.create_task(self._watch())
         stopping = asyncio.create_task(self._stop())
@@ -165,6 +192,7 @@ class ServedTeams:
 
     def _look(self) -> None:
         """Serve teams that are new."""
+        teams.match(self._home)
         for name in teams.names(self._home):
             if name not in self._served:
                 self._begin(name)
@@ -190,7 +218,9 @@ class ServedTeams:
 
     async def _team_of(self, scope: Scope) -> ServedTeam | Refusal | None:
         """Return the team that a request is for; None for the home of the server itself."""
-        headers = scope.get("headers", ())
+        headers, path = scope.get("headers", ()), scope.get("path", "")
+        if path == SIGN_IN or path.startswith(f"{SIGN_IN}/"):
+            return None
         told = [value for name, value in headers if name == HEADER]
         if told:
             if len(told) > 1:
@@ -219,7 +249,7 @@ class ServedTeams:
         for name in list(self._served):
             with suppress(HoldfastError):
                 found = self._of_name(name)
-                if found is not None and found.doors.callers.keys.has(id_):
+                if found is not None and found.has(id_):
                     self._keep(id_, name)
                     return found
         return None
@@ -249,6 +279,10 @@ class ServedTeams:
     def _metrics(self) -> Mapping[str, ServerMetrics]:
         """Return the figures of the teams, by their names."""
         return {name: each.doors.callers.metrics for name, each in self._served.items()}
+
+
+def _people(served: ServedTeam | None) -> PeopleHome | None:
+    return None if served is None else served.people
 
 
 def _having(there: list[ServedTeam], main: ServedDoors, id_: str) -> str | None:

@@ -115,7 +115,7 @@ def serve_home(
             audit=audit,
             secret=secret,
             notices_to=notices_to,
-            sign_in=None if secret else people,  # people of teams have keys
+            sign_in=people,
         )
 
     doors = made(home)

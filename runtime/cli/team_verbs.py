@@ -1,4 +1,4 @@
-"""Verbs: team new, ls, rm."""
+"""Verbs: team new, ls, store, rm."""
 
 from __future__ import annotations
 
@@ -61,6 +61,8 @@ def list_(json: bool = JSON) -> None:
     from holdfast.runtime.store.store import Store
 
     home, now, found = _here("team"), time.time(), []
+    AccessKeys(home.root).has("")  # where machines share teams, the others' are known then
+    teams.match(home)
     for name in teams.names(home):
         team = teams.find(home, name)
         if team is None:
@@ -101,6 +103,45 @@ def list_(json: bool = JSON) -> None:
             for team, usage, keys in found
         ],
     )
+
+
+@examples(
+    "team store", "team store postgresql://holdfast:PASSWORD@db.example.org/holdfast", "team store --local"
+)
+def store(
+    url: str | None = argument("URL", default=None, help="A PostgreSQL for several machines."),
+    local: bool = option("--local", help="Keep teams in the files of this home again, as they are now."),
+    json: bool = JSON,
+) -> None:
+    """Show or change where teams, keys, people and quotas are kept: in files of the home, or in a PostgreSQL
+    that several servers share. Servers that run have to be started again.
+    """
+    from urllib.parse import urlsplit
+
+    from holdfast.runtime.http_doors import door_setup
+    from holdfast.runtime.store.shared_rows import STORE_FILE
+
+    home = _here("team").create()
+    if url is not None and local:
+        raise InvalidArgument("cannot keep teams in two places", hint="leave out the URL or --local")
+    if url is not None or local:
+        door_setup.check_packages("cluster", "share teams")
+        from holdfast.runtime.access import joint_teams
+
+        if local:
+            joint_teams.leave(home)
+        else:
+            for name in joint_teams.join(home, str(url)):
+                printing.note(f"left out the key of {name}: there is one of that name in the database")
+    file = home.root / STORE_FILE
+    there = ""
+    if file.exists():
+        parts = urlsplit(file.read_text().strip())
+        there = f"{parts.scheme}://{parts.hostname or ''}{f':{parts.port}' if parts.port else ''}{parts.path}"
+    if wants_json(json):
+        printing.emit({"store": there or None})
+    else:
+        printing.say(there or "the files of this home")
 
 
 @examples("team rm research --force")

@@ -194,6 +194,7 @@ FAMILIES: Mapping[str, Mapping[str, tuple[str, _Place]]] = {
             {
                 "new": "team_verbs:new",
                 "ls": "team_verbs:list_",
+                "store": "team_verbs:store",
                 "rm": "team_verbs:remove",
             },
         ),

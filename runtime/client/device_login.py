@@ -7,7 +7,7 @@ resulting identity token is made for this login at this server alone. Keeps noth
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
@@ -43,6 +43,9 @@ def login(
     issuer: str | None,
     show: Callable[[DeviceCode], None],
     pause: Callable[[float], None] = time.sleep,
+    *,
+    team: str = "",
+    choose: Callable[[Sequence[str]], str] | None = None,
 ) -> KeptLogin:
     """Have a person sign in at a server; return the login.
 
@@ -51,9 +54,11 @@ def login(
         issuer: its name, where the server has several.
         show: called when there is something for the person to do.
         pause: waits between two questions.
+        team: the one that is meant.
+        choose: returns the team of a person who is in several; an empty name is the server's own home.
 
     Raises:
-        InvalidArgument: the URL is not safe, or the server has several issuers.
+        InvalidArgument: the URL is not safe, or the server has several issuers, or a team must be named.
         NotPermitted: the person or the server refuses.
         ServerUnavailable: the server or the issuer does not answer, or does not offer this login.
     """
@@ -68,12 +73,27 @@ def login(
         )
         nonce = sign_in_wire.nonce_for(urlsplit(server).netloc, challenge)
         token = _identity_token(client, device, nonce, show, pause)
-        body = {"issuer": name, "id_token": token, "challenge": challenge}
-        got = _told(client, "POST", f"{server}{sign_in_wire.TOKENS}", "the server", json=body)
+        body = {"issuer": name, "id_token": token, "challenge": challenge} | ({"team": team} if team else {})
+        there = f"{server}{sign_in_wire.TOKENS}"
+        got = _told(client, "POST", there, "the server", json=body)
+        if isinstance(teams := got.get("teams"), list):
+            body["team"] = _team([str(each) for each in teams], choose)
+            got = _told(client, "POST", there, "the server", json=body)
     try:
-        return KeptLogin(server, str(got["key"]), str(got["actor"]), float(got["expires_at"]))
+        return KeptLogin(
+            server, str(got["key"]), str(got["actor"]), float(got["expires_at"]), str(got.get("team") or "")
+        )
     except (KeyError, TypeError, ValueError) as error:
         raise ServerUnavailable("cannot log in: the server's answer cannot be read") from error
+
+
+def _team(teams: Sequence[str], choose: Callable[[Sequence[str]], str] | None) -> str:
+    if choose is not None:
+        return choose(teams)
+    names = ", ".join(plain(each, 40) or "the server's own home" for each in teams)
+    raise InvalidArgument(
+        f"cannot log in: you are in several teams: {names}", hint="`holdfast --team NAME login URL`"
+    )
 
 
 def logout(login: KeptLogin) -> None:

@@ -14,6 +14,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from holdfast.base import private_files
+from holdfast.base.home import Home
 from holdfast.errors import InvalidArgument
 
 FILE = "logins.json"
@@ -28,6 +29,8 @@ class KeptLogin:
     actor: str
     expires_at: float
     """Seconds since 1970."""
+    team: str = ""
+    """The team that the key is of; empty for the server's own home."""
 
     @property
     def is_over(self) -> bool:
@@ -47,26 +50,30 @@ def named(url: str) -> str:
 
 
 def of(url: str) -> KeptLogin | None:
-    """Return the login at a server.
+    """Return the latest login at a server; where a team is named, the one for that team.
 
     Raises:
         InvalidArgument: other users can read the file.
     """
-    return _read().get(named(url))
+    return _read().get(_place(url, Home.team_named()))
 
 
 def keep(login: KeptLogin) -> None:
-    """Keep a login in place of an earlier one.
+    """Keep a login in place of an earlier one. Those for several teams are kept beside each other.
 
     Raises:
         InvalidArgument: the file cannot be written, or other users can read it.
     """
-    _write(_read() | {named(login.url): login})
+    _write(_read() | {_place(login.url, ""): login, _place(login.url, login.team): login})
 
 
-def forget(url: str) -> None:
+def forget(login: KeptLogin) -> None:
     """Remove a login; raises as `keep` does."""
-    _write({each: login for each, login in _read().items() if each != named(url)})
+    _write({place: each for place, each in _read().items() if each.key != login.key})
+
+
+def _place(url: str, team: str) -> str:
+    return f"{named(url)}#{team}" if team else named(url)
 
 
 def _read() -> dict[str, KeptLogin]:

@@ -60,6 +60,17 @@ class ClusterDatabase:
         raise AssertionError
 
     @contextmanager
+    def begun(self) -> Iterator[Cursor]:
+        """Yield a cursor in a transaction, which is not repeated after a deadlock.
+
+        Raises:
+            ClusterUnavailable: PostgreSQL does not answer; it is not known whether this was committed.
+            ClusterError: PostgreSQL refused.
+        """
+        with self._translated(), self._connection() as connection, connection.transaction():
+            yield connection.cursor()
+
+    @contextmanager
     def listening(self, channel: str) -> Iterator[Callable[[float], list[str]]]:
         """Yield a function that waits for notifications, at most for some seconds, and returns their texts.
 

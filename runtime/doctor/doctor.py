@@ -26,6 +26,7 @@ from holdfast.errors import HoldfastError
 from holdfast.runtime.guest_rpc.results import Check
 from holdfast.runtime.lifecycle import pool_filler, pool_plan
 from holdfast.runtime.store import quotas
+from holdfast.runtime.store.beside_database import origin_of
 from holdfast.runtime.store.store import Store
 
 if TYPE_CHECKING:
@@ -122,6 +123,12 @@ def _teams(home: Home) -> Check:
         except HoldfastError as error:
             return Check("teams", False, f"{name}: {error}", error.hint)
         found.append(name)
+    if (origin := origin_of(home.root)) is not None:
+        try:
+            origin.heads(home.root)
+        except HoldfastError as error:
+            return Check("teams", False, str(error), error.hint)
+        found.append("shared with other machines")
     return Check("teams", True, ", ".join(found) or "none")
 
 

@@ -84,14 +84,14 @@ class SessionChannel:
         """Count a command that is about to begin, wake the session if it sleeps, and return this channel.
 
         Raises:
-            QuotaReached: the home has begun too many.
+            QuotaReached: the home, or the caller, has begun too many.
             HoldfastError: it could not be woken.
         """
         home = self._context.home
         if os.access(home.below("quota.json"), os.F_OK):
             from holdfast.runtime.store import quotas  # most homes do not have a quota
 
-            quotas.count_command(home.place)
+            quotas.count_command(home.place, self._context.user)
         return self.awake()
 
     def _wake(self) -> None:

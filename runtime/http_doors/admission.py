@@ -9,6 +9,7 @@ from __future__ import annotations
 import hmac
 import ipaddress
 import json
+import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping, MutableMapping, Sequence
 from typing import Any
 
@@ -31,7 +32,10 @@ TEAM_HEADER = "Holdfast-Team"
 """Names the team that a request with the server's own token is for."""
 SUBPROTOCOL_TOKEN = b"bearer."
 """Pages cannot set headers of a WebSocket: the token may be one of the offered subprotocols, behind this."""
+TRAIL = "holdfast.trail"
+"""Of the scope of a request: the audit trail of the home that it turned out to be for."""
 _SCHEME = b"Bearer "
+_OF_PAGE = re.compile(rb"h[pt]_[0-9a-f]{12}_")
 NO_TOKEN: Refusal = (401, "unauthorized", "send the token as `Authorization: Bearer TOKEN`")
 
 
@@ -78,7 +82,7 @@ class Admission:
 
     def is_ours(self, given: bytes) -> bool:
         """Return whether this is a credential of the server, which no session should get."""
-        return self.is_token(given) or self.key(given) is not None
+        return self.is_token(given) or self.key(given) is not None or bool(_OF_PAGE.match(given))
 
     def is_here(self, host: bytes) -> bool:
         """Return whether clients may address the server by this name, which may have a port."""

@@ -21,6 +21,7 @@ from holdfast.errors import InvalidArgument
 
 _EXTRAS: Mapping[str, tuple[str, ...]] = {
     "client": ("websockets",),
+    "cluster": ("psycopg",),
     "mcp": ("mcp", "PIL"),
     "oidc": ("authlib", "joserfc"),
     "serve": ("fastapi", "uvicorn", "prometheus_client"),

@@ -61,14 +61,18 @@ def start(home: Home) -> None:
         threading.Thread(target=process.wait, name="holdfast-pool", daemon=True).start()
 
 
-def tend(context: Context) -> None:
-    """Fill or empty the pool if it differs from its settings: for a watching process."""
+def tend(context: Context) -> int:
+    """Fill or empty the pool if it differs from its settings: for a watching process.
+
+    Returns how many sessions wait in it.
+    """
     settings = pool_plan.read(context.home)
     there = len(context.store.waiting.all())
     available, total = pool_plan.memory(_meminfo())
     lacks = there < settings.size and available >= pool_plan.ROOM
     if lacks or (there and (not settings.size or pool_plan.is_short(available, total))):
         start(context.home)
+    return there
 
 
 def at_work(home: Home) -> bool:

@@ -286,7 +286,8 @@ def register(
         SessionExists: the name is taken.
         QuotaReached: that is more than the quota of the home.
     """
-    made = {"details": lifetime.limited_details(store.database.folder, details), **columns}
+    details = lifetime.limited_details(store.database.folder, store.made_by_user(details))
+    made = {"details": details, **columns}
     made_up = [*(ids.new_name() for _ in range(_TRIES)), f"s-{session_id[:6]}"]
     for chosen in [name] if name else made_up:
         try:

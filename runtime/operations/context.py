@@ -73,10 +73,17 @@ class Context:
         from holdfast.runtime.operations import leaving_running
         from holdfast.runtime.store.store import Store  # `exec` does not need it
 
-        return Store.open(
+        store = Store.open(
             self.home.database,
             lambda names: leaving_running.check(self.home.root, names, self.running_containers),
         )
+        store.user = self.user
+        return store
+
+    @property
+    def user(self) -> str:
+        """The actor without its run: who is counted for quotas."""
+        return self.actor.partition("/")[0]
 
     @cached_property
     def engine(self) -> Engine:

@@ -81,7 +81,7 @@ def restore(
         raise SnapshotDamaged(f"cannot restore {snapshot.name}: it is not complete")
     if name is not None:
         ids.check_name(name if count == 1 else f"{name}-{count}")
-    quotas.check_copies(context.home.place, count)
+    quotas.check_copies(context.home.place, count, context.user)
     with snapshot_lock.used(context, snapshot):
         restoring = Restoring(context, snapshot, rung=rung, on_touch=on_touch)
         options = restoring.options(network, allow, deny, limits or {})

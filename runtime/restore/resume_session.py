@@ -95,7 +95,7 @@ def resume(context: Context, session: SessionRow, *, here: bool = False) -> Sess
         host_events.note(context, session.id, "resumed")
     resumed.report(context)
     kept = lifetime.DETAIL in session.details or "sandbox" in session.details
-    if not kept and quotas.read(context.home.place) == quotas.Quota():
+    if not kept and quotas.read(context.home.place) == quotas.Quotas():
         return resumed.row
     now = time.time()
     lifetime.change(context.store, session.id, lambda kept: kept.resumed(now))
@@ -104,7 +104,11 @@ def resume(context: Context, session: SessionRow, *, here: bool = False) -> Sess
 
 def _resuming(context: Context, session: SessionRow) -> AbstractContextManager[OperationRow]:
     """Run the block as the operation that lets a session run again, if the quota of the home allows that."""
-    plan = context.store.check_running
+    user = str(session.details.get("by") or "")
+
+    def plan() -> None:
+        context.store.check_running(user)
+
     return carry_out(context, OperationKind.RESUME, session_id=session.id, plan=plan)
 
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from holdfast.base import private_files
 from holdfast.errors import QuotaExceeded, SnapshotInUse, StoreError
 from holdfast.runtime.storage import snapshot_storage
+from holdfast.runtime.store import quotas
 from holdfast.runtime.store.policy import Policy
 
 if TYPE_CHECKING:
@@ -121,13 +122,18 @@ class _Limit(NamedTuple):
 
 def _limits(context: Context, session: SessionRow) -> list[_Limit]:
     own, all_ = Policy.of(session.details).quota, quota(context.home)
-    if own is None and all_ is None:
+    user = str(session.details.get("by") or "")
+    of_user = quotas.read(context.home.place).of(user).disk
+    if own is None and all_ is None and of_user is None:
         return []
     rows = context.store.snapshots()
     mine = [row for row in rows if row.session_id == session.id]
     found: list[_Limit] = []
     if own is not None:
         found.append(_Limit(f"session {session.name}", mine, own))
+    if of_user is not None:
+        theirs = {each.id for each in context.store.sessions(removed=True) if each.details.get("by") == user}
+        found.append(_Limit(user, [row for row in rows if row.session_id in theirs], of_user))
     if all_ is not None:
         found.append(_Limit("this home", rows, all_))
     return found
@@ -138,7 +144,7 @@ def _exceeded(session: SessionRow, limit: _Limit, missing: int) -> QuotaExceeded
         f"cannot snapshot session {session.name}: the snapshots of {limit.whose} would "
         f"exceed their quota of {limit.quota} bytes by {missing}",
         hint="`holdfast rmi` or `unpin` some (`holdfast snapshots` has their sizes), or raise the limit: "
-        "`holdfast quota`, `holdfast policy S --quota`",
+        "`holdfast quota`, `holdfast quota set --user`, `holdfast policy S --quota`",
     )
 
 

@@ -11,7 +11,8 @@ import sqlite3
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
+from pathlib import Path
 from typing import Annotated, TypeVar
 
 from fastapi import Depends
@@ -80,6 +81,37 @@ class SessionRows:
 
 Result = TypeVar("Result")
 
+SETTLED_NS = 50_000_000
+"""Nanoseconds after which the time of a file shows that it has not been changed again."""
+
+
+class SeenRows:
+    """All sessions of a home, which are read again if its database has changed: a look at the file takes
+    microseconds, so that a home with nothing to do costs nothing."""
+
+    def __init__(self, database: str) -> None:
+        self._database = Path(database)
+        self._seen: object = None
+        self._rows: list[SessionRow] = []
+
+    def stamp(self) -> object:
+        """Return what differs after each change; None while the file is so new that it does not show one."""
+        try:
+            found = self._database.stat()
+        except OSError:
+            return None
+        if time.time_ns() - found.st_mtime_ns < SETTLED_NS:
+            return None
+        return found.st_mtime_ns, found.st_size, found.st_ino
+
+    async def all(self, read: Callable[[], Awaitable[list[SessionRow]]]) -> list[SessionRow]:
+        """Return the rows, which are read if they can differ from those of the last call."""
+        stamp = self.stamp()
+        if stamp is None or stamp != self._seen:
+            self._rows, self._seen = await read(), stamp
+        return self._rows
+
+
 ACTOR = "agent:api"
 """Who acts if a request does not say."""
 MOST_ACTORS = 100
@@ -106,6 +138,7 @@ class Callers:
         self.waiting = CallThreads(MOST_WAITING, MOST_WAITING_OF_SANDBOX)
         self.metrics = ServerMetrics(lambda: self.waiting.running, lambda: self.brief.running)
         self.rows = SessionRows(home.below("holdfast.db"))
+        self.seen = SeenRows(home.below("holdfast.db"))
         self.keys = AccessKeys(home.root)
         self.trail: AuditTrail | None = None
         """Gets a row for each request, if the server is to have one."""
@@ -143,6 +176,10 @@ class Callers:
             while len(self._controllers) > MOST_ACTORS:
                 self._controllers.popitem(last=False)  # calls that use it still hold it
             return found
+
+    async def session_rows(self, actor: str) -> list[SessionRow]:
+        """Return the rows of all sessions, for tasks of the server that look now and then."""
+        return await self.seen.all(lambda: self.brief.run(lambda: self.controller(actor).store.sessions()))
 
     def patience(self, seconds: float | None = None, request: str | None = None) -> Patience:
         """Return the patience of a call, which ends when the server stops; `request` is its request."""

@@ -62,7 +62,7 @@ class LifetimeTask:
                     await self._changed.wait()
 
     async def _round(self) -> float:
-        rows = await self._callers.brief.run(lambda: self._callers.controller(ACTOR).store.sessions())
+        rows = await self._callers.session_rows(ACTOR)
         self._watch.keep(row.id for row in rows)
         plan = DueSteps.of(rows, self._watch.used, time.time())
         pause = plan.pause

@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Iterable
 from contextlib import AbstractAsyncContextManager, suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 from holdfast.base.text import plain
@@ -64,14 +65,16 @@ class MetricsTask:
     async def _live(self) -> None:
         while True:
             try:
-                await self._callers.brief.run(self._round)
+                rows = await self._callers.session_rows(ACTOR)
+                running = [row for row in rows if row.state == "running" and row.container_id]
+                if running or self._known:
+                    await self._callers.brief.run(partial(self._round, running))
             except (HoldfastError, OSError) as error:
                 logger.error("cannot sample sessions: %s", plain(str(error), 400))
             await asyncio.sleep(FINE_SECONDS - time.time() % FINE_SECONDS)
 
-    def _round(self) -> None:
+    def _round(self, rows: list[SessionRow]) -> None:
         context = self._callers.controller(ACTOR).context
-        rows = [row for row in context.store.sessions() if row.state == "running" and row.container_id]
         self._known = {row.id: self._known_of(row) for row in rows}
         total = shutil.disk_usage(context.home.root).total
         counts = COUNTS_AT_ONCE

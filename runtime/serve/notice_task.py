@@ -53,7 +53,7 @@ class NoticeTask:
         self.addresses = PublicAddresses(allowed)
         self.subscriptions = Subscriptions(callers.home)
         self._sender: NoticeSender | None = None
-        self._changed = asyncio.Event()
+        self._changed, self._follows = asyncio.Event(), asyncio.Event()
         self._following: dict[str, tuple[SessionNotices, asyncio.Task[None]]] = {}
         self._told: list[Subscription] = []
         self._rate = NoticeRate()
@@ -111,16 +111,22 @@ class NoticeTask:
         self._leave([each for each in self._following if "" not in chosen and each not in chosen])
         if not chosen:
             return
-        rows = await self._callers.brief.run(lambda: self._callers.controller(ACTOR).store.sessions())
+        rows = await self._callers.session_rows(ACTOR)
         for row in rows:
             wanted = row.state == "running" and ("" in chosen or row.id in chosen)
             if wanted and row.id not in self._following and self.count < MOST_FOLLOWED:
                 notices = SessionNotices(row.id, row.name)
                 self._following[row.id] = notices, asyncio.create_task(self._follow(row.id, notices))
+                self._follows.set()
 
     def _leave(self, sessions: Iterable[str]) -> None:
         for id_ in list(sessions):
             self._following.pop(id_)[1].cancel()
+        self._unfollowed()
+
+    def _unfollowed(self) -> None:
+        if not self._following:
+            self._follows.clear()
 
     def _valid(self) -> list[Subscription]:
         """Return the subscriptions with a valid right."""
@@ -157,6 +163,7 @@ class NoticeTask:
             self._callers.done(patience)
             if (known := self._following.get(id_)) is not None and known[0] is notices:
                 del self._following[id_]
+                self._unfollowed()
 
     def _hear(self, notices: SessionNotices, event: Event) -> None:
         now = time.time()
@@ -166,6 +173,7 @@ class NoticeTask:
 
     async def _tick(self) -> None:
         while True:
+            await self._follows.wait()
             await asyncio.sleep(TICK_SECONDS)
             now = time.time()
             for notices, _ in list(self._following.values()):

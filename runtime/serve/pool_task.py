@@ -11,7 +11,7 @@ from contextlib import AbstractAsyncContextManager
 
 from holdfast.base.text import plain
 from holdfast.errors import HoldfastError
-from holdfast.runtime.lifecycle import pool_filler
+from holdfast.runtime.lifecycle import pool_filler, pool_plan
 from holdfast.runtime.lifetimes.session_ends import ACTOR
 from holdfast.runtime.serve.api_server import working
 from holdfast.runtime.serve.callers import Callers
@@ -25,6 +25,7 @@ class PoolTask:
 
     def __init__(self, callers: Callers) -> None:
         self._callers = callers
+        self._empty_at: object = None
 
     def running(self) -> AbstractAsyncContextManager[None]:
         """Look after it while the block runs."""
@@ -33,10 +34,22 @@ class PoolTask:
     async def _live(self) -> None:
         while True:
             try:
-                await self._callers.brief.run(self._tend)
+                await self._round()
             except HoldfastError as error:
                 logger.error("pool: %s", plain(str(error), 400))
             await asyncio.sleep(LOOK_SECONDS)
 
-    def _tend(self) -> None:
-        pool_filler.tend(self._callers.controller(ACTOR).context)
+    async def _round(self) -> None:
+        """Tend the pool. A home without one is looked at again when its store has changed."""
+        stamp = self._callers.seen.stamp()
+        if (
+            self._empty_at is not None
+            and stamp == self._empty_at
+            and not pool_plan.read(self._callers.home).size
+        ):
+            return
+        there = await self._callers.brief.run(self._tend)
+        self._empty_at = None if there else stamp
+
+    def _tend(self) -> int:
+        return pool_filler.tend(self._callers.controller(ACTOR).context)

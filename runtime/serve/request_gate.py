@@ -20,6 +20,7 @@ from starlette.responses import JSONResponse, Response
 
 from holdfast.base.request_id import begin_request
 from holdfast.base.text import plain
+from holdfast.errors import StoreError
 from holdfast.runtime.access.access_keys import AccessKey
 from holdfast.runtime.access.audit_trail import SERVER_KEY, AuditedRequest, AuditTrail
 from holdfast.runtime.http_doors import admission
@@ -178,7 +179,11 @@ class RequestGate:
         meant = self._read(scope)
         taken = ((door, door.takes(meant)) for door in self._doors)
         door, own = next((door, own) for door, own in taken if own is not None)
-        found = await _opened(door, own, scope)
+        try:
+            found = await _opened(door, own, scope)
+        except StoreError as error:
+            logger.error("cannot check a key: %s", plain(str(error), 300))
+            found = 503, error.code, "keys cannot be checked now: ask again in a moment"
         if (away := await self._elsewhere(door, meant, found)) is not None:
             await door.refuse(own, _with(send, away.headers), away.refusal)
             return
@@ -252,11 +257,12 @@ class RequestGate:
             self._audit(door, scope, id_, status, seconds)
 
     def _audit(self, door: ServedDoor, scope: Scope, id_: str, status: int, seconds: float) -> None:
-        if self._trail is None:
+        trail: AuditTrail | None = scope.get(admission.TRAIL, self._trail)
+        if trail is None:
             return
         named = scope.get("path_params", {})
         session = named.get("session") or named.get("sandbox") or scope.get(admission.SANDBOX) or ""
-        self._trail.note(
+        trail.note(
             AuditedRequest(
                 time.time() - seconds,
                 door.actor(scope),

@@ -92,7 +92,8 @@ def take_over(
         SessionExists: it may not have the id (`check_claim`), or the name is taken.
     """
     check_claim(store, session_id, chain)
-    details = lifetime.limited_details(store.database.folder, details.plus(tenures=chain.kept()))
+    details = store.made_by_user(details.plus(tenures=chain.kept()))
+    details = lifetime.limited_details(store.database.folder, details)
     if store.find_session(session_id, removed=True) is None:
         return store.add_session(session_id=session_id, details=details, **columns)
     Lives(store.database).come_back(session_id, {**columns, "state": "creating"}, details)

@@ -40,12 +40,16 @@ class _SettingsTable(BaseModel):
 
 
 class RoleRule(_SettingsTable):
-    """A role, and the team, of people with a value in a claim; without a claim, of everyone else."""
+    """The role in a team of people with a value in a claim; without a claim, of everyone else.
+
+    Of several rules that fit, the first one for each team counts.
+    """
 
     role: str
     claim: str = ""
     value: str = ""
-    team: str = ""
+    team: Annotated[str, Field(pattern=r"^([a-z0-9][a-z0-9-]{0,31})?$")] = ""
+    """Empty for the server's own home."""
 
     @field_validator("role")
     @classmethod
@@ -176,8 +180,8 @@ class Person:
     """Someone who has shown who they are."""
 
     name: str
-    role: str
-    team: str
+    roles: Mapping[str, str]
+    """By team, in the order of the rules; the empty name is the server's own home."""
     issuer: str
     """The name of the issuer in the settings; `proxy` for a trusted proxy."""
     subject: str
@@ -265,12 +269,18 @@ def _named(
             f"cannot sign in: '{plain(name, 40)}' cannot be a name here",
             hint="a name has 1 to 32 of a-z, 0-9, . _ -; `person` in the settings chooses the claim",
         )
-    rule = next((each for each in rules if each.is_met(claims)), None)
-    if rule is None:
+    roles: dict[str, str] = {}
+    for rule in rules:
+        if rule.claim and rule.is_met(claims):
+            roles.setdefault(rule.team, rule.role)
+        elif not rule.claim:  # everyone else
+            roles = roles or {rule.team: rule.role}
+            break
+    if not roles:
         raise NotPermitted(
             f"cannot sign in: {name} is not given a role by any rule", hint="ask the server's owner"
         )
-    return Person(name, rule.role, rule.team, issuer, subject)
+    return Person(name, roles, issuer, subject)
 
 
 def _values(claims: Mapping[str, Any], name: str) -> frozenset[str]:

@@ -2,8 +2,9 @@
 
 A person with an identity token of an issuer that the server trusts gets an access key with the rights of
 their role. Browsers over TLS have it in a cookie that no script and no other site can use, and
-exchange it for a short one, which the page keeps in memory. A cookie of `localhost` is sent to all ports of
-that name, so pages there get the short one alone, by a code in the fragment of the address.
+exchange it for that of a page, which stays in memory. A cookie of `localhost` is sent to all ports of
+that name, so pages there get the latter alone, by a code in the fragment of the address. A person of several
+teams says which one they mean before they get a key.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import json
 import secrets
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from starlette.applications import Starlette
@@ -24,7 +26,6 @@ from starlette.routing import Route
 
 from holdfast.base.text import plain
 from holdfast.errors import HoldfastError, NotPermitted
-from holdfast.runtime.access.access_keys import AccessKey, AccessKeys
 from holdfast.runtime.http_doors import admission
 from holdfast.runtime.http_doors.admission import KEY, Admission, App, Refusal, Scope, Send
 from holdfast.runtime.http_doors.door_sockets import ADMITTED
@@ -43,8 +44,8 @@ from holdfast.runtime.serve.request_gate import ServedDoor
 from holdfast.runtime.sign_in.identity_tokens import Expected
 from holdfast.runtime.sign_in.issuer_client import IssuerClient
 from holdfast.runtime.sign_in.issuer_settings import UNIX, Person, SignInSettings
-from holdfast.runtime.sign_in.name_owners import NameOwners
 from holdfast.runtime.sign_in.pending_sign_ins import Begun, OneTimeCodes
+from holdfast.runtime.sign_in.people_homes import HeldKey, PeopleHome, PeopleHomes
 
 BEGIN, BACK = f"{FIRST}/with/{{issuer}}", f"{FIRST}/with/{{issuer}}/back"
 COOKIE, BEGUN_COOKIE = "__Host-holdfast", "__Host-holdfast-begun"
@@ -66,9 +67,7 @@ HEADERS: Mapping[str, str] = {
 class SignInDoor(ServedDoor):
     """The door for people who sign in."""
 
-    def __init__(
-        self, rules: Admission, settings: SignInSettings, keys: AccessKeys, owners: NameOwners
-    ) -> None:
+    def __init__(self, rules: Admission, settings: SignInSettings, homes: PeopleHomes) -> None:
         super().__init__(rules)
         proxy = settings.proxy
         self.single = frozenset(
@@ -79,7 +78,7 @@ class SignInDoor(ServedDoor):
         )
         self._proxy_header = proxy.header.lower().encode() if proxy else None
         self._settings = settings
-        self._app = _Desk(settings, keys, owners).application()
+        self._app = _Desk(settings, homes).application()
 
     def takes(self, scope: Scope) -> Scope | None:
         """Return a request to sign in or out."""
@@ -100,16 +99,29 @@ class SignInDoor(ServedDoor):
         await admission.refuse(scope, send, refusal)
 
 
+@dataclass(frozen=True, slots=True)
+class Arrived:
+    """Someone who has come back from an issuer; they have a key once it is clear for which team."""
+
+    binding: str
+    person: Person
+    issuer: str
+    seconds: float
+    held: HeldKey | None
+
+
 class _Desk:
     """The requests of one server."""
 
-    def __init__(self, settings: SignInSettings, keys: AccessKeys, owners: NameOwners) -> None:
-        self._settings, self._keys, self._owners = settings, keys, owners
+    def __init__(self, settings: SignInSettings, homes: PeopleHomes) -> None:
+        self._settings, self._homes = settings, homes
         self._issuers = {each.name: IssuerClient(each, each.secret()) for each in settings.issuer}
         self._begun: OneTimeCodes[Begun] = OneTimeCodes(BEGUN_SECONDS)
-        self._entries: OneTimeCodes[AccessKey] = OneTimeCodes(ENTRY_SECONDS)
+        self._entries: OneTimeCodes[Arrived] = OneTimeCodes(ENTRY_SECONDS)
         self._challenges: OneTimeCodes[None] = OneTimeCodes(BEGUN_SECONDS)
         self._used: OneTimeCodes[None] = OneTimeCodes(USED_SECONDS)
+        self._choosing: OneTimeCodes[str] = OneTimeCodes(BEGUN_SECONDS)
+        """Used tokens that count once more: for the challenge of a login that has to name a team."""
         self._rate = RequestRate(RATE, BURST)
 
     def application(self) -> Starlette:
@@ -166,11 +178,13 @@ class _Desk:
             return _line("cannot sign in: the issuer's answer is ambiguous", 400)
         if (seconds := self._rate.refused()) is not None:
             return _too_many(seconds)
-        name = BEGUN_COOKIE if self._settings.is_secure else PLAIN_BEGUN_COOKIE
         found = self._begun.take(asked.get("state"), time.time())
         begun = found and found[1]
-        bound = begun and hmac.compare_digest(request.cookies.get(name, "").encode(), begun.binding.encode())
-        if not begun or not bound or begun.issuer != request.path_params["issuer"]:
+        if (
+            not begun
+            or not self._is_bound(request, begun.binding)
+            or begun.issuer != request.path_params["issuer"]
+        ):
             return _line(
                 "cannot sign in: this browser did not begin this, or it took too long; begin again", 403
             )
@@ -187,41 +201,51 @@ class _Desk:
             claims = await client.claims_for(
                 asked["code"], self._back_to(begun.issuer), begun.nonce, begun.verifier
             )
-            person = client.issuer.person_of(claims)
-            key, text = await self._let_in(request, person, client.issuer.url, client.issuer.hours * 3600)
+            person, lasting = client.issuer.person_of(claims), client.issuer.hours * 3600
+            homes = self._homes.of(person, None)
+            held = None
+            if len(homes) == 1:
+                held = await self._let_in(request, homes[0], person, client.issuer.url, lasting)
         except HoldfastError as error:
             return _line(str(error), answer_forms.status_of(error))
-        if self._settings.is_secure:
+        if held is not None and self._settings.is_secure:
             answer = RedirectResponse("/", 303, headers=dict(HEADERS))
-            self._set(answer, COOKIE, text, key.expires_at - time.time(), "strict")
+            self._keep(answer, held)
             return answer
-        return RedirectResponse(f"/#entry={self._entries.add(key, time.time())}", 303, headers=dict(HEADERS))
+        arrived = Arrived(begun.binding, person, client.issuer.url, lasting, held)
+        code = self._entries.add(arrived, time.time())
+        return RedirectResponse(f"/#entry={code}", 303, headers=dict(HEADERS))
 
     async def _short(self, request: Request) -> Response:
-        """Give a page a short key, for its cookie, the code of its address, or the header of a proxy."""
+        """Give a page its key, for its cookie, the code of its address, or the header of a proxy.
+
+        A person of several teams who has not said which gets their names, and asks again.
+        """
         told = await _object(request)
         if told is None:
             return _refused(NotPermitted("cannot sign in: that is not a request of the page"))
+        wanted = team if isinstance(team := told.get("team"), str) else None
         try:
             if "entry" in told:
-                found = self._entries.take(told["entry"], time.time())
-                key = found and found[1]
-                lasting = float("inf")
+                found = await self._of_entry(request, told["entry"], wanted)
             else:
-                key, lasting = self._of_cookie(request), SHORT_SECONDS
-            answer_text = ""
-            if key is None and "entry" not in told:
-                key, answer_text = await self._of_proxy(request)
-            if key is None or not self._keys.is_valid(key):
-                return _refused(None)
+                found = self._of_cookie(request) or await self._of_proxy(request, wanted)
         except HoldfastError as error:
             return _refused(error)
-        seconds = max(1.0, min(lasting, key.expires_at - time.time()))
-        _noted(request, key)
-        body = {"key": self._keys.short(key, seconds), "actor": key.actor, "seconds": int(seconds)}
+        if found is None:
+            return _refused(None)
+        if isinstance(found, list):
+            return _choice(found)
+        lasts = "entry" in told and not self._settings.is_secure
+        seconds = max(1.0, min(float("inf") if lasts else SHORT_SECONDS, found.key.expires_at - time.time()))
+        _noted(request, found)
+        body = {
+            "key": found.short(seconds), "actor": found.key.actor, "team": found.home.team or None,
+            "seconds": int(seconds),
+        }  # fmt: skip
         answer = JSONResponse(body, 201, headers=dict(HEADERS))
-        if answer_text and self._settings.is_secure:
-            self._set(answer, COOKIE, answer_text, key.expires_at - time.time(), "strict")
+        if found.text and self._settings.is_secure:
+            self._keep(answer, found)
         return answer
 
     async def _end(self, request: Request) -> Response:
@@ -230,13 +254,13 @@ class _Desk:
             return _refused(NotPermitted("cannot sign out: that is not a request of the page"))
         given = admission.bearer_tokens(request.scope)
         try:
-            key = self._keys.opened_by(given[0]) if given else self._of_cookie(request)
-            if key is None:
+            held = self._homes.held(given[0]) if given else self._of_cookie(request)
+            if held is None:
                 return _refused(None)
-            await asyncio.to_thread(self._keys.revoke, key.id)
+            await asyncio.to_thread(held.home.keys.revoke, held.key.id)
         except HoldfastError as error:
             return _refused(error)
-        _noted(request, key)
+        _noted(request, held)
         answer = Response(status_code=204, headers=dict(HEADERS))
         if self._settings.is_secure:
             self._set(answer, COOKIE, "", 0, "strict")
@@ -267,56 +291,87 @@ class _Desk:
                 raise NotPermitted(
                     "cannot sign in: the server does not have that issuer for `holdfast login`"
                 )
-            if given is None or self._used.has(digest, now):
+            pending = self._choosing.take(digest, now)
+            is_again = pending is not None and pending[1] == challenge
+            if given is None or (self._used.has(digest, now) and not is_again):
                 raise NotPermitted("cannot sign in: it took too long, or was done before", hint="begin again")
             nonce = nonce_for(request.headers.get("host", ""), str(challenge))
             lax = device.nonce == "optional"
             expected = Expected(client.issuer.url, device.client, nonce, lax, given[0])
             claims = await client.verified(token, expected)
-            if self._used.has(digest, now):  # by a request at the same time
+            if self._used.has(digest, now) and not is_again:  # by a request at the same time
                 raise NotPermitted("cannot sign in: the token was used before", hint="begin again")
             self._used.add(None, now, digest)
             person = client.issuer.person_of(claims)
-            key, text = await self._let_in(request, person, client.issuer.url, device.days * 86400)
+            wanted = team if isinstance(team := told.get("team"), str) else None
+            homes = self._homes.of(person, wanted)
+            if len(homes) > 1:
+                self._challenges.add(None, given[0], str(challenge))
+                self._choosing.add(str(challenge), now, digest)
+                return _choice(homes)
+            held = await self._let_in(request, homes[0], person, client.issuer.url, device.days * 86400)
         except HoldfastError as error:
             return _refused(error)
         body = {
-            "key": text, "id": key.id, "actor": key.actor, "role": person.role, "team": person.team or None,
-            "expires_at": key.expires_at,
+            "key": held.text, "id": held.key.id, "actor": held.key.actor,
+            "role": person.roles[held.home.team], "team": held.home.team or None,
+            "expires_at": held.key.expires_at,
         }  # fmt: skip
         return JSONResponse(body, 201, headers=dict(HEADERS))
 
     async def _let_in(
-        self, request: Request, person: Person, issuer: str, seconds: float
-    ) -> tuple[AccessKey, str]:
-        def made() -> tuple[AccessKey, str]:
-            self._owners.claim(person, issuer)
-            return self._keys.sign_in(person.name, [person.role], seconds)
+        self, request: Request, home: PeopleHome, person: Person, issuer: str, seconds: float
+    ) -> HeldKey:
+        held = await asyncio.to_thread(home.let_in, person, issuer, seconds)
+        _noted(request, held)
+        return held
 
-        key, text = await asyncio.to_thread(made)
-        _noted(request, key)
-        return key, text
+    async def _of_entry(
+        self, request: Request, code: object, wanted: str | None
+    ) -> HeldKey | list[PeopleHome] | None:
+        """Return the key of a person whom an issuer has sent back with this browser, or their choice."""
+        found = self._entries.take(code, time.time())
+        if found is None or not self._is_bound(request, found[1].binding):
+            return None
+        since, arrived = found
+        if arrived.held is not None:
+            return arrived.held if arrived.held.home.keys.is_valid(arrived.held.key) else None
+        homes = self._homes.of(arrived.person, wanted)
+        if len(homes) > 1:
+            self._entries.add(arrived, since, str(code))
+            return homes
+        return await self._let_in(request, homes[0], arrived.person, arrived.issuer, arrived.seconds)
 
-    def _of_cookie(self, request: Request) -> AccessKey | None:
+    def _of_cookie(self, request: Request) -> HeldKey | None:
         """Return the key in the cookie; browsers that do not come over TLS have none."""
         text = request.cookies.get(COOKIE, "") if self._settings.is_secure else ""
-        key = self._keys.opened_by(text.encode()) if text else None
-        return key if key is not None and key.kind == "person" else None
+        held = self._homes.held(text.encode()) if text.startswith("hf_") else None
+        return held if held is not None and held.key.kind == "person" else None
 
-    async def _of_proxy(self, request: Request) -> tuple[AccessKey | None, str]:
-        """Return a key of the person whom the proxy names, and its text."""
+    async def _of_proxy(self, request: Request, wanted: str | None) -> HeldKey | list[PeopleHome] | None:
+        """Return a key of the person whom the proxy names, or what they can choose."""
         proxy = self._settings.proxy
         name = request.headers.get(proxy.header, "") if proxy else ""
         if proxy is None or not name or not proxy.trusts(_peer(request.scope)):
-            return None, ""
+            return None
         if (seconds := self._rate.refused()) is not None:
             raise NotPermitted(f"cannot sign in: too many do; again in {max(1, round(seconds))} s")
         person = proxy.person_of(name, request.headers.get(proxy.groups, "") if proxy.groups else "")
+        homes = self._homes.of(person, wanted)
         lasting = proxy.hours * 3600 if self._settings.is_secure else SHORT_SECONDS
-        return await self._let_in(request, person, "proxy", lasting)
+        return homes if len(homes) > 1 else await self._let_in(request, homes[0], person, "proxy", lasting)
+
+    def _is_bound(self, request: Request, binding: str) -> bool:
+        """Return whether a request comes from the browser that began a sign-in."""
+        given = request.cookies.get(BEGUN_COOKIE if self._settings.is_secure else PLAIN_BEGUN_COOKIE, "")
+        return hmac.compare_digest(given.encode(), binding.encode())
 
     def _back_to(self, issuer: str) -> str:
         return self._settings.url + BACK.replace("{issuer}", issuer)
+
+    def _keep(self, answer: Response, held: HeldKey) -> None:
+        """Have a browser keep the key of a person."""
+        self._set(answer, COOKIE, held.text, held.key.expires_at - time.time(), "strict")
 
     def _set(self, answer: Response, name: str, value: str, seconds: float, site: Any) -> None:
         answer.set_cookie(
@@ -334,9 +389,15 @@ def _peer(scope: Scope) -> str:
     return str(client[0]) if client and client[0] else ""
 
 
-def _noted(request: Request, key: AccessKey) -> None:
-    """Have the audit trail say who has signed in or out."""
-    request.scope[KEY], request.scope[ADMITTED] = key, True
+def _noted(request: Request, held: HeldKey) -> None:
+    """Have the audit trail of a home say who has signed in or out there."""
+    request.scope[KEY], request.scope[ADMITTED] = held.key, True
+    request.scope[admission.TRAIL] = held.home.trail
+
+
+def _choice(homes: Sequence[PeopleHome]) -> Response:
+    """Tell a person of several teams their names; the server's own home has an empty one."""
+    return JSONResponse({"teams": [each.team for each in homes]}, headers=dict(HEADERS))
 
 
 async def _object(request: Request) -> dict[str, Any] | None:

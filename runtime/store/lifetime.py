@@ -210,19 +210,25 @@ def change(store: Store, session_id: str, how: Callable[[Lifetime], Lifetime]) -
     row = store.find_session(session_id)
     sandbox = None if row is None else row.details.get("sandbox")
     runs = row is not None and row.state in ("creating", "running")
+    user = "" if row is None else _user(row.details)
     found: list[Lifetime] = []
 
     def kept(value: object) -> dict[str, Any]:
         chosen = how(Lifetime.kept(value, sandbox))
-        found[:] = [limited(store.database.folder, chosen) if runs else chosen]
+        found[:] = [limited(store.database.folder, chosen, user) if runs else chosen]
         return found[0].as_dict()
 
     store.change_detail(session_id, DETAIL, kept)
     return found[0] if found else Lifetime()
 
 
-def limited(folder: str, found: Lifetime) -> Lifetime:
-    """Return a lifetime of a running session within the quota of the home in a folder.
+def _user(details: SessionDetails) -> str:
+    """Return the user who made a session."""
+    return str(details.get("by") or "")
+
+
+def limited(folder: str, found: Lifetime, user: str = "") -> Lifetime:
+    """Return a lifetime of a running session within the quotas of its home, in a folder, and of its user.
 
     Raises:
         StoreError: the quota cannot be read.
@@ -230,13 +236,13 @@ def limited(folder: str, found: Lifetime) -> Lifetime:
     from holdfast.runtime.store import quotas
 
     quota = quotas.read(folder)
-    return within(found, quota.life, quota.idle, time.time())
+    return within(found, quota.least("life", user), quota.least("idle", user), time.time())
 
 
 def limited_details(folder: str, details: SessionDetails) -> SessionDetails:
     """Return the details of a session that is about to run, with its lifetime within that quota."""
     before = Lifetime.of(details)
-    kept = limited(folder, before).as_dict()
+    kept = limited(folder, before, _user(details)).as_dict()
     return details if kept == before.as_dict() else details.plus(lifetime=kept)
 
 

@@ -85,7 +85,7 @@ class Lives:
                 left = {"id": old, "generation": row["generation"], "left_at": time.time()}
                 kept = details.plus(lives=[*before.lives, left], moved=before.get("moved"))
                 db.update(schema.SESSIONS, {**columns, "details": kept}, "id = ?", session_id)
-                quotas.check(db, self._folder)
+                quotas.check(db, self._folder, str(details.get("by") or ""))
         except sqlite3.IntegrityError:
             name = columns["name"]
             raise SessionExists(f"cannot name session '{name}': the name is taken") from None

@@ -1,19 +1,22 @@
-"""The quota of a home: how many sessions it has and runs at most, how much they take, how long they live.
+"""The quotas of a home and of its users: how many sessions there are and run at most, how much they take, how
+long they live.
 
 Kept in a file beside the database. `check` runs in the transaction that adds a session or lets one run, so
 callers at the same time cannot pass it together. `count_command` counts for all processes of the home. The
-room of snapshots is not counted here, and no engine is asked.
+room of snapshots is not counted here, and no engine is asked. A user is an actor without the run behind its
+name; a session is counted for the user who made it.
 """
 
 from __future__ import annotations
 
 import fcntl
+import hashlib
 import json
 import os
 import struct
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,13 +24,18 @@ from holdfast.base import private_files
 from holdfast.base.quantities import gib_text, parse_duration, parse_size
 from holdfast.base.text import plain
 from holdfast.errors import InvalidArgument, QuotaReached, StoreError
+from holdfast.runtime.store.shared_rows import QUOTA_FILE
 
 if TYPE_CHECKING:
     from holdfast.runtime.store.statements import Statements
 
-FILE = "quota.json"
+FILE = QUOTA_FILE
 RATE_FILE = "quota.rate"
-"""The commands that can begin now, and when that was counted."""
+"""The commands that can begin now, and when that was counted: of the home, and then of users by a digest."""
+EACH = "each"
+"""In place of a user: every one that has no limits of its own."""
+_PLACES = 4096
+"""Of users in that file; few share one."""
 AGAIN_SECONDS = 10.0
 """When a caller that was refused because of other sessions can ask again."""
 _SHAPE = struct.Struct("dd")
@@ -40,21 +48,25 @@ _OF_MODEL = 4 << 30
 _RUNNING = (
     "SELECT COUNT(*), COALESCE(SUM(COALESCE(json_extract(options, '$.memory'), ?)), 0), "
     "COALESCE(SUM(COALESCE(json_extract(options, '$.cpus'), ?)), 0) FROM sessions "
-    "WHERE state IN ('creating', 'running') OR (state != 'removed' AND id IN "
-    "(SELECT session_id FROM operations WHERE kind = 'resume' AND state = 'intent'))"
+    "WHERE (? = '' OR json_extract(details, '$.by') = ?) AND (state IN ('creating', 'running') "
+    "OR (state != 'removed' AND id IN "
+    "(SELECT session_id FROM operations WHERE kind = 'resume' AND state = 'intent')))"
 )
-_ALL = "SELECT COUNT(*) FROM sessions WHERE state != 'removed'"
+_ALL = (
+    "SELECT COUNT(*) FROM sessions WHERE state != 'removed' AND (? = '' OR json_extract(details, '$.by') = ?)"
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Quota:
-    """The limits of a home; None is without limit.
+    """The limits of a home or of a user; None is without limit.
 
     Attributes:
         running: sessions that run; suspended and sleeping sessions do not.
         memory: bytes that all running ones can use together, by their own limits.
         cpus: processors of all running ones; one without a limit of its own counts as the whole machine.
         sessions: sessions in all.
+        disk: bytes of the snapshots of a user's sessions; `retention.prune` has the limit of a home.
         forks: copies in one call.
         life: seconds that a session runs, from its start or its waking; then it is suspended.
         idle: seconds without use after which a session sleeps.
@@ -65,6 +77,7 @@ class Quota:
     memory: int | None = None
     cpus: float | None = None
     sessions: int | None = None
+    disk: int | None = None
     forks: int | None = None
     life: float | None = None
     idle: float | None = None
@@ -98,66 +111,114 @@ class QuotaUsage:
 
 
 NAMES = tuple(each.name for each in fields(Quota))
-_SIZES, _DURATIONS = frozenset({"memory"}), frozenset({"life", "idle"})
+_SIZES, _DURATIONS = frozenset({"memory", "disk"}), frozenset({"life", "idle"})
 _FRACTIONS = frozenset({"cpus", "commands", *_DURATIONS})
-_EXAMPLES: Mapping[str, str] = {"memory": "16g", "life": "8h", "idle": "15m", "cpus": "4", "commands": "20"}
+_EXAMPLES: Mapping[str, str] = {
+    "memory": "16g",
+    "disk": "20g",
+    "life": "8h",
+    "idle": "15m",
+    "cpus": "4",
+    "commands": "20",
+}
 
 
-def read(folder: str) -> Quota:
-    """Return the quota of the home in a folder.
+@dataclass(frozen=True, slots=True)
+class Quotas:
+    """The quota of a home, and those of its users by their names; `each` is for all others."""
+
+    home: Quota = Quota()
+    users: Mapping[str, Quota] = field(default_factory=dict)
+
+    def of(self, user: str) -> Quota:
+        """Return the limits of a user, besides those of the home."""
+        return (self.users.get(user) or self.users.get(EACH) or Quota()) if user else Quota()
+
+    def least(self, name: str, user: str) -> Any:
+        """Return the smaller one of a limit of the home and of a user; None if neither has it."""
+        found = (getattr(self.home, name), getattr(self.of(user), name))
+        return min((each for each in found if each is not None), default=None)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return it as JSON."""
+        users = {name: each.as_dict() for name, each in self.users.items() if each != Quota()}
+        return self.home.as_dict() | ({"users": users} if users else {})
+
+
+def read(folder: str) -> Quotas:
+    """Return the quotas of the home in a folder.
 
     Raises:
         StoreError: the file cannot be read. An unknown limit does not count as none.
     """
     path = f"{folder}/{FILE}"
     if not os.access(path, os.F_OK):
-        return Quota()
+        return Quotas()
     try:
         found = json.loads(Path(path).read_bytes())
-        for name, value in found.items():
-            if name not in NAMES or not (value is None or _is_limit(name, value)):
-                raise ValueError(f"{plain(str(name), 40)} is not a limit that this version knows")
-        return Quota(**found)
+        users = found.pop("users", {})
+        return Quotas(_quota(found), {str(name): _quota(each) for name, each in users.items()})
     except (OSError, ValueError, TypeError, AttributeError) as error:
         raise StoreError(f"cannot read {path}: {error}", hint="`holdfast quota set` rewrites it") from error
 
 
-def write(folder: str, quota: Quota) -> None:
-    """Keep the quota of the home in a folder, from the next session and command on.
+def _quota(found: dict[str, Any]) -> Quota:
+    for name, value in found.items():
+        if name not in NAMES or not (value is None or _is_limit(name, value)):
+            raise ValueError(f"{plain(str(name), 40)} is not a limit that this version knows")
+    return Quota(**found)
+
+
+def write(folder: str, quotas: Quotas) -> None:
+    """Keep the quotas of the home in a folder, from the next session and command on.
 
     Raises:
-        StoreError: it cannot be written.
+        StoreError: they cannot be written.
     """
     path = Path(folder, FILE)
+    told = quotas.as_dict()
+    from holdfast.runtime.store import beside_database  # most homes do not have a quota
+
+    if (origin := beside_database.origin_of(path.parent)) is not None:
+        origin.put(path, json.dumps(told))
     try:
-        if quota == Quota():
-            path.unlink(missing_ok=True)
+        if any(value is not None for value in told.values()):
+            private_files.replace(path, json.dumps(told))
         else:
-            private_files.replace(path, json.dumps(quota.as_dict()))
+            path.unlink(missing_ok=True)
     except OSError as error:
         raise StoreError(f"cannot write {path}: {error.strerror or error}") from error
 
 
-def usage(db: Statements) -> QuotaUsage:
-    """Return the present use, as a transaction sees it."""
-    running, memory, cpus = db.run(_RUNNING, (_OF_MODEL, os.cpu_count() or 1)).fetchone()
-    return QuotaUsage(int(db.value(_ALL)), int(running), int(memory), float(cpus))
+def usage(db: Statements, user: str = "") -> QuotaUsage:
+    """Return the present use of a home, or of one user of it, as a transaction sees it."""
+    running, memory, cpus = db.run(_RUNNING, (_OF_MODEL, os.cpu_count() or 1, user, user)).fetchone()
+    return QuotaUsage(int(db.value(_ALL, user, user)), int(running), int(memory), float(cpus))
 
 
-def check(db: Statements, folder: str) -> None:
-    """Check that what a transaction has just added is within the quota; else it is taken back.
+def check(db: Statements, folder: str, user: str = "") -> None:
+    """Check that what a transaction has just added is within the quotas; else it is taken back.
+
+    Args:
+        db: the transaction.
+        folder: of the home.
+        user: who made the session; empty if that is not known.
 
     Raises:
         QuotaReached: it is not.
-        StoreError: the quota cannot be read.
+        StoreError: the quotas cannot be read.
     """
-    quota = read(folder)
-    if quota == Quota():
-        return
-    now = usage(db)
+    found = read(folder)
+    if found.home != Quota():
+        _check(found.home, usage(db), "the quota")
+    if (of_user := found.of(user)) != Quota():
+        _check(of_user, usage(db, user), f"the quota of {plain(user, 80)}")
+
+
+def _check(quota: Quota, now: QuotaUsage, whose: str) -> None:
     if quota.sessions is not None and now.sessions > quota.sessions:
         raise QuotaReached(
-            f"cannot have another session: the quota is {quota.sessions} in all",
+            f"cannot have another session: {whose} is {quota.sessions} in all",
             hint="remove some with `holdfast rm`",
             retry_after=AGAIN_SECONDS,
         )
@@ -169,20 +230,20 @@ def check(db: Statements, folder: str) -> None:
     for limit, found, of, shown in checked:
         if limit is not None and found > limit:
             raise QuotaReached(
-                f"cannot run another session: the quota is {shown(limit)} {of}, and this one would make it "
+                f"cannot run another session: {whose} is {shown(limit)} {of}, and this one would make it "
                 f"{shown(found)}",
                 hint="suspend or remove some, or give it less: sessions that sleep are not counted",
                 retry_after=AGAIN_SECONDS,
             )
 
 
-def check_copies(folder: str, count: int) -> None:
-    """Check the number of copies that one call makes.
+def check_copies(folder: str, count: int, user: str = "") -> None:
+    """Check the number of copies that one call of a user makes.
 
     Raises:
         QuotaReached: they are too many.
     """
-    most = read(folder).forks
+    most = read(folder).least("forks", user)
     if most is not None and count > most:
         raise QuotaReached(
             f"cannot make {count} copies: the quota is {most} in one call",
@@ -190,8 +251,8 @@ def check_copies(folder: str, count: int) -> None:
         )
 
 
-def count_command(folder: str) -> None:
-    """Count a command that is about to begin, over all processes of the home.
+def count_command(folder: str, user: str = "") -> None:
+    """Count a command that a user is about to begin, over all processes of the home.
 
     Twice as many can begin together as in a second, at least one.
 
@@ -199,28 +260,35 @@ def count_command(folder: str) -> None:
         QuotaReached: too many have begun.
         StoreError: they cannot be counted.
     """
-    rate = read(folder).commands
-    if rate is None:
-        return
-    path, burst = f"{folder}/{RATE_FILE}", max(1.0, 2 * rate)
+    found = read(folder)
+    if (rate := found.of(user).commands) is not None:
+        place = 1 + int.from_bytes(hashlib.blake2b(user.encode(), digest_size=4).digest()) % _PLACES
+        _count(folder, rate, place, f"the quota of {plain(user, 80)}")
+    if found.home.commands is not None:
+        _count(folder, found.home.commands, 0, "the quota")
+
+
+def _count(folder: str, rate: float, place: int, whose: str) -> None:
+    path, burst, offset = f"{folder}/{RATE_FILE}", max(1.0, 2 * rate), place * _SHAPE.size
     try:
         file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             fcntl.flock(file, fcntl.LOCK_EX)
             now = time.clock_gettime(time.CLOCK_BOOTTIME)
-            kept = os.pread(file, _SHAPE.size, 0)
-            left, at = _SHAPE.unpack(kept) if len(kept) == _SHAPE.size else (burst, now)
+            kept = os.pread(file, _SHAPE.size, offset)
+            is_used = len(kept) == _SHAPE.size and any(kept)
+            left, at = _SHAPE.unpack(kept) if is_used else (burst, now)
             # A time to come is from an earlier start of the machine.
             left = min(burst, left + (now - at) * rate) if at <= now else burst
             if left >= 1:
-                os.pwrite(file, _SHAPE.pack(left - 1, now), 0)
+                os.pwrite(file, _SHAPE.pack(left - 1, now), offset)
                 return
         finally:
             os.close(file)
     except OSError as error:
         raise StoreError(f"cannot count commands in {path}: {error.strerror or error}") from error
     raise QuotaReached(
-        f"cannot begin a further command: the quota is {rate:g} in a second",
+        f"cannot begin a further command: {whose} is {rate:g} in a second",
         hint="wait, or join several into one",
         retry_after=(1 - left) / rate,
     )

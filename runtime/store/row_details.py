@@ -58,11 +58,11 @@ if TYPE_CHECKING:
         the code of the error of its last automatic capture; `refused` destinations it was refused; `moving`
         where it is being moved; `arrival` the move that brought it here; `of_older` the container of it that
         an older version left running, which this one does not reach; `sandbox` what a client of the E2B wire
-        said of it; `task` its task record; `agent` whose default session it is, and what was asked for then;
-        `labels` what its caller calls it by; `previews` the grants of its ports; `ssh` its key as a host of
-        ssh; `tenures` the machines it has belonged to, and `moved` the one that has it now
-        (`runtime/sessions/tenures.py`); `pool` whether it was taken from the home's pool (`used`), or why
-        not (`why`); `cluster` its place in a cluster (`Clustered`).
+        said of it; `by` the user who made it, for quotas; `task` its task record; `agent` whose default
+        session it is, and what was asked for then; `labels` what its caller calls it by; `previews` the
+        grants of its ports; `ssh` its key as a host of ssh; `tenures` the machines it has belonged to, and
+        `moved` the one that has it now (`runtime/sessions/tenures.py`); `pool` whether it was taken from the
+        home's pool (`used`), or why not (`why`); `cluster` its place in a cluster (`Clustered`).
         """
 
         policy: Table | None
@@ -82,6 +82,7 @@ if TYPE_CHECKING:
         task: Table | None
         agent: Table
         labels: dict[str, str] | None
+        by: str
         previews: Table
         ssh: Table
         tenures: Sequence[Table]

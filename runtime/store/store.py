@@ -41,6 +41,8 @@ class Store:
 
     def __init__(self, database: Database) -> None:
         self._db = database
+        self.user = ""
+        """Who makes the sessions that are added, for quotas of users; empty if that is not known."""
 
     @classmethod
     def open(cls, path: Path, leaving: Leaving | None = None) -> Store:
@@ -76,13 +78,13 @@ class Store:
             parent_snapshot_id=parent_snapshot_id,
             generation=generation,
             options=options,
-            details=details or SessionDetails(),
+            details=self.made_by_user(details or SessionDetails()),
         )
         try:
             with self._db.writing() as db:
                 db.insert(schema.SESSIONS, columns(row))
                 if state != "removed":
-                    quotas.check(db, self._db.folder)
+                    quotas.check(db, self._db.folder, self.user)
         except sqlite3.IntegrityError:
             raise SessionExists(
                 f"cannot name session '{name}': the name is taken",
@@ -314,19 +316,23 @@ class Store:
         """The database, for `lives`."""
         return self._db
 
-    def usage(self) -> quotas.QuotaUsage:
-        """Return what the quota of the home limits, as it is now."""
-        with self._db.reading() as db:
-            return quotas.usage(db)
+    def made_by_user(self, details: SessionDetails) -> SessionDetails:
+        """Return the details of a session that is about to be made, with the user who makes it."""
+        return details.plus(by=self.user) if self.user else details
 
-    def check_running(self) -> None:
-        """Check that a session can run whose resumption this transaction records.
+    def usage(self, user: str = "") -> quotas.QuotaUsage:
+        """Return what the quota of the home, or of a user, limits, as it is now."""
+        with self._db.reading() as db:
+            return quotas.usage(db, user)
+
+    def check_running(self, user: str = "") -> None:
+        """Check that a session of a user can run whose resumption this transaction records.
 
         Raises:
-            QuotaReached: that is more than the quota of the home.
+            QuotaReached: that is more than the quota of the home or of the user.
         """
         with self._db.writing() as db:
-            quotas.check(db, self._db.folder)
+            quotas.check(db, self._db.folder, user)
 
 
 def _session(row: Row) -> SessionRow:

@@ -45,7 +45,10 @@ class Followed:
         self.end: dict[str, Any] | None = None
         self.error: dict[str, Any] | None = None
         self.keepalives = 0
-        self.pid = int(next(self._messages)["event"]["start"]["pid"])
+        first = next(self._messages)["event"]
+        while "keepalive" in first:  # the start waits longer on a busy machine
+            first, self.keepalives = next(self._messages)["event"], self.keepalives + 1
+        self.pid = int(first["start"]["pid"])
 
     def _read(self, parts: Iterator[bytes]) -> Iterator[dict[str, Any]]:
         left = bytearray()

@@ -211,7 +211,8 @@ def test_a_shared_link_watches_one_session_and_no_more(
     """It cannot type, open a different session, or outlive its end; those who are watched learn of it."""
     made = json.loads(shared_cli("share", "shared", "--read-only", "--for", "1h", "--json").out)
     ticket = made["url"].partition("#ticket=")[2].partition("&")[0]
-    page = httpx.post(f"{audited.url}/page/keys", json={"ticket": ticket}).json()["key"]
+    ticket_header = {"Authorization": f"Bearer {ticket}"}
+    page = httpx.post(f"{audited.url}/page/keys", headers=ticket_header).json()["key"]
     assert [each["visits"] for each in json.loads(shared_cli("share", "--json").out)] == [1]
     assert any(each.kind == "visited" and each.actor == f"person:{made['name']}" for each in shared.journal())
     with RemoteHoldfast(audited.url, token=page) as holdfast:
@@ -234,7 +235,7 @@ def test_a_shared_link_watches_one_session_and_no_more(
         with pytest.raises(ConnectionClosed):
             _until(socket, lambda _: False)
         assert socket.close_code == 1008
-    assert httpx.post(f"{audited.url}/page/keys", json={"ticket": ticket}).status_code == 401
+    assert httpx.post(f"{audited.url}/page/keys", headers=ticket_header).status_code == 401
 
 
 def test_a_client_of_e2b_works_with_a_key_of_its_form(

@@ -107,11 +107,7 @@ export function forgetKey(): void {
 
 /** Exchange the ticket of a link for the key of this tab. */
 export async function enter(ticket: string): Promise<void> {
-  const answer = await request("/page/keys", {
-    method: "POST",
-    headers: { "Content-Type": "application/json" },
-    body: JSON.stringify({ ticket }),
-  });
+  const answer = await request("/page/keys", { method: "POST", headers: { Authorization: `Bearer ${ticket}` } });
   const told = (await answer.json()) as { key: string };
   sessionStorage.setItem(KEY, told.key);
 }

@@ -5,16 +5,19 @@ import { html, LitElement, nothing } from "lit";
 import { ApiError, asSignedIn, asStranger, forgetKey, key, useKey } from "./api";
 import { line } from "./texts";
 
-const PLACE = "holdfast-place", SIGNED_IN = "holdfast-signed-in";
+const PLACE = "holdfast-place", SIGNED_IN = "holdfast-signed-in", TEAM = "holdfast-team";
 const EARLY = 60;
 
 interface Told {
   key: string;
   actor: string;
+  team: string | null;
   seconds: number;
 }
 
 let timer = 0;
+/** What a person of several teams has to say before they get a key; the empty name is the server's own home. */
+let choice: { teams: readonly string[]; body: object } | null = null;
 
 /** Who has signed in to this tab; empty for a page that a link has opened. */
 function whoSignedIn(): string {
@@ -45,10 +48,14 @@ export async function resume(): Promise<boolean> {
 }
 
 async function exchange(body: object): Promise<void> {
-  const told = (await (await asSignedIn("/sign-in/key", body)).json()) as Told;
-  const lasts = "entry" in body;
+  const team = sessionStorage.getItem(TEAM);
+  const told = (await (await asSignedIn("/sign-in/key", team === null ? body : { team, ...body })).json()) as Told | { teams: string[] };
+  choice = "teams" in told ? { teams: told.teams, body } : null;
+  if ("teams" in told) return;
+  const lasts = "entry" in body && location.protocol === "http:";
   useKey(told.key, lasts);
-  sessionStorage.setItem(SIGNED_IN, told.actor);
+  sessionStorage.setItem(SIGNED_IN, told.team ? `${told.actor} in ${told.team}` : told.actor);
+  sessionStorage.setItem(TEAM, told.team ?? "");
   clearTimeout(timer);
   if (!lasts) timer = window.setTimeout(() => void resume().catch(() => undefined), Math.max(told.seconds - EARLY, 5) * 1000);
 }
@@ -81,11 +88,21 @@ export class SignIn extends LitElement {
     );
   }
 
+  private async choose(team: string): Promise<void> {
+    await exchange({ ...choice?.body, team }).catch(() => undefined); // then it begins again
+    location.reload();
+  }
+
   private readonly leave = (): void => {
+    sessionStorage.removeItem(TEAM);
     if (location.hash.startsWith("#/")) sessionStorage.setItem(PLACE, location.hash);
   };
 
   protected override render() {
+    if (choice)
+      return choice.teams.map(
+        (each) => html`<p><button @click=${() => void this.choose(each)}>${each ? `Team ${line(each, 40)}` : "No team"}</button></p>`,
+      );
     return this.issuers.map(
       (each) => html`<p><a class="button" href="/sign-in/with/${encodeURIComponent(each.name)}" @click=${this.leave}
         >Sign in with ${line(each.name, 40)}</a></p>`,
@@ -108,6 +125,7 @@ export class SignOut extends LitElement {
     clearTimeout(timer);
     forgetKey();
     sessionStorage.removeItem(SIGNED_IN);
+    sessionStorage.removeItem(TEAM);
     location.reload();
   };
 

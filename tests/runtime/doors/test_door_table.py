@@ -107,7 +107,7 @@ def credentials(doors: WalkedDoors) -> dict[str, list[str]]:
     keys.revoke("gone")
     own, of_other, of_none = (TOKENS.of(each.id) for each in (made, there, gone))
     return {
-        "access key": [text, of_e2b, keys.short(made, 600)],
+        "access key": [text, of_e2b],
         "key of a page": [pages.key(PageVisitor("person:ann", made.id), 2e9)],
         "access": [own.access(ONE)],
         "traffic": [own.traffic(ONE)],

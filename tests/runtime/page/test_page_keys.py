@@ -53,14 +53,14 @@ def test_an_altered_key_is_refused() -> None:
     """Each of its parts: the end, the actor, the mark; and whatever else is sent as a key."""
     keys = PageKeys(TOKEN)
     made, other = key(keys), key(keys, "person:bob")
-    parts, others = made.split("."), other.split(".")
-    later = [*parts[:1], str(int(parts[1]) + 1), *parts[2:]]
-    renamed = [*parts[:2], others[2], *parts[3:]]
-    stronger = [*parts[:3], "a" * 12, *parts[4:]]
-    forged = ["page", "1900000000", "", "", "", ""]
+    parts, others = made.split("_"), other.split("_")
+    later = [*parts[:2], str(int(parts[2]) + 1), *parts[3:]]
+    renamed = [*parts[:3], others[3], *parts[4:]]
+    stronger = [parts[0], "a" * 12, *parts[2:]]
+    forged = ["hp", keys.token_id, "1900000000", "", ""]
     for changed in (later, renamed, stronger, parts[:-1], [*parts, ""], [*parts[:-1], others[-1]], forged):
-        assert keys.visitor(".".join(changed).encode(), NOW) is None
-    for odd in (b"", b"....", TOKEN.encode(), b"page.\xb2.x.y.z", b"\xff" * 100):
+        assert keys.visitor("_".join(changed).encode(), NOW) is None
+    for odd in (b"", b"____", TOKEN.encode(), b"hp_0123456789ab_190000000\xb2_x_y", b"\xff" * 100):
         assert keys.visitor(odd, NOW) is None
 
 
@@ -76,5 +76,6 @@ def test_a_key_by_an_access_key_names_it_and_ends_with_it() -> None:
     assert made is not None
     assert keys.visitor(made.encode(), NOW + 59) == visitor
     assert keys.visitor(made.encode(), NOW + 60) is None
-    without = made.replace(".0123456789ab.", "..")
+    assert keys.visitor(keys.key(visitor, NOW, seconds=30).encode(), NOW + 30) is None
+    without = made.replace("0123456789ab", keys.token_id)
     assert keys.visitor(without.encode(), NOW) is None

@@ -34,6 +34,11 @@ PEOPLE: Mapping[str, Any] = {
     "u-ben": {"preferred_username": "ben", "groups": ["staff"]},
     "u-eve": {"preferred_username": "ada", "groups": ["platform"]},  # under the name of someone else
     "u-out": {"preferred_username": "out", "groups": []},
+    "u-ann": {"preferred_username": "ann", "groups": ["red"]},
+    "u-bob": {"preferred_username": "bob", "groups": ["blue"]},
+    "u-max": {"preferred_username": "max", "groups": ["red", "blue"]},
+    "u-mia": {"preferred_username": "mia", "groups": ["red", "blue"]},
+    "u-gus": {"preferred_username": "gus", "groups": ["green"]},  # a team that does not exist
 }
 
 
@@ -47,7 +52,7 @@ class Issuer:
         """Return the table of this issuer in a server's settings."""
         device = {"client": "terminals", "nonce": "optional"}
         rules = [
-            {"claim": "groups", "value": "platform", "role": "maintainer", "team": "platform"},
+            {"claim": "groups", "value": "platform", "role": "maintainer"},
             {"claim": "groups", "value": "staff", "role": "viewer"},
         ]
         return {
@@ -147,9 +152,18 @@ class Visitor:
         raise AssertionError(re.sub(r"\s+", " ", answer.text)[:2000])
 
 
-def doors_of(folder: Path, *issuers: dict[str, Any], url: str = HERE, **more: Any) -> ServedDoors:
+def doors_of(
+    folder: Path,
+    *issuers: dict[str, Any],
+    url: str = HERE,
+    at: Home | None = None,
+    secret: str = "",
+    **more: Any,
+) -> ServedDoors:
+    """Return the doors of a home in a folder; with `at` and `secret`, of a team."""
     settings = SignInSettings.model_validate({"url": url, "issuer": issuers, **more})
-    return ServedDoors(Home(folder / "home").create(), TOKEN, no_progress, sign_in=settings, audit=True)
+    home = at or Home(folder / "home").create()
+    return ServedDoors(home, TOKEN, no_progress, sign_in=settings, audit=True, secret=secret)
 
 
 @contextmanager

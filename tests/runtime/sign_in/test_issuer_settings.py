@@ -76,6 +76,7 @@ def test_the_settings_of_the_documentation_are_read(tmp_path: Path) -> None:
         ("https://login.example.org/realms/corp", "http://login.example.org/realms/corp"),
         ("https://login.example.org/realms/corp", "https://user:word@login.example.org/"),
         ("https://login.example.org/realms/corp", "https://login.example.org/?a=b"),
+        ('team = "ops"', 'team = "../ops"'),
         ('name = "corp"', 'name = "proxy"'),
         ('name = "corp"', 'name = "../corp"'),
         ("X-Forwarded-User", "Authorization"),
@@ -95,34 +96,50 @@ def issuer(**more: Any) -> Issuer:
     rules = [
         {"claim": "groups", "value": "ops", "role": "admin", "team": "ops"},
         {"claim": "realm_access.roles", "value": "dev", "role": "member"},
+        {"claim": "realm_access.roles", "value": "guest", "role": "viewer"},
     ]
     told = {"name": "corp", "url": "https://login.test", "client": "holdfast", "role": rules} | more
     return Issuer.model_validate(told)
 
 
 @pytest.mark.parametrize(
-    ("claims", "role"),
+    ("claims", "roles"),
     [
-        ({"groups": ["dev", "ops"]}, "admin"),
-        ({"groups": "ops"}, "admin"),
+        ({"groups": ["dev", "ops"]}, {"ops": "admin"}),
+        ({"groups": "ops"}, {"ops": "admin"}),
         ({"groups": "ops,dev"}, None),
         ({"groups": ["opss"]}, None),
         ({"groups": {"ops": True}}, None),
         ({"groups": [["ops"]]}, None),
         ({"groups": None}, None),
-        ({"realm_access": {"roles": ["dev"]}}, "member"),
-        ({"realm_access.roles": ["dev"]}, "member"),
+        ({"realm_access": {"roles": ["dev"]}}, {"": "member"}),
+        ({"realm_access.roles": ["dev"]}, {"": "member"}),
+        ({"groups": ["ops"], "realm_access.roles": ["dev", "guest"]}, {"ops": "admin", "": "member"}),
+        ({"realm_access.roles": ["guest"]}, {"": "viewer"}),
         ({"realm_access": ["roles", "dev"]}, None),
         ({}, None),
     ],
 )
-def test_a_rule_is_met_by_its_value_alone(claims: dict[str, Any], role: str | None) -> None:
+def test_a_rule_is_met_by_its_value_alone(claims: dict[str, Any], roles: dict[str, str] | None) -> None:
+    """Of several for one team the first counts."""
     whole = {"sub": "u", "preferred_username": "ada", **claims}
-    if role is None:
+    if roles is None:
         with pytest.raises(NotPermitted, match="not given a role"):
             issuer().person_of(whole)
     else:
-        assert issuer().person_of(whole).role == role
+        assert issuer().person_of(whole).roles == roles
+
+
+def test_everyone_else_are_those_whom_no_rule_before_fits() -> None:
+    """A rule without a claim adds nothing to what the ones before give, and nothing behind it counts."""
+    rules = [
+        {"claim": "groups", "value": "ops", "role": "admin", "team": "ops"},
+        {"role": "viewer", "team": "all"},
+        {"claim": "groups", "value": "dev", "role": "admin"},
+    ]
+    for groups, roles in ((["ops", "dev"], {"ops": "admin"}), (["dev"], {"all": "viewer"})):
+        told = {"sub": "u", "preferred_username": "ada", "groups": groups}
+        assert issuer(role=rules).person_of(told).roles == roles
 
 
 @pytest.mark.parametrize(

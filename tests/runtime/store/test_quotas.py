@@ -14,7 +14,7 @@ from holdfast.errors import InvalidArgument, QuotaReached, StoreError
 from holdfast.runtime.lifecycle import provision
 from holdfast.runtime.store import lifetime, quotas
 from holdfast.runtime.store.lifetime import Lifetime
-from holdfast.runtime.store.quotas import Quota
+from holdfast.runtime.store.quotas import EACH, Quota, Quotas
 from holdfast.runtime.store.row_details import SessionDetails
 from holdfast.runtime.store.rows import OperationKind
 from holdfast.runtime.store.store import Store
@@ -47,7 +47,7 @@ def _all_at_once(count: int, work: Callable[[int], object]) -> list[QuotaReached
 
 def test_fifty_concurrent_requests_get_five_sessions(home: Home, store: Store) -> None:
     """The limit is checked in the transaction that adds the session: no one passes between the two."""
-    quotas.write(home.place, Quota(running=5))
+    quotas.write(home.place, Quotas(Quota(running=5)))
 
     failed = _all_at_once(50, lambda number: Store.open(home.database).add_session(f"s{number}", "i", {}))
 
@@ -59,7 +59,7 @@ def test_fifty_concurrent_requests_get_five_sessions(home: Home, store: Store) -
 def test_sessions_woken_at_once_pass_the_limit_together(home: Home, store: Store) -> None:
     """A wake that is under way counts, although its session is not recorded as running yet."""
     rows = [store.add_session(f"s{number}", "i", {}, state="suspended") for number in range(8)]
-    quotas.write(home.place, Quota(running=3))
+    quotas.write(home.place, Quotas(Quota(running=3)))
 
     def wake(number: int) -> None:
         mine = Store.open(home.database)
@@ -77,7 +77,7 @@ def test_sessions_woken_at_once_pass_the_limit_together(home: Home, store: Store
 
 
 def test_sleeping_sessions_do_not_count_as_running(home: Home, store: Store) -> None:
-    quotas.write(home.place, Quota(running=1, sessions=3))
+    quotas.write(home.place, Quotas(Quota(running=1, sessions=3)))
     first = store.add_session("one", "i", {})
     with pytest.raises(QuotaReached, match="1 running sessions, and this one would make it 2"):
         store.add_session("two", "i", {})
@@ -103,7 +103,7 @@ def test_limits_of_running_sessions_are_added_up(
     quota: Quota, options: dict[str, Any], fits: int, home: Home, store: Store
 ) -> None:
     """Memory and processors by the limits of the sessions; one without takes the whole machine."""
-    quotas.write(home.place, quota)
+    quotas.write(home.place, Quotas(quota))
     for number in range(fits):
         store.add_session(f"s{number}", "i", options)
     with pytest.raises(QuotaReached):
@@ -112,7 +112,7 @@ def test_limits_of_running_sessions_are_added_up(
 
 def test_a_life_ends_however_often_it_is_renewed(home: Home, store: Store) -> None:
     """Begun at its start or waking; a caller can have less, and not more by asking again."""
-    quotas.write(home.place, Quota(life=3600, idle=600))
+    quotas.write(home.place, Quotas(Quota(life=3600, idle=600)))
     row = provision.register(store, "work", "i", {}, session_id="a" * 12, details=SessionDetails())
     given = Lifetime.of(row.details)
     assert (given.life, given.idle, given.then) == (3600, 600, "suspend")
@@ -138,19 +138,94 @@ def test_a_session_of_a_home_without_quota_has_no_lifetime(store: Store) -> None
     assert lifetime.DETAIL not in row.details
 
 
+def of(home: Home, user: str) -> Store:
+    """Return the store as a user has it."""
+    store = Store.open(home.database)
+    store.user = user
+    return store
+
+
+def test_a_user_has_limits_besides_those_of_the_home(home: Home) -> None:
+    """By the user's own sessions, whoever else has some; what is asked for at once is within them."""
+    kept = Quotas(Quota(running=7), {"agent:ci": Quota(running=3), EACH: Quota(sessions=2)})
+    quotas.write(home.place, kept)
+    assert quotas.read(home.place) == kept
+    failed = _all_at_once(20, lambda number: of(home, "agent:ci").add_session(f"c{number}", "i", {}))
+    assert len(failed) == 17
+    assert all("the quota of agent:ci is 3 running" in str(each) and each.retry_after for each in failed)
+    for number in range(2):
+        of(home, "person:ada").add_session(f"a{number}", "i", {})
+    with pytest.raises(QuotaReached, match="the quota of person:ada is 2 in all"):
+        of(home, "person:ada").add_session("a2", "i", {})
+    store = of(home, "person:bob")
+    store.add_session("b0", "i", {})
+    store.add_session("b1", "i", {})
+    with pytest.raises(QuotaReached, match="the quota is 7 running"):
+        of(home, "person:eve").add_session("e0", "i", {})
+    assert (store.usage("agent:ci").running, store.usage().running) == (3, 7)
+
+
+def test_a_session_that_is_woken_counts_for_the_user_who_made_it(home: Home) -> None:
+    """Whoever wakes it: a user does not get around their limit by the use of another."""
+    row = of(home, "agent:ci").add_session("one", "i", {}, state="suspended")
+    of(home, "agent:ci").add_session("two", "i", {})
+    quotas.write(home.place, Quotas(users={"agent:ci": Quota(running=1)}))
+    assert row.details.get("by") == "agent:ci"
+    store = of(home, "person:ada")
+
+    def wake() -> None:
+        with store.together():
+            store.operations.begin(OperationKind.RESUME, session_id=row.id)
+            store.check_running("agent:ci")
+
+    with pytest.raises(QuotaReached, match="agent:ci"):
+        wake()
+    assert store.operations.open() == []
+
+
+def test_lives_copies_and_commands_of_a_user(home: Home) -> None:
+    """The shorter of the user's limit and the home's counts, and each user begins commands for themselves."""
+    users = {"agent:ci": Quota(life=60, idle=900, forks=2, commands=0.001), "agent:b": Quota(commands=0.001)}
+    quotas.write(home.place, Quotas(Quota(life=600, idle=300, forks=4), users))
+    row = provision.register(
+        of(home, "agent:ci"), "work", "i", {}, session_id="a" * 12, details=SessionDetails()
+    )
+    assert (Lifetime.of(row.details).life, Lifetime.of(row.details).idle) == (60, 300)
+    quotas.check_copies(home.place, 4, "person:ada")
+    with pytest.raises(QuotaReached, match="cannot make 3 copies: the quota is 2"):
+        quotas.check_copies(home.place, 3, "agent:ci")
+    for user in ("agent:ci", "agent:b"):
+        quotas.count_command(home.place, user)
+        with pytest.raises(QuotaReached, match=f"the quota of {user} is 0.001 in a second"):
+            quotas.count_command(home.place, user)
+    quotas.count_command(home.place, "person:ada")
+
+
 def test_commands_are_counted_for_all_processes(home: Home) -> None:
     """Twice the rate at once, from all callers together, and a wait that is reported."""
-    quotas.write(home.place, Quota(commands=0.001))
+    quotas.write(home.place, Quotas(Quota(commands=0.001)))
     quotas.count_command(home.place)
     with pytest.raises(QuotaReached) as refused:
         quotas.count_command(home.place)
     assert 900 < (refused.value.retry_after or 0) <= 1000
-    quotas.write(home.place, Quota(commands=5))
+    quotas.write(home.place, Quotas(Quota(commands=5)))
     (home.root / quotas.RATE_FILE).write_bytes(b"torn")
     assert len(_all_at_once(40, lambda _: quotas.count_command(home.place))) >= 25
 
 
-@pytest.mark.parametrize("text", ['{"running": "5"}', '{"running": true}', '{"races": 1}', "[]", "{", "5"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"users": {"agent:ci": {"running": "5"}}}',
+        '{"users": 5}',
+        '{"running": "5"}',
+        '{"running": true}',
+        '{"races": 1}',
+        "[]",
+        "{",
+        "5",
+    ],
+)
 def test_a_damaged_quota_is_not_no_quota(text: str, home: Home, store: Store) -> None:
     """Anyone who can spoil the file must not be without limits by that."""
     (home.root / quotas.FILE).write_text(text)

@@ -11,11 +11,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from holdfast.errors import InvalidArgument, NotPermitted
-from holdfast.runtime.sign_in.issuer_settings import Person
 from holdfast.runtime.store.beside_database import BesideDatabase
 
 FILE = "people.db"
-_SCHEMA = """
+SCHEMA = """
 CREATE TABLE IF NOT EXISTS people (name TEXT PRIMARY KEY, issuer TEXT NOT NULL, subject TEXT NOT NULL,
 role TEXT NOT NULL, team TEXT NOT NULL, first_at REAL NOT NULL, seen_at REAL NOT NULL)
 """
@@ -40,10 +39,17 @@ class NameOwners:
     """The names in a folder; any thread and process can use them at once."""
 
     def __init__(self, folder: Path) -> None:
-        self._file = BesideDatabase(folder / FILE, _SCHEMA)
+        self._file = BesideDatabase(folder / FILE, SCHEMA, shared=True)
 
-    def claim(self, person: Person, issuer: str) -> None:
+    def claim(self, name: str, issuer: str, subject: str, *, role: str, team: str) -> None:
         """Note that a person has signed in; the first one of a name owns it.
+
+        Args:
+            name: of the person here.
+            issuer: its URL; `proxy` for a trusted proxy.
+            subject: its own name for the person, for ever.
+            role: as of now.
+            team: whose home this is.
 
         Raises:
             NotPermitted: a different person has the name.
@@ -53,17 +59,17 @@ class NameOwners:
         with self._file.writing() as db:
             db.execute(
                 "INSERT INTO people VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT (name) DO NOTHING",
-                (person.name, issuer, person.subject, person.role, person.team, now, now),
+                (name, issuer, subject, role, team, now, now),
             )
             changed = db.execute(
                 "UPDATE people SET role = ?, team = ?, seen_at = ? "
                 "WHERE name = ? AND issuer = ? AND subject = ?",
-                (person.role, person.team, now, person.name, issuer, person.subject),
+                (role, team, now, name, issuer, subject),
             )
             if changed.rowcount != 1:
                 raise NotPermitted(
-                    f"cannot sign in: a different person has the name {person.name} here",
-                    hint=f"the server's owner can free it: `holdfast access forget {person.name}`",
+                    f"cannot sign in: a different person has the name {name} here",
+                    hint=f"the server's owner can free it: `holdfast access forget {name}`",
                 )
 
     def list(self) -> list[KnownPerson]:
