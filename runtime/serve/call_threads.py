@@ -131,14 +131,14 @@ class ServerStopping(ServerUnavailable):
 
 
 class _ThreadedCall(Generic[Result]):
-    """One call: made in a thread, and again there each time that what it waits for wakes it.
+    """One call: made in a thread, and made again each time that it is woken while it waits.
 
-    It is in no cycle of references, nor is its result: what it holds is freed as soon as it is sent, and not
-    when the garbage collector comes by.
+    Neither it nor its result is in a cycle of references: its memory is freed as soon as the result is sent,
+    and not when the garbage collector runs.
 
     Args:
         workers: the threads.
-        work: what is done.
+        work: the function that is called.
         finished: called in the loop with the result, or the error.
     """
 
@@ -152,7 +152,7 @@ class _ThreadedCall(Generic[Result]):
         self._loop, self._context = asyncio.get_running_loop(), contextvars.copy_context()
 
     def make(self) -> Callable[[], None]:
-        """Make the call, in a thread; return what reports its result, or waits to make it again."""
+        """Make the call, in a thread; return a function that reports its result, or waits to repeat it."""
         try:
             result = self._context.run(self._work)
         except BaseException as error:  # noqa: BLE001  (raised again where it is awaited)
