@@ -98,6 +98,33 @@ local({
 invisible()
 """
 
+_JAVA = """
+{
+  String[][] kept = {KEPT}, passing = {PASSING};
+  String mark = "holdfast.";
+  java.util.Properties all = System.getProperties();
+  for (String known : all.stringPropertyNames()) {
+    if (!known.startsWith(mark + "passing.")) continue;
+    String name = known.substring(mark.length() + 8), before = all.getProperty(mark + "before." + name);
+    if (all.getProperty(known).equals(all.getProperty(name))) {
+      if (before == null) all.remove(name); else all.setProperty(name, before);
+    }
+    all.remove(known);
+    all.remove(mark + "before." + name);
+  }
+  for (String[] each : kept) {
+    Object known = all.setProperty(mark + "kept." + each[0], each[1]);
+    if (!each[1].equals(known)) all.setProperty(each[0], each[1]);
+  }
+  for (String[] each : passing) {
+    Object before = all.setProperty(each[0], each[1]);
+    if (before != null) all.setProperty(mark + "before." + each[0], before.toString());
+    all.setProperty(mark + "passing." + each[0], each[1]);
+  }
+}
+"""
+"""Properties of the system, as at E2B: a process of Java cannot change its environment."""
+
 
 def checked(variables: Mapping[str, str]) -> dict[str, str]:
     """Return the variables that can be set.
@@ -126,7 +153,7 @@ def source(language: str, kept: Mapping[str, str], passing: Mapping[str, str]) -
     write = _WRITERS.get(language)
     if write is None and passing:
         raise InvalidArgument(
-            f"cannot set variables for code in {language}: only Python, bash, JavaScript, TypeScript and R",
+            f"cannot set variables for code in {language}: only for Python and {', '.join(_WRITERS)}",
             hint="set them in the code itself",
         )
     return write(kept, passing) if write is not None else None
@@ -157,6 +184,14 @@ def _in_r(text: str) -> str:
         for char in text
     )
     return f'"{"".join(characters)}"'
+
+
+def _java(kept: Mapping[str, str], passing: Mapping[str, str]) -> str:
+    def listed(variables: Mapping[str, str]) -> str:
+        # A text in JSON, in ASCII, is a literal of Java.
+        return ", ".join(f"{{{json.dumps(name)}, {json.dumps(value)}}}" for name, value in variables.items())
+
+    return _JAVA.replace("PASSING", listed(passing), 1).replace("KEPT", listed(kept), 1)
 
 
 def _bash(kept: Mapping[str, str], passing: Mapping[str, str]) -> str:
@@ -206,6 +241,7 @@ def _encodable(text: str) -> bool:
 
 _WRITERS: dict[str, Callable[[Mapping[str, str], Mapping[str, str]], str]] = {
     "bash": _bash,
+    "java": _java,
     "javascript": _javascript,
     "typescript": _javascript,
     "r": _r,

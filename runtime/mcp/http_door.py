@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import uvicorn
 
+from holdfast.base import own_memory
 from holdfast.runtime.http_doors import door_sockets
 from holdfast.runtime.http_doors.admission import Admission, App, guarded
 from holdfast.runtime.http_doors.door_setup import DoorToken
@@ -49,6 +50,7 @@ def application(server: AgentServer, opened: socket.socket, token: str) -> App:
 
 def serve(server: AgentServer, opened: socket.socket, token: str) -> None:
     """Serve until the process is asked to end."""
+    own_memory.return_what_is_freed()
     config = uvicorn.Config(
         application(server, opened, token),
         log_level="error",

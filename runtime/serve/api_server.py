@@ -13,6 +13,7 @@ from typing import Any
 
 import uvicorn
 
+from holdfast.base import own_memory
 from holdfast.runtime.http_doors.admission import App
 from holdfast.runtime.http_doors.door_sockets import DoorConnection
 from holdfast.runtime.serve.callers import Callers
@@ -82,6 +83,7 @@ def serve(
 
     `beside` are entered before that and left at the end, on the server's loop.
     """
+    own_memory.return_what_is_freed()
     _allow_descriptors()
     server = ApiServer(app, callers, beside, reports=True)
     # uvicorn raises the signal again once it has ended: to end when asked to is no failure.

@@ -13,8 +13,9 @@ import contextvars
 import threading
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from queue import Empty, SimpleQueue
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
 from holdfast.errors import ServerUnavailable, SessionBusy
 from holdfast.runtime.http_doors.request_limits import SessionShares
@@ -129,6 +130,63 @@ class ServerStopping(ServerUnavailable):
     code = "server_stopping"
 
 
+class _ThreadedCall(Generic[Result]):
+    """One call: made in a thread, and made again each time that it is woken while it waits.
+
+    Neither it nor its result is in a cycle of references: its memory is freed as soon as the result is sent,
+    and not when the garbage collector runs.
+
+    Args:
+        workers: the threads.
+        work: the function that is called.
+        finished: called in the loop with the result, or the error.
+    """
+
+    def __init__(
+        self,
+        workers: WorkerThreads,
+        work: Callable[[], Result],
+        finished: Callable[[Result | None, BaseException | None], None],
+    ) -> None:
+        self._workers, self._work, self._finished = workers, work, finished
+        self._loop, self._context = asyncio.get_running_loop(), contextvars.copy_context()
+
+    def make(self) -> Callable[[], None]:
+        """Make the call, in a thread; return a function that reports its result, or waits to repeat it."""
+        try:
+            result = self._context.run(self._work)
+        except BaseException as error:  # noqa: BLE001  (raised again where it is awaited)
+            return partial(self._report, None, error)
+        if isinstance(result, Parked):
+            return partial(result.then, self._again)
+        return partial(self._report, result, None)
+
+    def _again(self) -> None:
+        try:
+            self._workers.do(self.make)
+        except RuntimeError:
+            self._report(None, TooManyCalls(_NO_THREAD))
+
+    def _report(self, result: Result | None, error: BaseException | None) -> None:
+        # An error has the frames of this call, which must not lead to where the error is kept.
+        finished, self._finished = self._finished, _ignore
+        with suppress(RuntimeError):  # the server has ended
+            self._loop.call_soon_threadsafe(finished, result, error)
+
+
+def _ignore(_result: object, _error: BaseException | None) -> None:
+    pass
+
+
+def _settle(done: asyncio.Future[Result], result: Result | None, error: BaseException | None) -> None:
+    if done.done():  # nothing waits for it any more
+        return
+    if error is not None:
+        done.set_exception(error)
+    else:
+        done.set_result(result)  # type: ignore[arg-type]
+
+
 class CallThreads:
     """The threads of one kind of call; `most` may run at once, and `most_of_session` into one session."""
 
@@ -161,21 +219,13 @@ class CallThreads:
                 ),
             )
         done: asyncio.Future[Result] = asyncio.get_running_loop().create_future()
-
-        def finish(result: Result | None, error: BaseException | None) -> None:
-            if done.done():  # nothing waits for it any more
-                return
-            if error is not None:
-                done.set_exception(error)
-            else:
-                done.set_result(result)  # type: ignore[arg-type]
-
-        self._begin(work, finish, session)
+        self._begin(work, partial(_settle, done), session)
         self._awaited.add(done)
         try:
             return await done
         finally:
             self._awaited.discard(done)
+            del done  # an error that is raised here has this frame, which would keep it
 
     def begin(
         self, work: Callable[[], Result], finish: Callable[[Result | None, BaseException | None], None]
@@ -199,44 +249,25 @@ class CallThreads:
             raise TooManyCalls(
                 f"cannot do more than {self._most} such calls at a time", hint="try again when one has ended"
             )
-        loop = asyncio.get_running_loop()
-        copied = contextvars.copy_context()
-
-        def finished(result: Result | None, error: BaseException | None) -> None:
-            self.running -= 1
-            self._end(session)
-            finish(result, error)
-
-        def body() -> Callable[[], None]:
-            result: Result | None = None
-            error: BaseException | None = None
-            try:
-                result = copied.run(work)
-            except BaseException as raised:  # noqa: BLE001  (raised again where it is awaited)
-                error = raised
-
-            if isinstance(result, Parked):
-                parked = result
-                return lambda: parked.then(again)
-            return lambda: report(result, error)
-
-        def report(result: Result | None, error: BaseException | None) -> None:
-            with suppress(RuntimeError):  # the server has ended
-                loop.call_soon_threadsafe(finished, result, error)
-
-        def again() -> None:
-            try:
-                self._workers.do(body)
-            except RuntimeError:
-                report(None, TooManyCalls(_NO_THREAD))
-
+        call = _ThreadedCall(self._workers, work, partial(self._finished, finish, session))
         self.running += 1
         try:
-            self._workers.do(body)
+            self._workers.do(call.make)
         except RuntimeError:  # no more threads on this machine
             self.running -= 1
             self._end(session)
             raise TooManyCalls(_NO_THREAD) from None
+
+    def _finished(
+        self,
+        finish: Callable[[Result | None, BaseException | None], None],
+        session: str | None,
+        result: Result | None,
+        error: BaseException | None,
+    ) -> None:
+        self.running -= 1
+        self._end(session)
+        finish(result, error)
 
     def _end(self, session: str | None) -> None:
         if session is not None:

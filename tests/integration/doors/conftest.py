@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -24,10 +25,10 @@ def node() -> Path:
     return found
 
 
-@pytest.fixture
-def served(tmp_path: Path) -> Iterator[str]:
-    """Return the address of a server that is called without a token: the suites can send none."""
-    command = [sys.executable, str(Path(__file__).parent / "tokenless.py"), str(tmp_path / "home")]
+@contextmanager
+def tokenless(*words: str | Path) -> Iterator[str]:
+    """Yield the address of a server that is called without a token: the suites can send none."""
+    command = [sys.executable, str(Path(__file__).parent / "tokenless.py"), *map(str, words)]
     environment = {**os.environ, "HOLDFAST_MCP_TOKEN": TOKEN}
     with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout
@@ -35,3 +36,10 @@ def served(tmp_path: Path) -> Iterator[str]:
             yield process.stdout.readline().strip()
         finally:
             process.terminate()
+
+
+@pytest.fixture
+def served(tmp_path: Path) -> Iterator[str]:
+    """Return the address of the server of agents."""
+    with tokenless(tmp_path / "home") as address:
+        yield address

@@ -26,7 +26,7 @@ SCRIPTS = Path(__file__).parent / "e2b_clients"
 LEAST = {
     "basics.mjs": {"newest": 24},
     "code_async.py": {"newest": 58},
-    "code_sync.py": {"newest": 58},
+    "code_sync.py": {"newest": 60},
     "control_async.py": {"oldest": 21, "pinned": 21, "newest": 24},
     "control_sync.py": {"oldest": 50, "pinned": 53, "newest": 56},
     "filesystem_async.py": {"oldest": 34, "pinned": 35, "newest": 36},

@@ -1,13 +1,15 @@
 """The server for programs against schemathesis, which reads the document and calls all that it describes.
 
 It sends what the document allows and what it does not, and follows from one answer to the next request. The
-document has no examples, so of the four phases that of examples has nothing to do.
+document has no examples, so of the four phases that of examples has nothing to do. HOLDFAST_FUZZ_SEED repeats
+a run; without it each run makes other requests, but for the brief one.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import random
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -56,9 +58,10 @@ REFUSED = {
 PLAN = "Calls\n- Make them all :: true\n"
 SECONDS = 600
 
+SEED = os.environ.get("HOLDFAST_FUZZ_SEED")
 # Of requests that are not valid it is the same whether the session was restored.
-NEW = ["--max-examples", "6"]
-RESTORED = ["--max-examples", "3", "--mode", "positive"]
+NEW = ["--max-examples", "6", "--seed", SEED or str(random.SystemRandom().getrandbits(32))]
+RESTORED = ["--max-examples", "3", "--mode", "positive", "--seed", SEED or "1"]
 
 
 @pytest.mark.timeout(SECONDS + 60)
@@ -79,6 +82,7 @@ def test_generated_requests_find_no_fault(
         session.remove()
         session = snapshot.restore("suite")
     with serving(cli, home) as server:
+        print("HOLDFAST_FUZZ_SEED", *options[-1:])  # noqa: T201 - to repeat it
         report = reported(server, known, task, tmp_path, options)
         log = (home.root / "server.log").read_text()
     assert (report["failures"], report["errors"]) == ([], [])

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import threading
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 
 import pytest
 
 from holdfast.base import polling
 from holdfast.runtime.serve import call_threads
-from holdfast.runtime.serve.call_threads import WorkerThreads
+from holdfast.runtime.serve.call_threads import CallThreads, Parked, WorkerThreads
 
 SECONDS = 30.0
 
@@ -82,3 +84,48 @@ def test_an_idle_thread_does_not_keep_finished_work() -> None:
         return kept() is None
 
     assert polling.until(gone, SECONDS)
+
+
+@pytest.fixture
+def uncollected() -> Iterator[None]:
+    """Leave what is in cycles of references where it is."""
+    gc.collect()
+    gc.disable()
+    yield
+    gc.enable()
+
+
+class Large:
+    """The content of a file in transit, for example."""
+
+
+@pytest.mark.usefixtures("uncollected")
+@pytest.mark.parametrize("how", ["returned", "raised", "parked"])
+def test_what_a_call_held_is_freed_with_it(how: str) -> None:
+    """A collection of cycles can be minutes away: until then a server would hold all that it has sent."""
+    held: list[weakref.ref[Large]] = []
+    parked: list[Parked] = []
+
+    def work() -> Large | Parked:
+        large = Large()
+        held.append(weakref.ref(large))
+        if how == "parked" and not parked:
+            parked.append(Parked())
+            return parked[0]
+        if how == "raised":
+            raise RuntimeError("it holds what the function held")
+        return large
+
+    async def calls() -> None:
+        threads = CallThreads(8)
+        for _ in range(5):
+            if how == "parked":
+                parked.clear()
+                asyncio.get_running_loop().call_later(0.05, lambda: parked[0].wake())
+            with suppress(RuntimeError):
+                await threads.run(work)
+        await asyncio.sleep(0)
+
+    asyncio.run(calls())
+    assert len(held) >= 5
+    assert polling.until(lambda: not any(each() is not None for each in held), SECONDS)

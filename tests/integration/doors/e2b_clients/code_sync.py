@@ -116,10 +116,10 @@ def languages(sandbox: Any) -> None:
     """Each has its variables; one without a kernel is refused in a sentence."""
     check(text(sandbox, "x", language="python") == "20")
     check("".join(sandbox.run_code("echo $((6 * 7))", language="bash").logs.stdout).strip() == "42")
-    fails(SandboxException, lambda: sandbox.run_code("1", language="java"), "400", "a Jupyter kernel")
+    fails(SandboxException, lambda: sandbox.run_code("1", language="cobol"), "400", "a Jupyter kernel")
     fails(
         SandboxException,
-        lambda: sandbox.create_code_context(language="java"),
+        lambda: sandbox.create_code_context(language="cobol"),
         "400",
         "a Jupyter kernel",
     )
@@ -127,6 +127,9 @@ def languages(sandbox: Any) -> None:
     check(text(sandbox, "process.env.ONCE", language="js", envs={"ONCE": "b"}) == "b")
     check(text(sandbox, "process.env.ONCE ?? process.env.WIDE", language="js") == "a")
     check(sandbox.run_code("Sys.getenv('WIDE')", language="r").results[0].text.strip() == '[1] "a"')
+    look = 'System.getProperty("ONCE", System.getProperty("WIDE"))'
+    check(text(sandbox, look, language="java", envs={"ONCE": 'b\n"é'}) == 'b\n"é')
+    check(text(sandbox, look, language="java") == "a")
 
 
 def endings(sandbox: Any) -> None:
