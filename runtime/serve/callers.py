@@ -38,6 +38,7 @@ from holdfast.runtime.serve.call_threads import (
     CallThreads,
 )
 from holdfast.runtime.serve.request_gate import ServerMetrics
+from holdfast.runtime.serve.session_links import SessionLinks
 from holdfast.runtime.store import peek
 from holdfast.runtime.store.rows import SessionRow
 
@@ -124,6 +125,8 @@ class Callers:
         """Where other machines reach this server, as a node of a cluster."""
         self.serving: ServingRecord | None = None
         """The record by which other processes find this server, once it serves."""
+        self.links = SessionLinks()
+        """Connections of ssh into sessions."""
         self.stopping = False
         self.stopped = asyncio.Event()
         """Set in the loop when the server is asked to end."""
