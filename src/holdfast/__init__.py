@@ -84,6 +84,7 @@ if TYPE_CHECKING:
         SnapshotNotFound,
         StoreError,
     )
+    from holdfast.runtime.access.shared_links import SharedLink
     from holdfast.runtime.api.artifact_handles import HomeArtifacts
     from holdfast.runtime.api.capture_requests import Served, Serving
     from holdfast.runtime.api.controller import Holdfast
@@ -221,6 +222,7 @@ __all__ = [
     "NewOptions",
     "NodeTaken",
     "NotPermitted",
+    "Notices",
     "OnlyInProcess",
     "OpenFile",
     "OrphanFile",
@@ -283,6 +285,7 @@ __all__ = [
     "SessionTask",
     "SessionTerminal",
     "SessionUnhealthy",
+    "SharedLink",
     "ShellInfo",
     "ShellNotFound",
     "Snapshot",
@@ -342,6 +345,7 @@ _LATE = {
     "OpenFile": "runtime.pulse.facts",
     "Patience": "runtime.guest_rpc.patience",
     "NewOptions": "runtime.api.option_types",
+    "Notices": "runtime.client.server_notices",
     "Lifetime": "runtime.store.lifetime",
     "ListeningPort": "runtime.pulse.listening_ports",
     "Metrics": "runtime.pulse.metrics_history",
@@ -365,6 +369,7 @@ _LATE = {
     "Run": "runtime.flaky.spread",
     "RunningProgram": "runtime.api.running_program",
     "Screen": "runtime.guest_rpc.results",
+    "SharedLink": "runtime.access.shared_links",
     "Series": "runtime.flaky.repeat",
     "Served": "runtime.api.capture_requests",
     "Serving": "runtime.api.capture_requests",
