@@ -84,6 +84,9 @@ UPWARD = {
     ("api.snapshot_trials", "flaky.spread"),
     # The same class for a home and for the URL of a server.
     ("api.controller", "client.blocking.remote_holdfast"),
+    # A link is an access key, which a home has for the users of its servers.
+    ("api.session_sharing", "access.access_keys"),
+    ("api.session_sharing", "access.shared_links"),
     # A lost connection means something else when the session is dead.
     ("guest_rpc.session_channel", "sessions.health"),
     # A home whose keys are in PostgreSQL loads the driver for that, and no other home does.

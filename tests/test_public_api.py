@@ -28,6 +28,8 @@ def test_the_public_names_are_pinned() -> None:
     """The names a program may rely on are these."""
     values = {
         "NewOptions",
+        "Notices",
+        "SharedLink",
         "LifetimeOptions",
         "PolicyOptions",
         "AsyncHoldfast",

@@ -28,6 +28,7 @@ SCOPES: Mapping[str, str] = {
     "files:read": "read files of sessions",
     "files:write": "write, move and delete files of sessions",
     "ports:preview": "make links to ports, and revoke them",
+    "sessions:share": "share sessions by links, with rights that the key has itself",
     "tasks:write": "keep the record of a task",
     "notices:write": "be notified of sessions, by push or by requests of the server to a URL",
     "artifacts:remove": "delete kept artifacts",
@@ -43,6 +44,7 @@ _MEMBER = (
     "snapshots:create",
     "files:write",
     "ports:preview",
+    "sessions:share",
     "tasks:write",
     "notices:write",
 )

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from holdfast.runtime.api.session_kernels import SessionKernel, SessionKernels
     from holdfast.runtime.api.session_network import SessionNetwork
     from holdfast.runtime.api.session_ports import SessionPorts
+    from holdfast.runtime.api.session_sharing import SessionSharing
     from holdfast.runtime.api.session_shells import SessionShell, SessionShells
     from holdfast.runtime.api.session_snapshots import SessionSnapshots
     from holdfast.runtime.api.session_task import SessionTask
@@ -66,6 +67,12 @@ def _ports() -> type[SessionPorts]:
     from holdfast.runtime.api.session_ports import SessionPorts
 
     return SessionPorts
+
+
+def _sharing() -> type[SessionSharing]:
+    from holdfast.runtime.api.session_sharing import SessionSharing
+
+    return SessionSharing
 
 
 def _kernel() -> type[SessionKernel]:
@@ -171,6 +178,10 @@ class Session:
         return _ports()(self._line)
 
     @cached_property
+    def _sharing(self) -> SessionSharing:
+        return _sharing()(self._line)
+
+    @cached_property
     def _captures(self) -> SessionSnapshots:
         return _snapshots()(self._line, self._became)
 
@@ -197,6 +208,9 @@ class Session:
     ports = late("_ports", lambda: _ports().ports)
     preview = late("_ports", lambda: _ports().preview)
     revoke_preview = late("_ports", lambda: _ports().revoke_preview)
+    share = late("_sharing", lambda: _sharing().share)
+    shares = late("_sharing", lambda: _sharing().shares)
+    revoke_share = late("_sharing", lambda: _sharing().revoke_share)
     events = late("_insight", lambda: _insight().events)
     journal = late("_insight", lambda: _insight().journal)
     metrics = late("_insight", lambda: _insight().metrics)

@@ -167,6 +167,7 @@ class SessionTerminal:
         read_only: bool = False,
         take: bool = False,
         unfiltered: bool = False,
+        status: bool = True,
     ) -> str:
         """Connect this process's terminal to it until the detach key is pressed (`detached`).
 
@@ -178,13 +179,20 @@ class SessionTerminal:
             take: take the shell from its holder.
             unfiltered: pass on the session's output unchanged: it can set this terminal's clipboard,
                 and make it send replies that count as typed.
+            status: show a line at the bottom with the people here, the holder and waits for input.
 
         Raises:
             InvalidArgument: this process does not have a terminal.
         """
         from holdfast.runtime.attachment.own_terminal import OwnTerminal
 
-        how = {"detach_key": detach_key, "read_only": read_only, "take": take, "unfiltered": unfiltered}
+        how = {
+            "detach_key": detach_key,
+            "read_only": read_only,
+            "take": take,
+            "unfiltered": unfiltered,
+            "status": status,
+        }
         with self._line.explained(), OwnTerminal.entered() as person:
             return attachment(self, person, **how).run()
 
@@ -194,4 +202,5 @@ def attachment(terminal: SessionTerminal, person: PersonTerminal, **how: Any) ->
     from holdfast.runtime.attachment.attach import Attachment
 
     line = terminal._line if how.get("read_only") else terminal._line.awake()
+    how = {"name": line.row.name, **how}
     return Attachment(line.client(), line.reconnection(), person, shell=terminal.shell, **how)

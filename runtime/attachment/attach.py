@@ -2,12 +2,13 @@
 
 Input goes through unchanged, except for the key that detaches and the keys of commands.  Output is
 filtered, and programs that query the terminal are answered here, so that no answer is ever taken for typed
-input.  A snapshot cuts the connection for a moment: it is made again, output continues at its offset, and
-input that was not taken is sent again.
+input.  A status line is painted below the session's rows, here alone.  A snapshot cuts the connection for a
+moment: it is made again, output continues at its offset, and input that was not taken is sent again.
 """
 
 from __future__ import annotations
 
+import re
 import secrets
 import select
 import time
@@ -16,7 +17,7 @@ from typing import Any, Protocol
 
 from holdfast.base.text import plain
 from holdfast.errors import GuestDisconnected, GuestError
-from holdfast.runtime.attachment import command_keys
+from holdfast.runtime.attachment import command_keys, status_line
 from holdfast.runtime.attachment.command_keys import CommandKeys
 from holdfast.runtime.attachment.mirror_screen import MirrorScreen
 from holdfast.runtime.attachment.screen_state import shown, view
@@ -36,7 +37,13 @@ WINDOW = 64 << 10
 MOST_UNSENT = 4 << 20
 CLOSE_SECONDS = 2.0
 SEND_SECONDS = 10.0
+# Seconds between two looks at the people here, while nothing happens, and after output.
+STATUS_SECONDS, SETTLED_SECONDS = 5.0, 1.0
 _FRAMES = {command_keys.TAKE: "take", command_keys.GIVE: "give_back"}
+
+
+_SWITCHED = "switched to another shell"
+_MOUSE = re.compile(rb"\x1b\[<[0-9]+;[0-9]+;([0-9]+)[Mm]|\x1b\[M[^\x1b][^\x1b]([^\x1b])", re.DOTALL)
 
 
 class PersonTerminal(Protocol):
@@ -74,6 +81,8 @@ class Attachment:
         read_only: bool = False,
         take: bool = False,
         unfiltered: bool = False,
+        status: bool = False,
+        name: str = "",
         patience: Patience | None = None,
     ) -> None:
         self._client = client
@@ -86,8 +95,14 @@ class Attachment:
         self._patience = patience or Patience()
         self._token = secrets.token_hex(8)
         self._mirror = MirrorScreen(
-            person.write, lambda: view(client, shell), encoding=person.encoding, unfiltered=unfiltered
+            person.write,
+            lambda: view(client, self._shell),
+            encoding=person.encoding,
+            unfiltered=unfiltered,
+            status=status,
         )
+        self._name = name
+        self._looked_at, self._look_at = 0.0, 0.0
         self._answers = not unfiltered
         self._takes = False  # by keys
         self._standing: tuple[bool, str] | None = None
@@ -105,13 +120,18 @@ class Attachment:
         Raises:
             SessionError: the session ended.
         """
-        self._reconnection.again = self._start_over
-        return self._reconnection.run(self._follow)
+        self._reconnection.again = self._rewound
+        try:
+            while (reason := self._reconnection.run(self._follow)) == _SWITCHED:
+                pass
+            return reason
+        finally:
+            self._mirror.close()
 
     def _follow(self) -> str:
         if self._patience.ended:
             return "left"
-        rows, cols = self._person.size()
+        rows, cols = self._mirror.room(self._person.size())
         args: dict[str, Any] = {"shell": self._shell, "rows": rows, "cols": cols, "token": self._token}
         if self._mirror.next is not None:
             args["offset"] = self._mirror.next
@@ -131,52 +151,95 @@ class Attachment:
         for descriptor in (connection.socket.fileno(), *self._person.descriptors()):
             poll.register(descriptor, select.POLLIN)
         while True:
-            waits = [
-                each for each in (self._mirror.patience(), connection.silence.left()) if each is not None
-            ]
+            status = max(0.0, self._look_at - time.monotonic()) if self._mirror.has_status else None
+            due = (self._mirror.patience(), connection.silence.left(), status)
+            waits = [each for each in due if each is not None]
             ready = {each for each, _ in poll.poll(min(waits) * 1000 if waits else None)}
             self._mirror.tick()
             connection.silence.look()
             if self._person.resized(ready):
                 self._resize(connection)
-            if self._typed(self._person.typed(ready), connection):
+            if reason := self._typed(self._person.typed(ready), connection):
                 self._leave(connection)
-                return "detached"
+                if reason == _SWITCHED:
+                    self._start_over()
+                return reason
             if connection.socket.fileno() in ready and (reason := self._came(connection)):
                 return reason
             self._send(connection)
             self._answer(connection)
+            if self._mirror.has_status and time.monotonic() >= self._look_at:
+                self._renew_status()
+
+    def _rewound(self) -> None:
+        self._start_over()
+        self._mirror.notice("the session was rewound")
 
     def _start_over(self) -> None:
-        """Start over after a rewind: the terminal shows something else, and pending input is gone."""
+        """Start over: the terminal shows something else, and pending input is gone."""
         self._mirror.next = None
         self._unsent.clear()
         self._taken = self._sent = 0
         self._token = secrets.token_hex(8)
         self._session_size = (0, 0)
-        self._mirror.notice("the session was rewound")
+        self._standing = None
 
-    def _typed(self, data: bytes | None, connection: Connection) -> bool:
-        """Process typed input; return True for the detach key or the end."""
+    def _typed(self, data: bytes | None, connection: Connection) -> str:
+        """Process typed input; return why that ends this connection: a key, or the end of input."""
         if data is None:
-            return False
+            return ""
         for command, typed in self._keys.feed(data):
             if command == command_keys.LEAVE:
-                return True
-            if command != command_keys.PASS:
+                return "detached"
+            if command in (command_keys.NEXT, command_keys.BEFORE):
+                if self._switched(1 if command == command_keys.NEXT else -1):
+                    return _SWITCHED
+            elif command != command_keys.PASS:
                 self._do(command, connection)
             elif self._read_only:
                 self._explain()
             elif len(self._unsent) + len(typed) > MOST_UNSENT:
                 self._mirror.notice("not passed on: the program does not read input")
             else:
-                self._unsent += typed
-        return not data
+                self._unsent += self._within(typed)
+        return "" if data else "detached"
+
+    def _within(self, typed: bytes) -> bytes:
+        """Return typed input without reports of a mouse in the status line: the session lacks that row."""
+        rows = self._mirror.room()[0]
+        if rows == self._person.size()[0] or b"\x1b[" not in typed:
+            return typed
+
+        def kept(found: re.Match[bytes]) -> bytes:
+            row = int(found[1]) if found[1] else found[2][0] - 32
+            return b"" if row > rows else found[0]
+
+        return _MOUSE.sub(kept, typed)
+
+    def _switched(self, step: int) -> bool:
+        """Choose the next or previous shell of the session; False if it has only one."""
+        from holdfast.runtime.guest_rpc.shell_report import Shells  # few attachments need it
+
+        names = [one.name for one in Shells.of(self._client.request("hello").head).shells]
+        if len(names) < 2:
+            self._mirror.notice(
+                f"the session has one shell; `holdfast shells {self._name} open NAME` opens another"
+            )
+            return False
+        at = names.index(self._shell) if self._shell in names else 0
+        self._shell = names[(at + step) % len(names)]
+        return True
 
     def _do(self, command: str, connection: Connection) -> None:
         """Carry out a person's key command."""
         if command == command_keys.HELP:
             self._mirror.notice(command_keys.KEYS)
+        elif command == command_keys.STATUS:
+            if self._mirror.switch_status():
+                self._look_at = 0.0
+                self._resize(connection)
+            else:
+                self._mirror.notice("a status line cannot be kept with --raw")
         elif command == command_keys.LOOK:
             try:
                 self._mirror.notice(self._who_is_here())
@@ -192,15 +255,26 @@ class Attachment:
     def _who_is_here(self) -> str:
         """Return the shell's holder, the attached terminals and the wait for input, as the shell reports
         them."""
-        from holdfast.runtime.guest_rpc import shell_report  # few attachments need it
+        from holdfast.runtime.guest_rpc import shell_report
 
         lease = shell_report.lease(self._client.request("lease", shell=self._shell).head)
-        here = [f"{one.actor} ({'types' if one.writes else 'watches'})" for one in lease.attached]
-        said = [f"held by {lease.holder or 'no one'}", ", ".join(here)]
-        observed = shell_report.shell_info(self._client, self._shell).observed
-        if observed is not None and observed.waits:
-            said.append(f"waits: {observed.prompt or observed.detail}")
-        return "; ".join(said)
+        waits = status_line.waiting(shell_report.shell_info(self._client, self._shell))
+        return "; ".join(each for each in (*status_line.people(lease), waits) if each)
+
+    def _renew_status(self) -> None:
+        """Show the people here, the holder and the waits for input in the status line."""
+        from holdfast.runtime.guest_rpc import shell_report
+
+        self._looked_at = time.monotonic()
+        self._look_at = self._looked_at + STATUS_SECONDS
+        lease = shell_report.lease(self._client.request("lease", shell=self._shell).head)
+        shells = shell_report.Shells.of(self._client.request("hello").head).shells
+        self._mirror.show_status(status_line.status(self._name, self._shell, shells, lease))
+
+    def _look_soon(self) -> None:
+        """Look once output has settled, though at most once a second."""
+        soon = max(self._looked_at, time.monotonic()) + SETTLED_SECONDS
+        self._look_at = min(self._look_at, soon)
 
     def _send(self, connection: Connection) -> None:
         """Send the typed input, as far as there is room."""
@@ -213,7 +287,7 @@ class Attachment:
             connection.send(protocol.request("input", {"at": self._sent - len(part)}), part)
 
     def _answer(self, connection: Connection) -> None:
-        """Answer the queries of programs, if this terminal may write."""
+        """Answer the queries of programs, if this terminal can write."""
         asked, self._mirror.asked = self._mirror.asked, []
         if not (asked and self._answers and self._standing and self._standing[0]):
             return
@@ -251,6 +325,7 @@ class Attachment:
                     self._attached(frame)
                 case "output":
                     self._mirror.output(frame)
+                    self._look_soon()
                 case "gap":
                     self._mirror.gap(frame)
                 case "standing":
@@ -276,6 +351,7 @@ class Attachment:
         if first:
             self._mirror.next = wire_fields.integer(frame, "offset")
         self._stands(frame)
+        self._look_at = 0.0
         if first and self._standing:
             self._mirror.notice(
                 f"{self._standing_text()} {self._detach_key} leaves, {command_keys.COMMAND_KEY} ? shows keys"
@@ -297,6 +373,7 @@ class Attachment:
         if size != self._session_size:
             self._session_size = size
             self._mirror.renew(self._person.size())
+        self._look_at = 0.0
         if before and before != self._standing:
             self._mirror.notice(self._standing_text())
 
@@ -312,6 +389,7 @@ class Attachment:
         return f"The shell is held by {holder}." if holder else "No one holds the shell."
 
     def _resize(self, connection: Connection) -> None:
-        rows, cols = self._person.size()
+        size = self._person.size()
+        rows, cols = self._mirror.room(size)
         connection.send(protocol.request("resize", {"rows": rows, "cols": cols}))
-        self._mirror.renew((rows, cols))
+        self._mirror.renew(size)

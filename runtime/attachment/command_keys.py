@@ -11,10 +11,20 @@ COMMAND_KEY = "C-^"
 """The key before each command; twice, it is passed on once."""
 _BEGIN = b"\x1e"
 TAKE, GIVE, LOOK, HELP, LEAVE, PASS = "take", "give", "look", "help", "leave", "pass"
-_COMMANDS = {b"t": TAKE, b"g": GIVE, b"w": LOOK, b"d": LEAVE, b"?": HELP}
+STATUS, NEXT, BEFORE = "status", "next", "before"
+_COMMANDS = {
+    b"t": TAKE,
+    b"g": GIVE,
+    b"w": LOOK,
+    b"d": LEAVE,
+    b"s": STATUS,
+    b"n": NEXT,
+    b"p": BEFORE,
+    b"?": HELP,
+}
 KEYS = (
     f"after {COMMAND_KEY}: t takes the shell, g gives it back, w shows who is here, d leaves, "
-    f"{COMMAND_KEY} is passed on"
+    f"n and p show other shells, s the status line, {COMMAND_KEY} is passed on"
 )
 
 

@@ -93,10 +93,10 @@ def _over(url: str) -> Holdfast:
         )
     if EarlyOptions.reason is not None:
         raise InvalidArgument("cannot give a reason over a URL before the verb", hint="leave out --reason")
-    return Holdfast(url, actor=_acting_at(url), on_step=_watcher())
+    return Holdfast(url, actor=acting_at(url), on_step=_watcher())
 
 
-def _acting_at(url: str) -> str | None:
+def acting_at(url: str) -> str | None:
     """Return the actor of requests to a server: a person who is logged in there is not the local user."""
     from holdfast.runtime.client import client_address
 

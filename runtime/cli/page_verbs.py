@@ -32,7 +32,9 @@ def open_(
     The link is printed. A browser is started if there is a screen for one.
     """
     name = None if session is None else controller().session(session).name
-    address = server()
+    from holdfast.runtime.client import client_address
+
+    address = client_address.served("open the page")
     url = f"{address.url}/#ticket={_ticket(address)}" + (f"&session={name}" if name else "")
     if wants_json(json):
         printing.emit({"url": url})
@@ -42,33 +44,6 @@ def open_(
         import webbrowser
 
         webbrowser.open(url)
-
-
-def server() -> ClientAddress:
-    """Return the server whose page is opened: HOLDFAST_URL's, else a running server of this home.
-
-    Raises:
-        ServerUnavailable: none runs that a browser can reach.
-    """
-    from holdfast.base import serving_record
-    from holdfast.base.home import Home
-    from holdfast.runtime.client import client_address
-
-    if given := os.environ.get("HOLDFAST_URL"):
-        found = [given]
-    else:
-        found = [each.url for each in serving_record.running(Home.default())]
-    reached = [each for each in found if not each.startswith("unix:")]
-    if not reached:
-        raise ServerUnavailable(
-            f"cannot open the page: browsers do not reach the server at {found[0]}"
-            if found
-            else "cannot open the page: no server of this home runs",
-            hint="`holdfast serve` starts one; keep it running while the page is used",
-        )
-    return client_address.address_of(
-        reached[0].replace("//0.0.0.0:", "//127.0.0.1:").replace("//[::]:", "//[::1]:")
-    )
 
 
 def _ticket(address: ClientAddress) -> str:

@@ -9,17 +9,16 @@ from contextlib import suppress
 from pathlib import Path
 
 from holdfast.base import private_files
-from holdfast.errors import HoldfastError, InvalidArgument
+from holdfast.errors import InvalidArgument
 from holdfast.runtime.cli import printing
-from holdfast.runtime.cli.caller import context_of, controller
+from holdfast.runtime.cli.caller import acting_at, controller, is_over_a_url
 from holdfast.runtime.cli.grammar import argument, examples, option
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import socket
 
-    from holdfast.runtime.operations.context import Context
-    from holdfast.runtime.store.rows import SessionRow
+    from holdfast.base.home import Home
 
 PIECE = 64 << 10
 LEAVE_SECONDS = 1.0
@@ -29,27 +28,39 @@ LEAVE_SECONDS = 1.0
 @examples("ssh-config", "ssh-config --install     # then: ssh work.holdfast")
 def ssh_config(
     install: bool = option("--install", help="Include it in ~/.ssh/config, once for all sessions."),
+    domain: str | None = option(
+        "--domain", metavar="NAME", help="End of the sessions' names in place of `holdfast`, such as `build`."
+    ),
 ) -> None:
     """Print the part of ~/.ssh/config by which `ssh NAME.holdfast` reaches every session of this home.
 
-    It opens no port and asks for no password. It is all that scp, rsync, git and editors need.
+    It opens no port and asks for no password. It is all that scp, rsync, git and editors need. With
+    HOLDFAST_URL it reaches the sessions of that server, with the key of `holdfast login`, or the token or
+    key in HOLDFAST_TOKEN when ssh is started.
     """
+    from holdfast.base.home import Home
+    from holdfast.runtime.client import client_address
     from holdfast.runtime.sessions import ssh_access
 
-    context = context_of(controller(), "ssh-config")
-    ssh_access.client_key(context.home)
-    root = context.home.root
+    end, home = ssh_access.domain_of(domain), _home()
+    ssh_access.client_key(home)
+    root, url = home.root, os.environ.get("HOLDFAST_URL")
+    where = ["-u", "HOLDFAST_URL", "-u", "HOLDFAST_TEAM"]
+    if url:
+        client_address.address_of(url)  # refuses what is not one, and a server without a token
+        team = Home.team_named()
+        where = [f"HOLDFAST_URL={url}", *([f"HOLDFAST_TEAM={team}"] if team else ["-u", "HOLDFAST_TEAM"])]
+        where.sort(key=lambda word: "=" in word)  # the options of env(1) come first
     python = [sys.executable, "-I", "-m", "holdfast", "ssh-proxy"]
-    text = ssh_access.stanza(
-        root, ["env", "-u", "HOLDFAST_URL", "-u", "HOLDFAST_TEAM", f"HOLDFAST_HOME={root}", *python]
-    )
+    named = [] if end == ssh_access.DOMAIN else ["--domain", end]
+    text = ssh_access.stanza(root, ["env", *where, f"HOLDFAST_HOME={root}", *python, *named], end)
     if not install:
         printing.say(text.rstrip("\n"))
         return
-    kept = root / "ssh" / "config"
+    kept = root / "ssh" / ("config" if end == ssh_access.DOMAIN else f"config{end}")
     private_files.replace(kept, text)
     if _include(Path.home() / ".ssh", f'Include "{kept}"'):
-        printing.note(f"~/.ssh/config includes {kept}; `ssh NAME{ssh_access.DOMAIN}` reaches a session")
+        printing.note(f"~/.ssh/config includes {kept}; `ssh NAME{end}` reaches a session")
     else:
         printing.note(f"{kept} is renewed; ~/.ssh/config included it already")
 
@@ -76,22 +87,53 @@ def _include(folder: Path, line: str) -> bool:
 @examples("ssh-proxy work.holdfast")
 def ssh_proxy(
     host: str = argument("NAME.holdfast", help="The session, as ssh calls it."),
+    domain: str | None = option("--domain", metavar="NAME", help="End of the name, as for `ssh-config`."),
 ) -> None:
     """Join standard input and output to a session's ssh server: ssh starts this."""
-    from holdfast.runtime.guest_rpc import session_sockets
-    from holdfast.runtime.guest_rpc.session_channel import SessionChannel
     from holdfast.runtime.sessions import ssh_access
 
-    name = ssh_access.session_of(host)
-    context = context_of(controller(), "ssh-proxy")
+    end = ssh_access.domain_of(domain)
+    name = ssh_access.session_of(host, end)
+    if is_over_a_url():
+        _over_a_url(name, end)
+    else:
+        _here(name, end)
+
+
+def _over_a_url(name: str, end: str) -> None:
+    from holdfast.runtime.client import client_address
+    from holdfast.runtime.client.ssh_stream import SshStream
+    from holdfast.runtime.sessions import ssh_access
+
+    home, url = _home(), os.environ["HOLDFAST_URL"]
+    key = ssh_access.client_key(home)
+    with SshStream(client_address.address_of(url), name, key, acting_at(url)) as stream:
+        ssh_access.make_known(home, name, ssh_access.checked_key(stream.host_key), end)
+        if why := stream.joined(0, 1):
+            printing.note(why)
+
+
+def _here(name: str, end: str) -> None:
+    from holdfast.runtime.guest_rpc import session_sockets
+    from holdfast.runtime.guest_rpc.session_channel import SessionChannel
+    from holdfast.runtime.sessions import health, ssh_access
+
+    context = controller().context
     row = context.session_row(name)
     private, public = ssh_access.host_key(context.store, row.id)
-    ssh_access.make_known(context.home, name, public)
+    ssh_access.make_known(context.home, name, public, end)
     rows = [row]
     channel = SessionChannel(context, lambda: rows[-1], rows.append)
     with session_sockets.ssh_socket(channel, private, ssh_access.client_key(context.home)) as opened:
         if not _joined(opened):
-            _explain(context, row)
+            printing.note(health.why_cut(context, row))
+
+
+def _home() -> Home:
+    """Return the home whose keys this machine's clients of ssh have, of a server's sessions as well."""
+    from holdfast.base.home import Home
+
+    return Home.own().create() if is_over_a_url() else controller().home
 
 
 def _joined(opened: socket.socket) -> bool:
@@ -115,15 +157,3 @@ def _joined(opened: socket.socket) -> bool:
             while rest:
                 rest = rest[os.write(1, rest) :]
     return left.wait(LEAVE_SECONDS)
-
-
-def _explain(context: Context, row: SessionRow) -> None:
-    """Tell a person why the session has ended the connection."""
-    from holdfast.runtime.sessions import health
-
-    try:
-        health.check(context, row.id)
-    except HoldfastError as error:
-        printing.note(f"the connection to session {row.name} has ended: {error}")
-        return
-    printing.note(f"the connection to session {row.name} has ended, as with every snapshot; connect again")

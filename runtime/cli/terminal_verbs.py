@@ -31,6 +31,8 @@ def attach(
     take: bool = option("--take", help="Take the shell even if someone holds it."),
     shell: str = SHELL,
     raw: bool = RAW,
+    no_status: bool = option("--no-status", help="Show no status line; C-^ s switches it on and off."),
+    web: bool = option("--web", help="Print a link to the session's web page, and join nothing."),
     json: bool = JSON,
 ) -> None:
     """Join the session's terminal. C-] detaches; the session keeps running. C-^ ? shows further keys.
@@ -38,10 +40,17 @@ def attach(
     If the shell is free, you hold it until you leave; commands of others wait or are refused. Programs
     work as usual, but cannot reach your terminal's clipboard or title.
     """
+    if web:
+        from holdfast.runtime.cli import page_verbs
+
+        page_verbs.open_(session, only_print=True, json=json)
+        return
     found = controller().session(session)
     if sys.stdin.isatty():
         printing.note(f"{detach_key} leaves the session")
-    reason = found.terminal_of(shell).attach(detach_key=detach_key, read_only=view, take=take, unfiltered=raw)
+    reason = found.terminal_of(shell).attach(
+        detach_key=detach_key, read_only=view, take=take, unfiltered=raw, status=not no_status
+    )
     if wants_json(json):
         printing.emit({"id": found.id, "name": found.name, "reason": reason})
     else:

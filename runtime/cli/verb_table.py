@@ -176,6 +176,16 @@ FAMILIES: Mapping[str, Mapping[str, tuple[str, _Place]]] = {
             },
         ),
         "open": ("Open the web page of `holdfast serve`.", "page_verbs:open_"),
+        "notices": (
+            "Be notified when a session waits, ends, fails or dies.",
+            {
+                "ls": "notice_verbs:ls",
+                "add": "notice_verbs:add",
+                "test": "notice_verbs:try_out",
+                "rm": "notice_verbs:rm",
+                "watch": "notice_verbs:watch",
+            },
+        ),
         "share": ("Let others watch a session in their browser, or type in it.", "share_verbs:share"),
         "access": (
             "Manage keys with which agents and people use a server.",

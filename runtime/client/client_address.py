@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlencode, urlsplit
 
+from holdfast.base import serving_record
 from holdfast.base.home import Home
 from holdfast.base.text import plain
 from holdfast.errors import InvalidArgument, ServerUnavailable
@@ -212,6 +213,30 @@ def address_of(url: str, token: str | None = None) -> ClientAddress:
             hint=f"set {SERVER.variable}, or `holdfast login {plain(url, 200)}`",
         )
     return ClientAddress(base, socket, token, kept)
+
+
+def served(what: str) -> ClientAddress:
+    """Return the server of HOLDFAST_URL, else one of this home that runs, as browsers reach it.
+
+    Args:
+        what: the purpose, for the error.
+
+    Raises:
+        ServerUnavailable: none runs that a browser can reach.
+    """
+    if given := os.environ.get("HOLDFAST_URL"):
+        found = [given]
+    else:
+        found = [each.url for each in serving_record.running(Home.default())]
+    reached = [each for each in found if not each.startswith("unix:")]
+    if not reached:
+        raise ServerUnavailable(
+            f"cannot {what}: browsers do not reach the server at {found[0]}"
+            if found
+            else f"cannot {what}: no server of this home runs",
+            hint="`holdfast serve` starts one; keep it running while it is used",
+        )
+    return address_of(serving_record.reached_here(reached[0]))
 
 
 def is_logged_in(url: str) -> bool:

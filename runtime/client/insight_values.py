@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 from pydantic import TypeAdapter, ValidationError
 
 from holdfast.errors import InvalidArgument, ProtocolError
+from holdfast.runtime.access.shared_links import SharedLink
 from holdfast.runtime.api.redo_snapshot import Redo
 from holdfast.runtime.api.session_task import TaskVerdict
 from holdfast.runtime.api.task_resumption import TaskResumed
@@ -74,6 +75,11 @@ def listening_port(raw: Any) -> ListeningPort:
 def preview(raw: Any) -> Preview:
     """Return a link for people to a port."""
     return read(Preview, raw)
+
+
+def shared_link(raw: Any) -> SharedLink:
+    """Return a link by which others see a session."""
+    return read(SharedLink, raw)
 
 
 def metrics(raw: Any) -> Metrics:

@@ -40,6 +40,7 @@ from holdfast.runtime.serve.call_threads import (
     CallThreads,
 )
 from holdfast.runtime.serve.server_metrics import ServerMetrics
+from holdfast.runtime.serve.session_links import SessionLinks
 from holdfast.runtime.serve.session_places import Away, PlacedRequest, SessionPlaces
 from holdfast.runtime.store import peek
 from holdfast.runtime.store.rows import SessionRow
@@ -157,6 +158,8 @@ class Callers:
         """Tells where sessions are, on a server that is a node of a cluster."""
         self.serving: ServingRecord | None = None
         """The record by which other processes find this server, once it serves."""
+        self.links = SessionLinks()
+        """Connections of ssh into sessions."""
         self.stopping = False
         self.stopped = asyncio.Event()
         """Set in the loop when the server is asked to end."""

@@ -16,6 +16,7 @@ from starlette.requests import HTTPConnection, Request
 
 from holdfast.base.text import plain
 from holdfast.errors import HoldfastError, NotPermitted, SessionNotFound
+from holdfast.runtime.access import shared_links
 from holdfast.runtime.access.access_keys import AccessKey
 from holdfast.runtime.http_doors.admission import KEY, SANDBOX
 from holdfast.runtime.serve.callers import Callers
@@ -34,6 +35,7 @@ _LOOK, _CAPTURE = ("snapshots:read",), ("snapshots:create",)
 _READ, _WRITE, _TASK = ("files:read",), ("files:write",), ("tasks:write",)
 _LINK = ("ports:preview",)
 _TOLD = (*_SEE, "notices:write")
+_SHARE = (*_SEE, "sessions:share")
 OPERATIONS: Mapping[str, tuple[str, ...]] = {
     "server.health": ANYONE,
     "server.end_wait": ANYONE,  # by the id of a request, which its sender knows
@@ -97,6 +99,10 @@ OPERATIONS: Mapping[str, tuple[str, ...]] = {
     "ports.wait_port": _SEE,
     "ports.preview": _LINK,
     "ports.revoke_preview": _LINK,
+    "sharing.shares": _SHARE,
+    "sharing.share": _SHARE,
+    "sharing.revoke_share": _SHARE,
+    "ssh": _RUN,
     "insight.pulse": _SEE,
     "insight.metrics": _SEE,
     "insight.journal": _SEE,
@@ -365,6 +371,8 @@ def _of_fields(body: Any, operation: str) -> tuple[str, ...]:
         for name, scope in _OPTIONS.items()
         if fields.get(name) and (name, fields[name]) != ("network", "none")
     }
+    if operation == "sharing.share" and fields.get("typing"):
+        more.update(shared_links.SCOPES[shared_links.TYPE])  # no one shares more than they have
     if operation == "sessions.lifetime" and fields.get("then") == "remove":
         more.add("sessions:remove")
     return tuple(sorted(more))
@@ -389,6 +397,13 @@ def check(key: AccessKey, needed: tuple[str, ...] | None, what: str) -> None:
 
 
 _WITH_OPTIONS = frozenset(
-    {"sessions.new", "sessions.fork", "sessions.lifetime", "snapshots.restore", "snapshots.fork"}
+    {
+        "sessions.new",
+        "sessions.fork",
+        "sessions.lifetime",
+        "sharing.share",
+        "snapshots.restore",
+        "snapshots.fork",
+    }
 )
 """Operations whose fields may take a scope more."""

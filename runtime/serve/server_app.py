@@ -36,7 +36,9 @@ from holdfast.runtime.serve.routes import (
     program_routes,
     server_routes,
     session_routes,
+    sharing_routes,
     snapshot_routes,
+    ssh_routes,
     task_routes,
 )
 from holdfast.runtime.serve.step_streams import StepStreams
@@ -134,8 +136,10 @@ def inner(callers: Callers) -> FastAPI:
         snapshot_routes.retries,
         task_routes.router,
         task_routes.artifact_paths,
+        sharing_routes.router,
         notice_routes.router,
         server_routes.sockets,
+        ssh_routes.sockets,
     ):
         app.router.routes.extend(router.routes)  # see api_router
     app.add_exception_handler(HoldfastError, _of_library)

@@ -9,6 +9,7 @@ from contextlib import suppress
 
 from holdfast.errors import (
     EngineError,
+    HoldfastError,
     SessionAsleep,
     SessionDead,
     SessionError,
@@ -57,6 +58,15 @@ def check(context: Context, session_id: str) -> None:
                 hint="try again in a moment",
             )
     check_usable(context, row)
+
+
+def why_cut(context: Context, row: SessionRow) -> str:
+    """Return why a session has ended a connection, for the person who had it."""
+    try:
+        check(context, row.id)
+    except HoldfastError as error:
+        return f"the connection to session {row.name} has ended: {error}"
+    return f"the connection to session {row.name} has ended, as with every snapshot; connect again"
 
 
 def check_usable(context: Context, row: SessionRow) -> None:

@@ -35,20 +35,37 @@ USER = "holdfast"
 MOST_KNOWN = 1000
 """Lines of known_hosts; the oldest leave first."""
 _SEED = re.compile(r"[0-9a-f]{64}")
+_DOMAIN = re.compile(r"\.[a-z0-9](?:[a-z0-9-]{0,30}[a-z0-9])?")
+_CLIENT_KEY = re.compile(r"ssh-ed25519 [A-Za-z0-9+/]{68}")
 
 
-def session_of(host: str) -> str:
+def domain_of(given: str | None) -> str:
+    """Return the end of the names of sessions, such as `.build`; `.holdfast` if none is given.
+
+    Raises:
+        InvalidArgument: it is not one.
+    """
+    found = DOMAIN if given is None else "." + given.removeprefix(".").lower()
+    if _DOMAIN.fullmatch(found) is None:
+        raise InvalidArgument(
+            "cannot call sessions by that domain: it is not a word of small letters, digits and hyphens",
+            hint="for example --domain build: then `ssh work.build` reaches session work",
+        )
+    return found
+
+
+def session_of(host: str, domain: str = DOMAIN) -> str:
     """Return the session that a host name means.
 
     Raises:
         InvalidArgument: it does not name a session; it can be an option or a command.
     """
-    name = host.removesuffix(DOMAIN)
+    name = host.removesuffix(domain)
     if name == host or re.fullmatch(ids.NAME, name) is None:
         shown = host.encode("unicode_escape").decode("ascii")[:80]
         raise InvalidArgument(
             f"cannot connect by ssh to '{shown}': it is not the name of a session",
-            hint=f"for example work{DOMAIN}; `holdfast ls` lists sessions",
+            hint=f"for example work{domain}; `holdfast ls` lists sessions",
         )
     return name
 
@@ -67,6 +84,18 @@ def client_key(home: Home) -> str:
             private_files.replace(folder / "client_key", _private_text(key))
             private_files.replace(public, f"{_public_text(key)} holdfast\n")
     return public.read_text().strip()
+
+
+def checked_key(text: str) -> str:
+    """Return a client's public key, without its comment.
+
+    Raises:
+        InvalidArgument: it is not one of the kind that `client_key` makes; it could be an option of sshd(8).
+    """
+    found = " ".join(text.split(" ")[:2])
+    if _CLIENT_KEY.fullmatch(found) is None:
+        raise InvalidArgument("cannot connect by ssh: the client's public key is not one of Ed25519")
+    return found
 
 
 def host_key(store: Store, session: str) -> tuple[str, str]:
@@ -91,7 +120,7 @@ def host_key(store: Store, session: str) -> tuple[str, str]:
     return _private_text(kept[0]), _public_text(kept[0])
 
 
-def make_known(home: Home, name: str, public: str) -> None:
+def make_known(home: Home, name: str, public: str, domain: str = DOMAIN) -> None:
     """Let the client know the key of the session with a name; it replaces an earlier one.
 
     ssh compares names in small letters, so the name stands behind the key as well.
@@ -102,24 +131,26 @@ def make_known(home: Home, name: str, public: str) -> None:
     path = _folder(home) / "known_hosts"
     with locks.exclusive(home.locks, "ssh", "note a key for ssh", locks.LOCK_SECONDS):
         before = path.read_text() if path.exists() else ""
-        after = known_hosts(before.splitlines(), name, public)
+        after = known_hosts(before.splitlines(), name, public, domain)
         if after != before:
             private_files.replace(path, after, durable=False)
 
 
-def known_hosts(lines: Iterable[str], name: str, public: str) -> str:
+def known_hosts(lines: Iterable[str], name: str, public: str, domain: str = DOMAIN) -> str:
     """Return the content of known_hosts with a new key of a name. Pure."""
-    line = f"{name.lower()}{DOMAIN} {public} {name}"
-    others = [each for each in lines if each.split()[3:] != [name]]
+    kept = name if domain == DOMAIN else f"{name}{domain}"
+    line = f"{name.lower()}{domain} {public} {kept}"
+    others = [each for each in lines if each.split()[3:] != [kept]]
     return "\n".join([*others[1 - MOST_KNOWN :], line, ""])
 
 
-def stanza(home: Path, proxy: Iterable[str]) -> str:
+def stanza(home: Path, proxy: Iterable[str], domain: str = DOMAIN) -> str:
     """Return the part of a configuration by which ssh reaches the sessions of a home. Pure.
 
     Args:
         home: its folder.
         proxy: the words of the command that connects, to which the name is added.
+        domain: the end of the names of sessions.
 
     Raises:
         InvalidArgument: the path of the home cannot be written there.
@@ -134,7 +165,7 @@ def stanza(home: Path, proxy: Iterable[str]) -> str:
     command = shell_words.join(proxy).replace("%", "%%") + " -- '%n'"
     place = home / "ssh"
     return f"""\
-Host *{DOMAIN} "!*'*"
+Host *{domain} "!*'*"
     ProxyCommand {command}
     User {USER}
     IdentityFile "{place}/client_key"

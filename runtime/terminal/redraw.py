@@ -26,8 +26,13 @@ _STYLES = (
 _BRIGHT = {**{f"bright{name}": n for n, name in enumerate(_COLORS)}, "bfightmagenta": 5}
 
 
-def redraw(terminal: Emulator, *, rows: int | None = None, cols: int | None = None) -> bytes:
-    """Return the bytes. A terminal with fewer rows or columns gets the part with the cursor's row."""
+def redraw(
+    terminal: Emulator, *, rows: int | None = None, cols: int | None = None, below: bytes | None = None
+) -> bytes:
+    """Return the bytes. A terminal with fewer rows or columns gets the part with the cursor's row.
+
+    `below` paints rows below the picture, which then do not scroll with it.
+    """
     rows, cols = min(rows or terminal.lines, terminal.lines), min(cols or terminal.columns, terminal.columns)
     out = [RESET, b"\x1b[H\x1b[2J"]
     if terminal.first is not None:
@@ -40,9 +45,14 @@ def redraw(terminal: Emulator, *, rows: int | None = None, cols: int | None = No
         # 1049 saves the cursor and its colors as they are here, for the return to the first screen.
         out.append(b"\x1b[?1049h\x1b[0m\x1b[H\x1b[2J")
     out.append(_picture(terminal, rows, cols))
+    out.append(below or b"")
     top = 0
     if terminal.margins and rows == terminal.lines:
         out.append(b"\x1b[%d;%dr" % (terminal.margins.top + 1, terminal.margins.bottom + 1))
+    elif below is not None:
+        out.append(b"\x1b[1;%dr" % rows)
+    if terminal.savepoints and (rows, cols) == (terminal.lines, terminal.columns):
+        out += [_cursor(terminal, terminal.savepoints[-1].cursor, rows, cols, 0), b"\x1b7"]
     if terminal.private(6) and terminal.margins:
         top = terminal.margins.top
     for mode in MODES:

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
+from holdfast.runtime.terminal import row_bound
 from holdfast.runtime.terminal.allowed_controls import ORDINARY, Use, passed
+from holdfast.runtime.terminal.row_bound import RowBound
 from holdfast.runtime.terminal.vt_parser import Control, Escape, Function, Parser, Sequence, Text
 
 # First screen, no scroll region, no mode but wrap and a visible cursor. Every redraw begins from here.
@@ -38,6 +40,7 @@ class SafeOutput:
 
     `encoding` is the terminal's: in one that is not UTF-8 the bytes of a character might be controls.
     `dropped` is called with every function that is not passed: it may be a question that can be answered.
+    `bound` keeps the output above the last row.
     """
 
     def __init__(
@@ -45,11 +48,13 @@ class SafeOutput:
         use: Use = Use.SHOW,
         encoding: str = "utf-8",
         dropped: Callable[[Function], None] | None = None,
+        bound: RowBound | None = None,
     ) -> None:
         self._use = use
         self._dropped = dropped
         self._encoding = encoding
-        self._parser = Parser(ORDINARY)
+        self._bound = bound
+        self._parser = Parser(row_bound.PLAIN if bound else ORDINARY)
         self._undo: dict[str, str] = {}
 
     def feed(self, data: bytes) -> bytes:
@@ -77,12 +82,13 @@ class SafeOutput:
         for function in functions:
             text = passed(function, self._use)
             if function == _FULL_RESET:
-                text = CLEARED.decode()
+                text = self._bound.reset(CLEARED.decode()) if self._bound else CLEARED.decode()
                 self._undo.clear()
             elif not text and self._dropped is not None:
                 self._dropped(function)
             elif text:
                 self._note(function, text)
+                text = self._bound.kept(function, text) if self._bound else text
             out.append(text)
         return "".join(out)
 

@@ -86,6 +86,7 @@ if TYPE_CHECKING:
         SnapshotNotFound,
         StoreError,
     )
+    from holdfast.runtime.access.shared_links import SharedLink
     from holdfast.runtime.api.artifact_handles import HomeArtifacts
     from holdfast.runtime.api.capture_requests import Served, Serving
     from holdfast.runtime.api.controller import Holdfast
@@ -223,6 +224,7 @@ __all__ = [
     "NewOptions",
     "NodeTaken",
     "NotPermitted",
+    "Notices",
     "OnlyInProcess",
     "OpenFile",
     "OrphanFile",
@@ -287,6 +289,7 @@ __all__ = [
     "SessionTask",
     "SessionTerminal",
     "SessionUnhealthy",
+    "SharedLink",
     "ShellInfo",
     "ShellNotFound",
     "Snapshot",
@@ -346,6 +349,7 @@ _LATE = {
     "OpenFile": "runtime.pulse.facts",
     "Patience": "runtime.guest_rpc.patience",
     "NewOptions": "runtime.api.option_types",
+    "Notices": "runtime.client.server_notices",
     "Lifetime": "runtime.store.lifetime",
     "ListeningPort": "runtime.pulse.listening_ports",
     "Metrics": "runtime.pulse.metrics_history",
@@ -369,6 +373,7 @@ _LATE = {
     "Run": "runtime.flaky.spread",
     "RunningProgram": "runtime.api.running_program",
     "Screen": "runtime.guest_rpc.results",
+    "SharedLink": "runtime.access.shared_links",
     "Series": "runtime.flaky.repeat",
     "Served": "runtime.api.capture_requests",
     "Serving": "runtime.api.capture_requests",

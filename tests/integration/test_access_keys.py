@@ -206,10 +206,20 @@ def test_connections_of_a_revoked_key_are_cut(
 
 
 def test_a_shared_link_watches_one_session_and_no_more(
-    audited: Served, shared: Session, shared_cli: Cli, shared_home: Home
+    audited: Served,
+    shared: Session,
+    shared_cli: Cli,
+    key: Callable[..., str],
+    tmp_path: Path,
 ) -> None:
     """It cannot type, open a different session, or outlive its end; those who are watched learn of it."""
-    made = json.loads(shared_cli("share", "shared", "--read-only", "--for", "1h", "--json").out)
+    over = Over(audited, tmp_path)
+    over.environment["HOLDFAST_TOKEN"] = key(
+        "sharer", "--scope", "sessions:read", "--scope", "sessions:share"
+    )
+    assert "lacks the scope lease:take and sessions:exec" in over("share", "shared", "--type", code=1)
+    made = json.loads(over("share", "shared", "--read-only", "--for", "1h", "--json"))
+    assert made["url"].startswith(audited.url)
     ticket = made["url"].partition("#ticket=")[2].partition("&")[0]
     ticket_header = {"Authorization": f"Bearer {ticket}"}
     page = httpx.post(f"{audited.url}/page/keys", headers=ticket_header).json()["key"]
@@ -231,7 +241,10 @@ def test_a_shared_link_watches_one_session_and_no_more(
         _until(socket, lambda each: each.get("event") == "standing")
         socket.send(json.dumps({"open": 2, "call": "terminal", "session": "shared", "args": {}}))
         assert _until(socket, lambda each: "error" in each)["error"]["code"] == "not_permitted"
-        shared_cli("share", "--revoke", made["name"])
+        (listed,) = json.loads(over("share", "shared", "--list", "--json"))
+        assert (listed["visits"], listed["url"], listed["state"]) == (1, "", "valid")
+        over("share", "shared", "--revoke", made["name"])
+        assert "there is not a link" in over("share", "shared", "--revoke", made["name"], code=1)
         with pytest.raises(ConnectionClosed):
             _until(socket, lambda _: False)
         assert socket.close_code == 1008

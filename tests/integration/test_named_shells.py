@@ -146,7 +146,7 @@ def test_a_person_attaches_to_one_of_them(shared: Session, shared_cli: Any) -> N
     shared.shells.open("desk")
     terminal = pexpect.spawn(
         sys.executable,
-        ["-m", "holdfast", "--as", "person:eve", "attach", "--shell", "desk", shared.name],
+        ["-m", "holdfast", "--as", "person:eve", "attach", "--no-status", "--shell", "desk", shared.name],
         env=shared_cli.environment,
         dimensions=(20, 80),
         timeout=90,

@@ -125,7 +125,7 @@ artifact ls
 # Of these, none concerns a session that is there.
 WITHOUT_SESSION = """
 doctor image pool ci new thaw fits bisect resume rmi import receive push pull key mcp serve redo
-open access audit share login logout team cluster node
+open access audit share notices login logout team cluster node
 """
 OF_THE_RECORD = (
     "plan attempt step claim release answer alternative decide reread drop block unblock import resume"

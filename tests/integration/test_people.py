@@ -27,7 +27,7 @@ PATIENCE = 90
 def attach(cli: Any, name: str, *options: str, actor: str = "person:alice", size: Any = (30, 100)) -> Any:
     terminal = pexpect.spawn(
         sys.executable,
-        ["-m", "holdfast", "--as", actor, "attach", name, *options],
+        ["-m", "holdfast", "--as", actor, "attach", "--no-status", name, *options],
         env=cli.environment,
         dimensions=size,
         timeout=PATIENCE,

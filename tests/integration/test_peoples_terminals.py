@@ -172,3 +172,62 @@ def test_attach_harms_neither_shell(person: Person, hostile: Session) -> None:
     person.tmux("send-keys", "-t", pane, "C-]")
     person.tmux("wait-for", told)
     assert person.unharmed(pane)
+
+
+def test_the_status_line_stays_below_programs_and_is_nowhere_else(
+    person: Person, shared_hf: Holdfast
+) -> None:
+    """Below full-screen programs, a scroll region, after a new size and a snapshot; others do not see it."""
+    session = shared_hf.new("lined", network="none")
+    session.shells.open("logs")
+    pane, told = person.start("attach", "lined")
+
+    def last() -> str:
+        return person.tmux("capture-pane", "-p", "-t", pane).rstrip("\n").split("\n")[-1]
+
+    def keys(*words: str) -> None:
+        person.tmux("send-keys", "-t", pane, *words)
+
+    def below(*seen: str) -> bool:
+        for each in seen:
+            person.sees(pane, each)
+        until(lambda: last().startswith(" lined:main | "))
+        return True
+
+    until(lambda: "held by person:alice | person:alice (types) | shells: logs" in last())
+    keys("stty size; seq 200", "Enter")
+    assert below("199\n200\n")
+    assert (session.shell().rows, session.shell().cols) == (39, 120)
+    keys("seq 300 > /tmp/lines; less /tmp/lines", "Enter")
+    assert below("\n38\n")
+    keys("G")
+    assert below("\n300\n")
+    keys("C-b", "g", "q")
+    keys("nano /tmp/lines", "Enter")
+    assert below("GNU nano", "Exit")
+    keys("C-v", "C-v", "C-x")
+    keys("clear; printf '\\033[2;10r\\033[39;1Hbe''low\\n\\n\\n'; read x; printf '\\033[r'; clear", "Enter")
+    assert below("below")
+    keys("Enter")
+    keys("read -rp 'Na''me: ' x", "Enter")
+    until(lambda: "waits: Name:" in last())
+    keys("x", "Enter")
+
+    person.tmux("resize-window", "-t", pane, "-x", "100", "-y", "30")
+    until(lambda: (session.shell().rows, session.shell().cols) == (29, 100))
+    session.snapshot("under-it")
+    keys("echo af''ter", "Enter")
+    assert below("\nafter\n")
+    for key, wanted in (("n", " lined:logs | "), ("p", " lined:main | ")):
+        keys("C-^", key)
+        until(lambda wanted=wanted: last().startswith(wanted))  # type: ignore[misc]
+    keys("C-^", "s")
+    until(lambda: session.shell().rows == 30)
+    until(lambda: "lined:main" not in person.tmux.screen(pane))
+    keys("C-^", "s")
+    until(lambda: session.shell().rows == 29 and last().startswith(" lined:main | "))
+    keys("C-]")
+    person.tmux("wait-for", told)
+    assert "lined:main |" not in person.seen()
+    assert "lined:main |" not in "".join(event.data for event in session.terminal.recording().events())
+    session.remove()

@@ -156,7 +156,7 @@ def test_the_shared_folder_has_its_limit_there(session: str, with_tls: dict[str,
 def test_a_person_attaches_with_a_terminal_of_any_size(session: str, with_tls: dict[str, str]) -> None:
     child = pexpect.spawn(
         sys.executable,
-        command("attach", session)[1:],
+        command("attach", "--no-status", session)[1:],
         env=with_tls,
         dimensions=(33, 91),
         timeout=60,

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import filecmp
+import json
 import os
 import select
 import socket
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 from tests.integration.conftest import Cli, Started
+from tests.integration.served import Over, Served
+from websockets.sync.client import connect
 
 from holdfast.base import polling
 from holdfast.base.home import Home
@@ -28,8 +31,9 @@ MIB = 1 << 20
 class Ssh:
     """OpenSSH's client as `ssh-config` sets it up, and programs that use it."""
 
-    def __init__(self, config: Path, folder: Path) -> None:
+    def __init__(self, config: Path, folder: Path, environment: dict[str, str] | None = None) -> None:
         self.config, self.folder = config, folder
+        self._environment = {**os.environ, "GIT_SSH_COMMAND": f"ssh -F {config}", **(environment or {})}
 
     def words(self, *words: str) -> list[str]:
         return ["ssh", "-F", str(self.config), *words]
@@ -45,13 +49,17 @@ class Ssh:
             timeout=PATIENCE,
             check=False,
             cwd=self.folder,
-            env={**os.environ, "GIT_SSH_COMMAND": f"ssh -F {self.config}"},
+            env=self._environment,
         )
 
     @contextmanager
     def running(self, *words: str) -> Iterator[Started]:
         with Started(
-            self.words(*words), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+            self.words(*words),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=self._environment,
         ) as started:
             yield started
             started.kill()
@@ -240,3 +248,90 @@ def test_a_broken_server_is_reported(shared: Session, ssh: Ssh) -> None:
         assert b"lacks an ssh server" in done.stderr
     finally:
         shared.exec("mv /opt/holdfast/ssh/kept /opt/holdfast/ssh/sshd")
+
+
+@pytest.fixture
+def far(server: Served, tmp_path: Path) -> Callable[..., Ssh]:
+    """Set up ssh on a machine that has the URL of the server and a key, or its token."""
+
+    def made(key: str | None = None, domain: str = "build") -> Ssh:
+        folder = tmp_path / (key or "own")[-8:]
+        folder.mkdir()
+        over = Over(server, folder / "home")
+        over.environment["HOLDFAST_TOKEN"] = key or server.token
+        (folder / "config").write_text(over("ssh-config", "--domain", domain))
+        assert server.token not in (folder / "config").read_text()
+        return Ssh(folder / "config", folder, {"HOLDFAST_TOKEN": over.environment["HOLDFAST_TOKEN"]})
+
+    return made
+
+
+def test_a_session_behind_a_url_is_reached_as_one_here(
+    far: Callable[..., Ssh], shared: Session, shared_hf: Holdfast
+) -> None:
+    """Commands, files, ports and a proxy of SOCKS, as editors over ssh use them; until a snapshot."""
+    ssh = far()
+    script = b"cat > /tmp/server <<'X'\necho server-of-$1\nX\nsh /tmp/server me; exit 7\n"
+    done = ssh("shared.build", "bash -s", given=script)
+    assert (done.returncode, done.stdout, done.stderr) == (7, b"server-of-me\n", b"")
+    sent = ssh.folder / "sent"
+    sent.write_bytes(os.urandom(3 * MIB))
+    for words in (
+        ("scp", "-q", "-F", str(ssh.config), "sent", "shared.build:/tmp/far"),
+        ("rsync", "-e", f"ssh -F {ssh.config}", "shared.build:/tmp/far", "back"),
+    ):
+        done = ssh.other(*words)
+        assert done.returncode == 0, done.stderr
+    assert filecmp.cmp(sent, ssh.folder / "back", shallow=False)
+
+    job = shared.detach("python3 -m http.server -b 127.0.0.1 -d /etc 8125")
+    shared.wait_port(8125)
+    with socket.create_server(("127.0.0.1", 0)) as one, socket.create_server(("127.0.0.1", 0)) as two:
+        local, socks = one.getsockname()[1], two.getsockname()[1]
+    forwards = ("-L", f"127.0.0.1:{local}:127.0.0.1:8125", "-D", f"127.0.0.1:{socks}")
+    with ssh.running(*forwards, "shared.build", "echo ready; cat") as started:
+        until_line(started, b"ready")
+        for port, hello in (
+            (local, b""),
+            (socks, b"\5\1\0\5\1\0\3\x09localhost" + (8125).to_bytes(2, "big")),
+        ):
+            with socket.create_connection(("127.0.0.1", port)) as asked:
+                asked.settimeout(PATIENCE)
+                asked.sendall(hello + b"GET /hostname HTTP/1.0\r\n\r\n")
+                answer = b"".join(iter(lambda: asked.recv(MIB), b""))
+            assert answer.endswith(b"shared\n")
+        snapshot = shared.snapshot()
+        out, err = started.communicate(timeout=PATIENCE)
+        assert b"the connection to session shared has ended, as with every snapshot" in err, (out, err)
+    snapshot.remove()
+    job.signal("KILL")
+    came = [each.as_dict().get("actor") for each in shared.journal(kinds=["ssh_opened"])]
+    assert came[-1] in ("agent:api", "person:root", "agent:cli"), came
+
+
+def test_over_a_url_a_key_needs_the_right_to_run_commands_and_ends_its_connections(
+    far: Callable[..., Ssh], shared: Session, shared_cli: Cli
+) -> None:
+    viewer = shared_cli("access", "new", "looker", "--role", "viewer").out.strip()
+    done = far(viewer)("shared.build", "true")
+    assert done.returncode == 255
+    assert b"the key looker lacks the scope sessions:exec" in done.stderr
+    one = shared_cli("access", "new", "elsewhere", "--session", shared.name).out.strip()
+    assert b"cannot find session 'other'" in far(one)("other.build", "true").stderr
+    ssh = far(shared_cli("access", "new", "leaver").out.strip())
+    with ssh.running("shared.build", "echo ready; cat") as started:
+        until_line(started, b"ready")
+        shared_cli("access", "rm", "leaver")
+        assert started.stderr is not None
+        assert b"the key is revoked" in started.stderr.read()
+    assert b"cannot answer" in ssh("shared.build", "true").stderr
+
+
+@pytest.mark.parametrize(
+    "first", ['{"client_key": "command=\\"id\\" ssh-ed25519 AAAA"}', "{}", "[", "x" * 5000], ids=str.__len__
+)
+def test_a_first_message_that_names_no_key_is_refused(server: Served, first: str, shared: Session) -> None:
+    url = f"{server.url.replace('http:', 'ws:')}/v1/sessions/shared/ssh"
+    with connect(url, additional_headers=server.headers, proxy=None) as socket_:
+        socket_.send(first)
+        assert json.loads(socket_.recv(PATIENCE))["error"]["code"] == "invalid_argument"

@@ -20,6 +20,7 @@ from holdfast.runtime.api.session import Session
 from holdfast.runtime.api.session_insight import PORT_SECONDS, SessionInsight
 from holdfast.runtime.api.session_network import SessionNetwork
 from holdfast.runtime.api.session_ports import SessionPorts
+from holdfast.runtime.api.session_sharing import SessionSharing
 from holdfast.runtime.api.session_shells import SessionShell
 from holdfast.runtime.api.session_snapshots import SessionSnapshots
 from holdfast.runtime.client import bound_methods, client_values
@@ -50,6 +51,7 @@ from holdfast.runtime.store.lifetime import Lifetime
 from holdfast.runtime.store.policy import Policy
 
 if TYPE_CHECKING:
+    from holdfast.runtime.access.shared_links import SharedLink
     from holdfast.runtime.client.aio.async_task import AsyncTask
     from holdfast.runtime.pulse.listening_ports import Preview
     from holdfast.runtime.pulse.pulse import Port
@@ -136,7 +138,24 @@ class AsyncPorts(AsyncSessionPart):
     revoke_preview = requesting(SessionPorts.revoke_preview, Route("DELETE", "ports/{port}/preview"), nothing)
 
 
-class AsyncSession(AsyncInsight, AsyncPorts, AsyncNetwork, AsyncShell):
+class AsyncSharing(AsyncSessionPart):
+    """The shared links of one session, as `SessionSharing` has them: a part of its class."""
+
+    async def _shared(self, _verb: str, told: dict[str, Any]) -> SharedLink:
+        from holdfast.runtime.client import insight_values
+
+        if "seconds" in told:
+            told["seconds"] = int(told["seconds"])
+        return insight_values.shared_link(await self._ask("POST", "links", body=told))
+
+    share = asking(SessionSharing.share, _shared)
+    shares = requesting(SessionSharing.shares, Route("GET", "links"), each(bound_methods.late("shared_link")))
+    revoke_share = requesting(
+        SessionSharing.revoke_share, Route("DELETE", "links/{link}"), bound_methods.late("shared_link")
+    )
+
+
+class AsyncSession(AsyncInsight, AsyncPorts, AsyncSharing, AsyncNetwork, AsyncShell):
     """One session, as `Session` is. Attributes are as of the last answer.
 
     Used as a context manager, it is removed at the end if it was made with `new(remove=True)`.

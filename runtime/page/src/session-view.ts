@@ -12,6 +12,7 @@ import "./pulse-view";
 import "./recording-player";
 import { SessionEvents } from "./session-events";
 import { stateOf, waitingShell } from "./session-list";
+import "./share-links";
 import "./shell-tabs";
 import "./snapshot-timeline";
 import type { SnapshotTimeline } from "./snapshot-timeline";
@@ -211,6 +212,7 @@ export class SessionView extends LitElement {
         <nav role="tablist" aria-label="Views" @keydown=${this.walk}>
           ${TABS.map((each) => html`<button role="tab" aria-selected=${each === this.tab} tabindex=${each === this.tab ? 0 : -1} @click=${() => this.go(each)}>${each}</button>`)}
         </nav>
+        <share-links .session=${this.session.id}></share-links>
       </header>
       ${this.question()}
       ${this.said ? html`<p class="said" role="status">${this.said}</p>` : nothing}

@@ -96,6 +96,7 @@ class AttachArgs(RequestBody):
     read_only: bool = False
     take: bool = False
     unfiltered: bool = False
+    status: bool = False
 
 
 Typed = TerminalCall | AttachmentCall

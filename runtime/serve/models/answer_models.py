@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
+from holdfast.runtime.access.shared_links import SharedLink
 from holdfast.runtime.api.job_info import JobInfo
 from holdfast.runtime.api.redo_snapshot import Redo
 from holdfast.runtime.api.session_snapshots import Rewound
@@ -146,6 +147,11 @@ class ListeningPortAnswer(AnswerBody):
 @answer_of(Preview)
 class PreviewAnswer(AnswerBody):
     """A link for people to a port; `expires_at` is in Unix seconds."""
+
+
+@answer_of(SharedLink)
+class SharedLinkAnswer(AnswerBody):
+    """A link by which others see a session in their browser. `url` is in the answer that makes it alone."""
 
 
 @answer_of(Screen)

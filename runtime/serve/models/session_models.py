@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 
 from pydantic import Field, create_model
 
+from holdfast.runtime.access import shared_links
 from holdfast.runtime.api.option_types import PolicyOptions
 from holdfast.runtime.api.session import Session
 from holdfast.runtime.flaky.repeat import AT_ONCE, MOST, Series
@@ -71,6 +72,13 @@ class PreviewRequest(RequestBody):
 
     public: bool = False
     seconds: Annotated[int, Field(ge=1, le=int(preview_grants.LONGEST))] = int(preview_grants.SECONDS)
+
+
+class ShareRequest(RequestBody):
+    """A link to a session for browsers, for a time in seconds; `typing` lets visitors type as well."""
+
+    typing: bool = False
+    seconds: Annotated[int, Field(ge=1, le=int(shared_links.MOST_SECONDS))] = int(shared_links.SECONDS)
 
 
 class LabelsRequest(RequestBody):

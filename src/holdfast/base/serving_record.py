@@ -46,6 +46,11 @@ def stamp_of(token: str) -> str:
     return hmac.new(token.encode(), b"holdfast previews", hashlib.sha256).hexdigest()[:32]
 
 
+def reached_here(url: str) -> str:
+    """Return the URL by which this machine reaches a server that listens on all addresses."""
+    return url.replace("//0.0.0.0:", "//127.0.0.1:").replace("//[::]:", "//[::1]:")
+
+
 @contextmanager
 def announced(home: Home, record: ServingRecord) -> Iterator[None]:
     """Let other processes find a server while the block runs.

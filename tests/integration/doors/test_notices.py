@@ -6,10 +6,15 @@ import base64
 import hashlib
 import hmac
 import json
+import os
+import signal
 import subprocess
+import sys
 import threading
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -20,8 +25,10 @@ from tests.integration.served import Served, serving
 from tests.runtime.notices.push_browser import PushBrowser
 from websockets.sync.client import ClientConnection
 
+from holdfast import Notices
 from holdfast.base import polling
 from holdfast.base.home import Home
+from holdfast.errors import InvalidArgument
 from holdfast.runtime.api.controller import Holdfast
 from holdfast.runtime.api.session import Session
 
@@ -108,20 +115,56 @@ def line(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ClientConnection]
         yield found
 
 
+@dataclass
+class OnDesktop:
+    """What `notices watch` shows on a desktop, a line for each notice."""
+
+    shown: Path
+
+
+@pytest.fixture
+def on_desktop(cli: Cli, tmp_path: Path, work: Session) -> Iterator[OnDesktop]:
+    """A person who watches, with a `notify-send` that keeps what it is to show."""
+    shown, program = tmp_path / "shown", tmp_path / "notify-send"
+    program.write_text(f'#!/bin/sh\nprintf "%s|%s\\n" "$4" "$5" >> {shown}\n')
+    program.chmod(0o755)
+    environment = {**cli.environment, "DISPLAY": ":99", "PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    command = [sys.executable, "-m", "holdfast", "notices", "watch", "--session", "notified"]
+    with subprocess.Popen(
+        command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
+    ) as watching:
+        assert watching.stderr is not None
+        assert b"notifying you" in watching.stderr.readline()
+        yield OnDesktop(shown)
+        watching.send_signal(signal.SIGINT)
+        assert watching.wait(60) == 130
+
+
 def _until(work: Callable[[], object]) -> None:
     assert polling.until(lambda: bool(work()), 60, 0.2)
 
 
 @pytest.mark.brief
 def test_a_webhook_hears_of_questions_ends_failures_and_a_death(
-    server: Served, post: Post, work: Session, shared_hf: Holdfast
+    server: Served, post: Post, work: Session, shared_hf: Holdfast, cli: Cli, on_desktop: OnDesktop
 ) -> None:
-    """Signed, each once; a question that an agent answers at once, and what was before, disturb no one."""
+    """Signed, each once; a question that an agent answers at once, and what was before, disturb no one.
+
+    Subscribed by the command line, and from Python. A desktop shows the same questions.
+    """
     work.exec("false")
-    made = server.post("/v1/notices", {"webhook": f"{post.url}/all", "after": 0.5}, status=201)
-    server.post("/v1/notices", {"webhook": f"{post.url}/other", "session": "notified"}, status=201)
-    assert server.post(f"/v1/notices/{made['id']}/try") == {"trouble": ""}
-    _until(lambda: post.kinds("/all") == ["test"])
+    person = ("--as", "person:ann", "--json", "notices")
+    made = json.loads(cli(*person, "add", f"{post.url}/all", "--after", "0.5s").out)
+    with Notices(server.url, server.token, actor="person:ann") as notices:
+        other = notices.add(f"{post.url}/other", session="notified")
+        assert [each.id for each in notices.list()] == [made["id"], other.id]
+        assert notices.test(made["id"]) == ""
+        with pytest.raises(InvalidArgument, match="not a public address"):
+            notices.add("https://169.254.169.254/")
+    assert cli("--as", "person:ann", "notices", "test", other.id).err == "holdfast: the trial has arrived\n"
+    assert other.id in cli("--as", "person:ann", "notices", "ls").out
+    assert "you do not have one with that id" in cli("--as", "person:bob", "notices", "rm", other.id).err
+    _until(lambda: post.kinds("/all") == ["test"] and post.kinds("/other") == ["test"])
     mortal = shared_hf.new("mortal", network="none")
     work.exec("read -rp 'Quick? ' x", wait=False)
     work.answer("yes\n", wait=True)
@@ -135,7 +178,14 @@ def test_a_webhook_hears_of_questions_ends_failures_and_a_death(
     container = shared_hf.context.store.session(mortal.id).container_id
     subprocess.run(["docker", "kill", str(container)], check=True, capture_output=True)
     _until(lambda: post.kinds("/all")[4:] == ["died"])
-    assert post.kinds("/other") == ["waiting", "failed"]  # a minute is long, and one session is that one
+    assert post.kinds("/other") == [
+        "test",
+        "waiting",
+        "failed",
+    ]  # a minute is long, and one session is that one
+    program = f"notified: bash waits for a password|Secret {ATTACK}?"
+    _until(lambda: on_desktop.shown.exists() and program in on_desktop.shown.read_text())
+    assert "hunter2" not in on_desktop.shown.read_text()
 
     key = base64.b64decode(made["secret"].removeprefix("whsec_"))
     for fields, body in post.at("/all"):
@@ -149,8 +199,9 @@ def test_a_webhook_hears_of_questions_ends_failures_and_a_death(
     assert told["url"] == f"{server.url}/#/s/notified"
     assert made["secret"] not in server.client.get("/v1/notices").text
     mortal.remove()
-    for each in server.get("/v1/notices"):
-        server.call("DELETE", f"/v1/notices/{each['id']}", status=204)
+    for each in (made["id"], other.id):
+        assert cli("--as", "person:ann", "notices", "rm", each).code == 0
+    assert json.loads(cli(*person, "ls").out) == []
 
 
 def test_a_push_is_shown_by_the_browser_and_leads_to_its_session(

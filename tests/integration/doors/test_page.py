@@ -141,16 +141,25 @@ def test_the_list_shows_waiting_sessions_and_viewing_wakes_none(
 def test_a_visitor_of_a_shared_link_watches_and_cannot_type(
     line: ClientConnection, server: Served, cli: Cli, work: Session
 ) -> None:
-    """The page shows the shell, and why nothing can be typed; once the link is revoked, that it ended."""
+    """It is made on the page of another person. The visitor's page shows the shell, why nothing can be typed,
+    and its end once the link is revoked there.
+    """
     work.exec("echo seen-by-$((40 + 2))")
-    shared = json.loads(cli("share", "work", "--read-only", "--json").out)
+    owner = opened(line, cli, "work")
+    owner.until(PRESS, "Share")
+    owner.until(PRESS, "Make a link")
+    owner.until("() => document.querySelector('dialog .made input')?.value.includes('#ticket=')")
+    url = str(owner.run("() => document.querySelector('dialog .made input').value"))
     page = Page(line)
-    page.open(shared["url"])
+    page.open(url)
     page.until(SCREEN, "seen-by-42")
     assert page.run("() => location.hash") == "#/s/work"
     page.until(PRESS, "Type|Take")
     page.until(SAYS, "sessions:exec")
-    cli("share", "--revoke", shared["name"])
+    (shared,) = json.loads(cli("share", "work", "--list", "--json").out)
+    assert (shared["visits"], shared["may"]) == (1, "watch")
+    owner.until(SAYS, f"person:{shared['name']}")  # among the people at the shell
+    owner.until(PRESS, "Revoke")
     page.until(SAYS, "has ended")
 
 

@@ -4,7 +4,18 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.runtime.attachment.command_keys import GIVE, HELP, LEAVE, LOOK, PASS, TAKE, CommandKeys
+from holdfast.runtime.attachment.command_keys import (
+    BEFORE,
+    GIVE,
+    HELP,
+    LEAVE,
+    LOOK,
+    NEXT,
+    PASS,
+    STATUS,
+    TAKE,
+    CommandKeys,
+)
 
 LEAVES = b"\x1d"
 
@@ -15,12 +26,15 @@ def meant(*typed: bytes, leave: bytes = LEAVES) -> list[tuple[str, bytes]]:
 
 
 def test_typed_input_is_passed_on_around_commands() -> None:
-    assert meant(b"ls\x1etpwd\x1eg\x1ew\r") == [
+    assert meant(b"ls\x1etpwd\x1eg\x1ew\x1es\x1en\x1ep\r") == [
         (PASS, b"ls"),
         (TAKE, b""),
         (PASS, b"pwd"),
         (GIVE, b""),
         (LOOK, b""),
+        (STATUS, b""),
+        (NEXT, b""),
+        (BEFORE, b""),
         (PASS, b"\r"),
     ]
 

@@ -9,12 +9,13 @@ from typing import Any
 import pytest
 
 from holdfast.errors import InvalidArgument, ProtocolError
+from holdfast.runtime.attachment import status_line
 from holdfast.runtime.attachment.mirror_screen import MirrorScreen
 from holdfast.runtime.attachment.screen_state import PROGRAM_TAIL, TAIL, OutputPart, ScreenView, parts, shown
 from holdfast.runtime.cli.grammar import Verb, Words
 from holdfast.runtime.cli.terminal_verbs import duration
 from holdfast.runtime.guest.wire.protocol import Frame
-from holdfast.runtime.guest_rpc.shell_report import Attached, lease
+from holdfast.runtime.guest_rpc.shell_report import Attached, ShellInfo, lease
 from holdfast.runtime.history.recording import recording_source
 from holdfast.runtime.history.recording.recording import RecordingPoint
 from holdfast.runtime.terminal.emulator import Emulator
@@ -24,11 +25,11 @@ from holdfast.runtime.terminal.vt_parser import Sequence
 class Session:
     """Output that grows, shown on a terminal of another or the same size."""
 
-    def __init__(self, rows: int, cols: int, mine: tuple[int, int]) -> None:
+    def __init__(self, rows: int, cols: int, mine: tuple[int, int], *, status: bool = False) -> None:
         self.output = b""
         self.size = rows, cols
         self.mine = Emulator(*mine)
-        self.mirror = MirrorScreen(self.mine.feed_bytes, self.look)
+        self.mirror = MirrorScreen(self.mine.feed_bytes, self.look, status=status)
         self.looked = 0
 
     def look(self) -> ScreenView:
@@ -262,3 +263,79 @@ def test_the_lease_verb_is_particular() -> None:
     for wrong in (["S", "grab"], ["S", "give"], ["S", "take", "person:bob"]):
         with pytest.raises(InvalidArgument):
             verb.function(**Words(verb, wrong).values())
+
+
+def test_a_status_line_stays_below_what_a_program_shows(clock: list[float]) -> None:
+    """Through scrolling, erasing, the second screen, a region of the program's own; it leaves no trace."""
+    session = Session(5, 30, (6, 30), status=True)
+    session.mirror.renew((6, 30))
+    session.mirror.show_status("held by no one")
+
+    def last() -> str:
+        return session.text.split("\n")[5].strip() if session.text.count("\n") == 5 else ""
+
+    for data, seen in (
+        (b"".join(b"line %d\r\n" % number for number in range(20)), "line 19"),
+        (b"\x1b[H\x1b[2Jcleared", "cleared"),
+        (b"\x1b[?1049h\x1b[2J\x1b[99;1Hat the bottom", "at the bottom"),
+        (b"\x1b[1;3r\x1b[5;1Hstays\n\n\n", "stays"),
+        (b"\x1b[r\x1b[?1049lback", "clearedback"),
+    ):
+        session.mirror.output(session.grow(data))
+        clock[0] += 0.1
+        session.mirror.tick()
+        assert seen in session.text
+        assert last().startswith("held by no one"), session.text
+    clock[0] += 5
+    session.mirror.tick()
+    assert last().startswith("held by no one")
+    looked = session.looked
+    session.mirror.output(session.grow(b" on"))
+    assert session.looked == looked, "output is passed on again"
+    session.mirror.notice("a message")
+    assert last().startswith("a message")
+    clock[0] += 5
+    session.mirror.tick()
+    assert last().startswith("held by no one")
+    session.mirror.close()
+    assert last() == ""
+
+
+def test_a_place_that_a_program_has_saved_outlasts_the_status_line(clock: list[float]) -> None:
+    session = Session(5, 30, (6, 30), status=True)
+    session.mirror.renew((6, 30))
+    session.mirror.output(session.grow(b"\x1b[2;3H\x1b7\x1b[4;1H"))
+    session.mirror.show_status("changed")
+    clock[0] += 5
+    session.mirror.tick()
+    assert "changed" in session.text
+    session.mirror.output(session.grow(b"\x1b8here"))
+    assert session.text.split("\n")[1] == "  here"
+
+
+def test_a_status_line_is_switched_off_and_needs_some_rows() -> None:
+    """Without it the session has all rows; with unfiltered output it cannot be kept."""
+    mirror = Session(5, 30, (6, 30), status=True).mirror
+    assert mirror.room((6, 30)) == (5, 30)
+    assert mirror.room((4, 30)) == (4, 30)
+    assert mirror.switch_status()
+    assert mirror.room((6, 30)) == (6, 30)
+    assert not MirrorScreen(
+        lambda _: None, Session(5, 30, (6, 30)).look, unfiltered=True, status=True
+    ).switch_status()
+
+
+def test_what_a_session_says_in_the_status_line_is_cut_text() -> None:
+    shell = {"name": "main", "pid": 1, "rows": 5, "cols": 30, "offset": 0}
+    prompt = "\x1b]2;evil\x07\u202e\u65e5\u672c: " + "x" * 500
+    waits = {"state": "waiting", "detail": "line", "pid": 1, "command": "ssh", "since": 1.0, "prompt": prompt}
+    shells = [ShellInfo.of({**shell, "observed": waits}), ShellInfo.of({**shell, "name": "logs"})]
+    text = status_line.status("work", "main", shells, lease({"attached": []}))
+    assert "\x1b" not in text
+    assert "\u202e" not in text
+    assert "shells: logs" in text
+    for cols in (5, 30, 200):
+        row = status_line.filled(text, cols)
+        emulated = Emulator(1, cols)
+        emulated.feed_bytes(row.encode())
+        assert emulated.cursor.x == cols

@@ -72,6 +72,9 @@ ROUTES = {
         GET /v1/sessions/{session}/ports
         POST /v1/sessions/{session}/ports/{port}/preview
         DELETE /v1/sessions/{session}/ports/{port}/preview
+        GET /v1/sessions/{session}/links
+        POST /v1/sessions/{session}/links
+        DELETE /v1/sessions/{session}/links/{link}
         GET /v1/sessions/{session}/ports/{port}
         GET /v1/sessions/{session}/ports/{port}/wait
         GET /v1/sessions/{session}/journal
@@ -138,6 +141,7 @@ ROUTES = {
         GET /v1/artifacts/content
         DELETE /v1/artifacts
         WS /v1/channels
+        WS /v1/sessions/{session}/ssh
     """,
     "web page (`/`, `/page`)": """
         GET /
