@@ -153,7 +153,11 @@ class ClientAddress:
     def channels(self, session: str = "") -> str:
         """Return the URL of its WebSocket; `session` tells a proxy where the calls of that one go."""
         query = f"?{urlencode({'session': session})}" if session else ""
-        return "ws" + self.url.removeprefix("http") + "/v1/channels" + query
+        return self.websocket(f"/v1/channels{query}")
+
+    def websocket(self, path: str) -> str:
+        """Return the URL of a WebSocket at a path."""
+        return "ws" + self.url.removeprefix("http") + path
 
     @property
     def headers(self) -> dict[str, str]:

@@ -107,7 +107,7 @@ def _told(message: str | bytes) -> dict[str, Any]:
 
 
 def _connected(address: ClientAddress, session: str, actor: str | None) -> ClientConnection:
-    uri = f"{address.channels.removesuffix('/channels')}/sessions/{quote(session, safe='')}/ssh"
+    uri = address.websocket(f"/v1/sessions/{quote(session, safe='')}/ssh")
     options: dict[str, Any] = {
         "additional_headers": address.headers | ({ACTOR_HEADER: actor} if actor else {}),
         "compression": None,
