@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from holdfast.base import polling
 from holdfast.runtime.api.controller import Holdfast
 from holdfast.runtime.api.session import Session
 from holdfast.runtime.api.snapshot import Snapshot
+from holdfast.runtime.guest import layout
+from holdfast.snapshots.checkpointer.ground import cgroups
 
 PROGRAM = Path(__file__).parents[1] / "inside" / "heaps.py"
 PATIENCE = 120.0
@@ -115,6 +123,73 @@ def test_who_ends_the_twins_does_not_prevent_a_snapshot(hf: Holdfast) -> None:
     copy = snapshot.restore("copy")
     copy.exec(": > /srv/stop")
     assert heaps(copy, "open") == "equal 0 0"
+
+
+def group_of(session: Session, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return the folder of the session's control group that can be frozen."""
+    monkeypatch.setattr(cgroups, "HOST_CGROUPS", Path("/sys/fs/cgroup"))
+    state = session.context.engine.inspect(str(session.row.container_id))
+    assert state is not None
+    found = {words: folder for words, folder in cgroups.folders(state.pid) if words in ("freezer", "")}
+    return found.get("freezer") or found[""]
+
+
+def members(group: Path, words: str) -> set[int]:
+    """Return the processes of a control group whose command lines begin with these words."""
+    found = set()
+    for pid in (group / "cgroup.procs").read_text().split():
+        with suppress(OSError):
+            if Path(f"/proc/{pid}/cmdline").read_text().replace("\0", " ").startswith(words):
+                found.add(int(pid))
+    return found
+
+
+@contextmanager
+def held(group: Path) -> Iterator[Callable[[int], object]]:
+    """Yield a function that holds a process of the group until the end of the block, even if it is killed."""
+    inner = group / "held"
+    inner.mkdir()
+    first = inner / "freezer.state"
+    switch, (stop, go) = (first, ("FROZEN", "THAWED")) if first.exists() else (inner / "cgroup.freeze", "10")
+    try:
+        switch.write_text(stop)
+        yield lambda pid: (inner / "cgroup.procs").write_text(str(pid))
+    finally:
+        switch.write_text(go)
+        assert polling.until(lambda: not (inner / "cgroup.procs").read_text(), PATIENCE)
+        inner.rmdir()
+
+
+@pytest.mark.thorough
+def test_the_end_of_a_slow_twin_is_no_event(hf: Holdfast, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The supervisor scans the processes while a twin is being ended, for seconds as on a busy machine.
+
+    The end of a program in the meantime is an event.
+    """
+    session = hf.new("slow")
+    begun(session, "open")
+    session.exec("sleep 98765 &")
+    group = group_of(session, monkeypatch)
+    (program,), (sleeper,) = members(group, "python3 /srv/heaps.py"), members(group, "sleep 98765")
+    journal = hf.home.run_dir(session.id) / layout.JOURNAL_NAME
+    with ThreadPoolExecutor(1) as pool:
+        with held(group) as hold:
+            twins: set[int] = set()
+            while not twins:
+                capture = pool.submit(session.snapshot)
+                while (
+                    not (twins := members(group, "python3 /srv/heaps.py") - {program}) and not capture.done()
+                ):
+                    pass
+            hold(*twins)
+            os.kill(sleeper, signal.SIGKILL)
+            assert polling.until(lambda: b"process_exited" in journal.read_bytes(), PATIENCE)
+            assert members(group / "held", "python3")
+        assert copied_later(capture.result(PATIENCE)) >= BOTH
+    assert [each.kind for each in session.exec("true").news] == ["process_exited"]
+    ends = [each.data["command"] for each in session.events() if each.kind == "process_exited"]
+    assert ends == ["sleep 98765"]
+    assert heaps(session, "open") == "equal 0 0"
 
 
 def test_a_twin_holds_nothing_open(hf: Holdfast) -> None:
