@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from tests.compat.programs.catalog import (
     building,
     compiled,
+    everyday,
     guarded,
     python,
     scripting,
@@ -29,6 +30,7 @@ PROGRAMS: tuple[Program, ...] = (
     *services.PROGRAMS,
     *terminals.PROGRAMS,
     *building.PROGRAMS,
+    *everyday.PROGRAMS,
     *guarded.PROGRAMS,
 )
 
