@@ -82,7 +82,7 @@ if TYPE_CHECKING:
         task: Table | None
         agent: Table
         labels: dict[str, str] | None
-        previews: Table
+        previews: Table | None
         ssh: Table
         tenures: Sequence[Table]
         moved: Table | None
