@@ -30,6 +30,7 @@ from holdfast.runtime.capture import (
 )
 from holdfast.runtime.capture import capture_record as taken
 from holdfast.runtime.capture.capture_record import Records
+from holdfast.runtime.capture.long_pause import LongPause
 from holdfast.runtime.guest import layout
 from holdfast.runtime.guest.wire.protocol import Frame
 from holdfast.runtime.guest_rpc import wire_fields
@@ -80,6 +81,7 @@ class _Prepared:
     token: str
     versions: Mapping[str, Any]
     moment: SnapshotDetails
+    pause: LongPause
 
 
 class Taking:
@@ -248,12 +250,13 @@ class Taking:
             frame = connection.ask("prepare")
             # A half-closed connection to outside would make the capture fail.
             connection.await_close()
-        prepared = _Prepared(
-            capture_record.root_of(frame),
-            _token(frame),
-            versions,
-            moment_of(frame),
-        )
+        token = _token(frame)
+
+        def wake(event: str, taken: str = "") -> None:
+            identity_messages.wake(self._run_dir, self.session, token, event, taken)
+
+        pause = LongPause(partial(wake, "later"))
+        prepared = _Prepared(capture_record.root_of(frame), token, versions, moment_of(frame), pause)
         taken, event = "", "aborted"
         self._attempts += 1
         try:
@@ -265,7 +268,8 @@ class Taking:
             raise
         finally:
             with held():
-                identity_messages.wake(self._run_dir, self.session, prepared.token, event, taken)
+                pause.end()
+                wake(event, taken)
 
     def _capture(
         self, prepared: _Prepared, settle: Callable[[CaptureResult], None] | None = None
@@ -312,6 +316,7 @@ class Taking:
                 hint="the session continues; try again when the machine is less busy",
             )
             raise capture_failures.BeganLate(refusal)
+        prepared.pause.captured()
         self._note_task()
 
     def _note_task(self) -> None:

@@ -162,9 +162,10 @@ def held(group: Path) -> Iterator[Callable[[int], object]]:
 
 @pytest.mark.thorough
 def test_the_end_of_a_slow_twin_is_no_event(hf: Holdfast, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The supervisor scans the processes while a twin is being ended, for seconds as on a busy machine.
+    """As on a busy machine, a twin is ended in more seconds than a supervisor waits in its pause.
 
-    The end of a program in the meantime is an event.
+    The session is used in the meantime, its processes are scanned, and the end of a program is an event. The
+    capture has one outcome, which is that it succeeded.
     """
     session = hf.new("slow")
     begun(session, "open")
@@ -183,9 +184,12 @@ def test_the_end_of_a_slow_twin_is_no_event(hf: Holdfast, monkeypatch: pytest.Mo
                     pass
             hold(*twins)
             os.kill(sleeper, signal.SIGKILL)
+            assert session.exec("echo here", busy_wait=PATIENCE).text == "here\n"
             assert polling.until(lambda: b"process_exited" in journal.read_bytes(), PATIENCE)
             assert members(group / "held", "python3")
         assert copied_later(capture.result(PATIENCE)) >= BOTH
+    outcomes = [each.data["event"] for each in session.events() if each.kind == "woken"]
+    assert outcomes == ["started", *["resumed"] * (len(outcomes) - 1)]
     assert [each.kind for each in session.exec("true").news] == ["process_exited"]
     ends = [each.data["command"] for each in session.events() if each.kind == "process_exited"]
     assert ends == ["sleep 98765"]

@@ -82,7 +82,7 @@ def test_a_worker_that_listens_is_watched(session: Session) -> None:
 
 
 def test_a_twin_is_not_watched(session: Session) -> None:
-    """A capture copies a process that was left running, and ends the copy: that is no event of the session."""
+    """A capture copies a process that was left running, and ends the copy: that is no event."""
     session.add(30, 20, JOB)
     session.add(31, 1, JOB)
     session.twins = {31}
