@@ -8,7 +8,6 @@ the capture for one that failed, and record that. Knows only the pause, and noth
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable
 from contextlib import suppress
 
@@ -19,26 +18,26 @@ AT_MOST = 5.0
 
 
 class LongPause:
-    """The pause of one attempt, from now on."""
+    """The pause of one attempt. Its thread begins before the session is frozen, to cost no time then."""
 
     def __init__(self, release: Callable[[], None]) -> None:
         """Begin; `release` tells the supervisor that it was captured, and that the outcome comes later."""
         self._release = release
-        self._began = time.monotonic()
-        self._timer: threading.Timer | None = None
+        self._captured, self._over = threading.Event(), threading.Event()
+        self._thread = threading.Thread(target=self._watch, name="pause", daemon=True)
+        self._thread.start()
 
     def captured(self) -> None:
         """Note that the session is frozen: it need not wait any longer than until it runs again."""
-        self._timer = threading.Timer(max(0.0, self._began + AT_MOST - time.monotonic()), self._tell)
-        self._timer.daemon = True
-        self._timer.start()
+        self._captured.set()
 
     def end(self) -> None:
         """Stop watching: the outcome is known."""
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer.join()
+        self._over.set()
+        self._captured.set()
+        self._thread.join()
 
-    def _tell(self) -> None:
-        with suppress(StoreError):  # then the supervisor waits as long as it does by itself
-            self._release()
+    def _watch(self) -> None:
+        if not self._over.wait(AT_MOST) and self._captured.wait() and not self._over.is_set():
+            with suppress(StoreError):  # then the supervisor waits as long as it does by itself
+                self._release()
