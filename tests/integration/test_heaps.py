@@ -14,10 +14,10 @@ from typing import Any
 import pytest
 
 from holdfast.base import polling
+from holdfast.procfs import process_stat
 from holdfast.runtime.api.controller import Holdfast
 from holdfast.runtime.api.session import Session
 from holdfast.runtime.api.snapshot import Snapshot
-from holdfast.runtime.guest import layout
 from holdfast.snapshots.checkpointer.ground import cgroups
 
 PROGRAM = Path(__file__).parents[1] / "inside" / "heaps.py"
@@ -125,10 +125,10 @@ def test_who_ends_the_twins_does_not_prevent_a_snapshot(hf: Holdfast) -> None:
     assert heaps(copy, "open") == "equal 0 0"
 
 
-def group_of(session: Session, monkeypatch: pytest.MonkeyPatch) -> Path:
+def group_of(hf: Holdfast, session: Session, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Return the folder of the session's control group that can be frozen."""
     monkeypatch.setattr(cgroups, "HOST_CGROUPS", Path("/sys/fs/cgroup"))
-    state = session.context.engine.inspect(str(session.row.container_id))
+    state = hf.engine.inspect(str(session.row.container_id))
     assert state is not None
     found = {words: folder for words, folder in cgroups.folders(state.pid) if words in ("freezer", "")}
     return found.get("freezer") or found[""]
@@ -142,6 +142,21 @@ def members(group: Path, words: str) -> set[int]:
             if Path(f"/proc/{pid}/cmdline").read_text().replace("\0", " ").startswith(words):
                 found.add(int(pid))
     return found
+
+
+def twin_of(program: int, group: Path) -> int:
+    """Return the twin of a program; 0 if there is none now, or only the process that is to make it."""
+    for pid in members(group, "python3 /srv/heaps.py") - {program}:
+        with suppress(OSError):
+            found = process_stat.parse(Path(f"/proc/{pid}/stat").read_bytes())
+            if found is not None and found.parent != program:
+                return pid
+    return 0
+
+
+def ended(session: Session) -> list[str]:
+    """Return the programs whose ends are events of the session."""
+    return [str(each.data["command"]) for each in session.events(kinds=["process_exited"])]
 
 
 @contextmanager
@@ -169,30 +184,26 @@ def test_the_end_of_a_slow_twin_is_no_event(hf: Holdfast, monkeypatch: pytest.Mo
     """
     session = hf.new("slow")
     begun(session, "open")
-    session.exec("sleep 98765 &")
-    group = group_of(session, monkeypatch)
+    session.exec("sleep 98765 & disown")
+    group = group_of(hf, session, monkeypatch)
     (program,), (sleeper,) = members(group, "python3 /srv/heaps.py"), members(group, "sleep 98765")
-    journal = hf.home.run_dir(session.id) / layout.JOURNAL_NAME
     with ThreadPoolExecutor(1) as pool:
         with held(group) as hold:
-            twins: set[int] = set()
-            while not twins:
+            twin = 0
+            while not twin:
                 capture = pool.submit(session.snapshot)
-                while (
-                    not (twins := members(group, "python3 /srv/heaps.py") - {program}) and not capture.done()
-                ):
+                while not (twin := twin_of(program, group)) and not capture.done():
                     pass
-            hold(*twins)
+            hold(twin)
             os.kill(sleeper, signal.SIGKILL)
             assert session.exec("echo here", busy_wait=PATIENCE).text == "here\n"
-            assert polling.until(lambda: b"process_exited" in journal.read_bytes(), PATIENCE)
+            assert polling.until(lambda: ended(session), PATIENCE)
             assert members(group / "held", "python3")
         assert copied_later(capture.result(PATIENCE)) >= BOTH
     outcomes = [each.data["event"] for each in session.events() if each.kind == "woken"]
     assert outcomes == ["started", *["resumed"] * (len(outcomes) - 1)]
     assert [each.kind for each in session.exec("true").news] == ["process_exited"]
-    ends = [each.data["command"] for each in session.events() if each.kind == "process_exited"]
-    assert ends == ["sleep 98765"]
+    assert ended(session) == ["sleep 98765"]
     assert heaps(session, "open") == "equal 0 0"
 
 

@@ -153,7 +153,8 @@ open("masked", "w").close()
 time.sleep(1000)
 """
     (guest.folder / "work" / "twin.py").write_text(code)
-    twin = int(guest.exec("python3 twin.py & until [ -e masked ]; do sleep 0.01; done; echo $!").output)
+    started = guest.exec("python3 twin.py & until [ -e masked ]; do sleep 0.01; done; echo $!")
+    twin = int(started.output.split()[-1])
     other = pid_of(guest, "exec sleep 1000")
     guest.exec(f"kill -9 {twin}; kill {other}")
     assert first(guest, "process_exited")["pid"] == other

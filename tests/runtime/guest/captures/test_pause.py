@@ -218,7 +218,7 @@ def test_the_outcome_of_a_capture_can_come_later(guest: Guest) -> None:
         token = later(guest)
         known = woken(guest)
         leave_word(guest, token="0" * 32, event="resumed", snapshot="b" * 12)
-        assert guest.exec("echo here").output == b"here\n"
+        assert guest.exec("echo here").output == b"here\r\n"
         assert woken(guest) == known
         leave_word(guest, token=token, event=event, snapshot="a" * 12)
         assert woken(guest) == [*known, event]
