@@ -61,8 +61,15 @@ def test_what_is_not_valid_is_refused(changed: dict[str, Any]) -> None:
 def test_links_that_no_machine_gives_are_left_out() -> None:
     """A source can grant the ports of its own session, for as long as a link lasts at most."""
     key, now = "0f" * 32, time.time()
-    good = {"key": key, "links_until": now + 1e12, "public_until": "always"}
-    bad = {"80": {"key": key}, "0": good, "99999": good, "x": good, "81": {**good, "key": "x"}, "82": None}
+    good: dict[str, object] = {"key": key, "links_until": now + 1e12, "public_until": "always"}
+    bad: dict[str, object] = {
+        "80": {"key": key},
+        "0": good,
+        "99999": good,
+        "x": good,
+        "81": {**good, "key": "x"},
+        "82": None,
+    }
     read = travelling_identity.parse({**GOOD, "previews": {"3000": good, **bad}})
     assert read is not None
     assert list(read.previews) == ["3000"]
@@ -73,7 +80,8 @@ def test_links_that_no_machine_gives_are_left_out() -> None:
     read = travelling_identity.parse({**GOOD, "previews": many})
     assert read is not None
     assert len(read.previews) == preview_grants.MOST
-    for given in ([], "x", 3):
+    wrong: list[object] = [[], "x", 3]
+    for given in wrong:
         assert travelling_identity.parse({**GOOD, "previews": given}) is not None
 
 
