@@ -17,7 +17,12 @@ from holdfast.runtime.store.row_details import SessionDetails
 from holdfast.runtime.store.store import Store
 
 CHAIN = Tenures.begun(1.0, "box").kept()
-GOOD = {"session": "0" * 12, "tenures": CHAIN, "labels": {"a": "b"}, "sandbox": {"metadata": {}}}
+GOOD: dict[str, Any] = {
+    "session": "0" * 12,
+    "tenures": CHAIN,
+    "labels": {"a": "b"},
+    "sandbox": {"metadata": {}},
+}
 
 
 def test_what_is_sent_is_what_is_read(tmp_path: Any) -> None:
