@@ -39,5 +39,5 @@ class LongPause:
 
     def _watch(self) -> None:
         if not self._over.wait(AT_MOST) and self._captured.wait() and not self._over.is_set():
-            with suppress(StoreError):  # then the supervisor waits as long as it does by itself
+            with suppress(StoreError):  # then the supervisor waits as long as ever
                 self._release()

@@ -174,7 +174,7 @@ class Guest:
     def become(self, fields: Mapping[str, Any], event: str) -> None:
         """Continue after a pause, with the identity the host gave."""
         before, self.identity = self.identity, self.identity.updated(dict(fields))
-        if event == "later":  # `learn` is told the outcome
+        if event == "later":  # `learn` records the outcome
             return
         if event == "again":  # the attempt failed, another follows, whose outcome is recorded
             self.captures.woken(event, "")

@@ -33,7 +33,7 @@ that would have ended the pause. An overloaded machine takes some of them to beg
 """
 OUTCOME_TICK = 0.02
 OUTCOME_PATIENCE = 600.0
-"""Seconds after which the outcome of a capture is not waited for any more: its controller is dead."""
+"""Seconds after which a capture whose outcome was not reported has failed: its controller is dead."""
 ROOM_BYTES = 64 << 10
 ROOM_FILES = 8
 """Free space needed in the shared folder: for two small files of each side, and the socket."""
@@ -176,9 +176,9 @@ class Pause:
             self._loop.call_later(OUTCOME_TICK, self._await_outcome)
 
     def _settle(self, *, last: bool = False) -> None:
-        """Record the outcome of a capture whose pause ended before, once the host has told it.
+        """Record the outcome of a capture whose pause ended before, once the host has reported it.
 
-        `last`: it will not be told any more, which means that there is no snapshot.
+        `last`: no report can follow, which means that there is no snapshot.
         """
         if not self._owed:
             return

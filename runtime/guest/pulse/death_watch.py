@@ -205,7 +205,7 @@ def pidfd_of(pid: int) -> int | None:
 
 
 def is_twin(pid: int) -> bool:
-    """Return whether a capture made this process as a copy of another one, or the process is gone.
+    """Return whether a capture made this process as a copy, or the process has ended.
 
     A twin is born with all signals blocked that can be, but for SIGTRAP (`borrow` in guard_twins.c). It never
     runs, so this is true until it is collected. No program has that mask by way of the C library, which keeps
