@@ -28,7 +28,7 @@ class LongPause:
         self._thread.start()
 
     def captured(self) -> None:
-        """Note that the session is frozen: it need not wait any longer than until it runs again."""
+        """Note that the session is frozen: its supervisor can continue as soon as it runs again."""
         self._captured.set()
 
     def end(self) -> None:

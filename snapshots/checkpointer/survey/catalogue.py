@@ -300,7 +300,7 @@ CATALOGUE: dict[str, ResourceKind] = {
     "datagram_corked": ResourceKind(
         BLOCKS,
         "UDP socket with a datagram that is being put together",
-        "has a datagram that it has not sent yet (UDP_CORK, MSG_MORE)",
+        "has an unsent datagram (UDP_CORK, MSG_MORE)",
         "let it send the datagram, then try again",
         passing=True,
     ),
