@@ -167,12 +167,7 @@ KNOWN: tuple[KnownPattern, ...] = (
         passing=True,
     ),
     KnownPattern(r"The socket has data to read", "netlink_unread", passing=True),
-    KnownPattern(
-        r"corked dgram socket",
-        text="a process collects a datagram to be sent (UDP_CORK)",
-        advice="let it send the datagram, then try again",
-        passing=True,
-    ),
+    KnownPattern(r"corked dgram socket", "datagram_corked", passing=True),
     KnownPattern(
         r"Zombie(?:s with)? threads?(?: not supported| are not supported)|found while seizing|"
         r"Zombie with children",

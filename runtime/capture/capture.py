@@ -28,6 +28,7 @@ from holdfast.runtime.capture import (
     reuse_check,
 )
 from holdfast.runtime.capture import capture_record as taken
+from holdfast.runtime.capture.long_pause import LongPause
 from holdfast.runtime.capture.snapshot_rows import complete
 from holdfast.runtime.guest import layout
 from holdfast.runtime.guest_rpc.guest_client import GuestClient
@@ -73,6 +74,7 @@ class _Prepared:
     token: str
     versions: Mapping[str, Any]
     moment: SnapshotDetails
+    pause: LongPause
 
 
 class Taking:
@@ -242,12 +244,14 @@ class Taking:
             frame = connection.ask("prepare")
             # A half-closed connection to outside would make the capture fail.
             connection.await_close()
-        prepared = _Prepared(
-            capture_record.root_of(frame),
-            capture_record.token_of(frame),
-            versions,
-            capture_record.moment_of(frame),
-        )
+        token = capture_record.token_of(frame)
+
+        def wake(event: str, taken: str = "") -> None:
+            identity_messages.wake(self._run_dir, self.session, token, event, taken)
+
+        pause = LongPause(partial(wake, "later"))
+        moment = capture_record.moment_of(frame)
+        prepared = _Prepared(capture_record.root_of(frame), token, versions, moment, pause)
         taken, event = "", "aborted"
         self._attempts += 1
         try:
@@ -259,7 +263,8 @@ class Taking:
             raise
         finally:
             with held():
-                identity_messages.wake(self._run_dir, self.session, prepared.token, event, taken)
+                pause.end()
+                wake(event, taken)
 
     def _capture(
         self, prepared: _Prepared, settle: Callable[[CaptureResult], None] | None = None
@@ -319,6 +324,7 @@ class Taking:
                 hint="the session continues; try again when the machine is less busy",
             )
             raise capture_failures.BeganLate(refusal)
+        prepared.pause.captured()
         self._note_task()
 
     def _note_task(self) -> None:

@@ -50,6 +50,11 @@ MAX_KERNELS = 16
 _KERNEL_NAME = re.compile(r"[A-Za-z0-9_-]{1,40}")
 
 
+def _awakening(event: str, fields: Mapping[str, Any], before: Identity) -> Awakening:
+    snapshot = fields.get("snapshot")
+    return Awakening(event, snapshot if isinstance(snapshot, str) else "", before)
+
+
 class Guest:
     """The shells and kernels of the session, and its identity."""
 
@@ -108,11 +113,15 @@ class Guest:
         """The number of requests that did more than read."""
         self.arriving = False
         """True in a copy that may not run all of its processes yet."""
+        self.settle: Callable[[], None] | None = None
+        """Records the outcome of a capture that is not known yet, if there is one."""
         self.unbegun = ""
         """The parts that are ready while it waits in a pool (`identity.WAITS`); empty once it has begun."""
 
     def arrive(self) -> None:
-        """Complete the arrival of a copy, once all of its processes run."""
+        """Complete the arrival of a copy, once all of its processes run; record the outcome of a capture."""
+        if self.settle is not None:
+            self.settle()
         if not self.arriving:
             return
         self.arriving = False
@@ -165,11 +174,12 @@ class Guest:
     def become(self, fields: Mapping[str, Any], event: str) -> None:
         """Continue after a pause, with the identity the host gave."""
         before, self.identity = self.identity, self.identity.updated(dict(fields))
+        if event == "later":  # `learn` records the outcome
+            return
         if event == "again":  # the attempt failed, another follows, whose outcome is recorded
             self.captures.woken(event, "")
             return
-        snapshot = fields.get("snapshot")
-        awakening = Awakening(event, snapshot if isinstance(snapshot, str) else "", before)
+        awakening = _awakening(event, fields, before)
         if event == "restored":
             holdfast_session.reseed(everything=True)
             self.engine_files.carry_over()
@@ -177,6 +187,13 @@ class Guest:
             self._keep()
         self.captures.woken(event, awakening.snapshot)
         self.woke(awakening)
+
+    def learn(self, event: str, fields: Mapping[str, Any]) -> None:
+        """Record the outcome of a capture (`again`: another attempt follows) while the session runs."""
+        awakening = _awakening(event, fields, self.identity)
+        self.captures.woken(event, awakening.snapshot)
+        if event != "again":
+            self.woke(awakening)
 
     def _keep(self) -> None:
         """Renew the keeper's records, once all processes were restored with other start times."""

@@ -241,6 +241,7 @@ class Receiver:
             labels=identity.labels or None if identity is not None else None,
             sandbox=identity.sandbox if identity is not None else None,
             lifetime=identity.lifetime if identity is not None else None,
+            previews=identity.previews if identity is not None else None,
         )
         row = self._imported[str(fields["bundle"])]
         with self._deciding(attempt):

@@ -1,9 +1,9 @@
 """The identity that a session keeps on a different machine: as its source sends it, and as its receiver reads
 it.
 
-Its id, the chain of its tenures, its labels, its lifetime, and what clients of the E2B wire said of it. The
-receiver takes only values of a known form and size: its source is trusted with sessions of its own, not with
-more.
+Its id, the chain of its tenures, its labels, its lifetime, the links to its ports, and what clients of the
+E2B wire said of it. The receiver takes only values of a known form and size: its source is trusted with
+sessions of its own, not with more.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from holdfast.base import ids
 from holdfast.base.text import plain
 from holdfast.base.value_classes import dataclass, replace
 from holdfast.errors import InvalidArgument
-from holdfast.runtime.sessions import option_table, session_identity, session_labels
+from holdfast.runtime.sessions import option_table, preview_grants, session_identity, session_labels
 from holdfast.runtime.sessions.tenures import Tenures
 from holdfast.runtime.store.lifetime import Lifetime
 
@@ -33,13 +33,14 @@ LARGEST = 1 << 16
 
 @dataclass(frozen=True, slots=True)
 class TravellingIdentity:
-    """A receiver's reading. `sandbox` is the metadata of E2B clients."""
+    """A receiver's reading. `sandbox` is the metadata of E2B clients; `previews` grants ports to links."""
 
     session_id: str
     tenures: Tenures
     labels: dict[str, str]
     sandbox: dict[str, Any] | None
     lifetime: dict[str, Any] | None
+    previews: dict[str, dict[str, Any]]
 
 
 def of(store: Store, session: SessionRow) -> dict[str, Any]:
@@ -50,6 +51,7 @@ def of(store: Store, session: SessionRow) -> dict[str, Any]:
         "labels": session.details.labels,
         "sandbox": session.details.get("sandbox"),
         "lifetime": session.details.get("lifetime"),
+        "previews": session.details.get(preview_grants.DETAIL),
     }
 
 
@@ -70,8 +72,10 @@ def parse(given: object) -> TravellingIdentity | None:
     if sandbox is not None and (not isinstance(sandbox, dict) or len(json.dumps(sandbox)) > LARGEST):
         raise InvalidArgument("cannot receive: the metadata of its clients is not valid, or too large")
     labels, life = session_labels.parse(given.get("labels") or {}), given.get("lifetime")
-    kept = None if life is None else replace(Lifetime.kept(life), ended=False).resumed(time.time()).as_dict()
-    return TravellingIdentity(session_id, chain, labels, sandbox, kept)
+    now = time.time()
+    kept = None if life is None else replace(Lifetime.kept(life), ended=False).resumed(now).as_dict()
+    previews = preview_grants.arriving(given.get("previews"), now)
+    return TravellingIdentity(session_id, chain, labels, sandbox, kept, previews)
 
 
 def travelling_options(name: str, options: Mapping[str, Any]) -> dict[str, Any]:

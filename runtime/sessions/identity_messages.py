@@ -91,7 +91,8 @@ def begin(folder: Path, row: SessionRow) -> None:
 def wake(folder: Path, row: SessionRow, token: str, event: str, snapshot: str = "") -> None:
     """End a pause. `event` is `restored` (in a copy), `resumed`, or `aborted` (no capture was made).
 
-    It is `again` after an attempt that is followed by another: a capture has one outcome.
+    It is `again` after an attempt that is followed by another: a capture has one outcome. It is `later` if
+    the session was captured and runs again, but the outcome is not known yet; a message with it follows.
     """
     fields = {"token": token, "event": event, "snapshot": snapshot, **who(row)}
     run_dir.write_json(folder, layout.WAKE_NAME, fields)

@@ -126,6 +126,19 @@ def revoke(store: Store, session: str, port: int) -> None:
     store.change_detail(session, DETAIL, changed)
 
 
+def arriving(given: object, now: float) -> dict[str, dict[str, Any]]:
+    """Return the valid grants that a session brings from another machine, in the form of a detail.
+
+    The source is trusted with sessions of its own, so none lasts longer than it could have been given here.
+    """
+    found = {}
+    for name, each in list(_read(given).items())[:MOST]:
+        links, public = (min(until, now + LONGEST) for until in (each.links_until, each.public_until))
+        if re.fullmatch("[1-9][0-9]{0,4}", name) and int(name) < 65536 and max(links, public) > now:
+            found[name] = asdict(Grant(each.key, links, public))
+    return found
+
+
 def host_label(port: int, name: str, session: str) -> str:
     """Return the first part of the name of a port: `3000-work-6bd7a1f3c10e`.
 

@@ -83,7 +83,7 @@ if TYPE_CHECKING:
         agent: Table
         labels: dict[str, str] | None
         by: str
-        previews: Table
+        previews: Table | None
         ssh: Table
         tenures: Sequence[Table]
         moved: Table | None

@@ -44,13 +44,19 @@ STACKS: Mapping[str, Stack] = {
             "jest@29",
             "@parcel/watcher@2",
             "typescript@5",
+            "pnpm@9",
+            "bun@1",
         ),
     ),
     # The cache of compiled packages: each program is then compiled in seconds.
     "go": Stack(apt=("golang-go",), once="GOFLAGS=-mod=mod go build net/http"),
     "java": Stack(apt=("default-jdk-headless",)),
     "rust": Stack(apt=("rustc", "cargo")),
-    "chromium": Stack(apt=("chromium", "chromium-sandbox")),
+    "chromium": Stack(apt=("chromium", "chromium-sandbox"), pip=("playwright",)),
+    "everyday": Stack(
+        apt=("cron", "erlang-base", "inotify-tools", "mariadb-server"),
+        pip=("scikit-learn", "gunicorn", "uvicorn", "watchfiles"),
+    ),
 }
 
 

@@ -203,6 +203,12 @@ def udp() -> None:
     KEPT.append(one)
 
 
+def corked() -> None:
+    one = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    one.sendto(b"x", socket.MSG_MORE, ("127.0.0.1", 9))
+    KEPT.append(one)
+
+
 def unix_to(name: str, kind: int) -> Callable[[], None]:
     def connect() -> None:
         one = socket.socket(socket.AF_UNIX, kind)
@@ -366,6 +372,7 @@ HELD: dict[str, Callable[[], object]] = {
     "not_accepted": listening(connected=True, accepted=False),
     "outside": outside,
     "udp": udp,
+    "corked": corked,
     "unix_outside": unix_to("stream", socket.SOCK_STREAM),
     "unix_outside_datagram": unix_to("datagram", socket.SOCK_DGRAM),
     "unix_waiting": unix_waiting(b""),

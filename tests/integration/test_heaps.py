@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from holdfast.base import polling
+from holdfast.procfs import process_stat
 from holdfast.runtime.api.controller import Holdfast
 from holdfast.runtime.api.session import Session
 from holdfast.runtime.api.snapshot import Snapshot
+from holdfast.snapshots.checkpointer.ground import cgroups
 
 PROGRAM = Path(__file__).parents[1] / "inside" / "heaps.py"
 PATIENCE = 120.0
@@ -115,6 +123,88 @@ def test_ending_the_twins_does_not_prevent_a_snapshot(hf: Holdfast) -> None:
     copy = snapshot.restore("copy")
     copy.exec(": > /srv/stop")
     assert heaps(copy, "open") == "equal 0 0"
+
+
+def group_of(hf: Holdfast, session: Session, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return the folder of the session's control group that can be frozen."""
+    monkeypatch.setattr(cgroups, "HOST_CGROUPS", Path("/sys/fs/cgroup"))
+    state = hf.engine.inspect(str(session.row.container_id))
+    assert state is not None
+    found = {words: folder for words, folder in cgroups.folders(state.pid) if words in ("freezer", "")}
+    return found.get("freezer") or found[""]
+
+
+def members(group: Path, words: str) -> set[int]:
+    """Return the processes of a control group whose command lines begin with these words."""
+    found = set()
+    for pid in (group / "cgroup.procs").read_text().split():
+        with suppress(OSError):
+            if Path(f"/proc/{pid}/cmdline").read_text().replace("\0", " ").startswith(words):
+                found.add(int(pid))
+    return found
+
+
+def twin_of(program: int, group: Path) -> int:
+    """Return the twin of a program; 0 if there is none now, or only the process that is to make it."""
+    for pid in members(group, "python3 /srv/heaps.py") - {program}:
+        with suppress(OSError):
+            found = process_stat.parse(Path(f"/proc/{pid}/stat").read_bytes())
+            if found is not None and found.parent != program:
+                return pid
+    return 0
+
+
+def ended(session: Session) -> list[str]:
+    """Return the programs whose ends are events of the session."""
+    return [str(each.data["command"]) for each in session.events(kinds=["process_exited"])]
+
+
+@contextmanager
+def held(group: Path) -> Iterator[Callable[[int], object]]:
+    """Yield a function that holds a process of the group until the end of the block, even if it is killed."""
+    inner = group / "held"
+    inner.mkdir()
+    first = inner / "freezer.state"
+    switch, (stop, go) = (first, ("FROZEN", "THAWED")) if first.exists() else (inner / "cgroup.freeze", "10")
+    try:
+        switch.write_text(stop)
+        yield lambda pid: (inner / "cgroup.procs").write_text(str(pid))
+    finally:
+        switch.write_text(go)
+        assert polling.until(lambda: not (inner / "cgroup.procs").read_text(), PATIENCE)
+        inner.rmdir()
+
+
+@pytest.mark.thorough
+def test_the_end_of_a_slow_twin_is_no_event(hf: Holdfast, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on a busy machine, a twin is ended in more seconds than a supervisor waits in its pause.
+
+    The session is used in the meantime, its processes are scanned, and the end of a program is an event. The
+    capture has one outcome, which is that it succeeded.
+    """
+    session = hf.new("slow")
+    begun(session, "open")
+    session.exec("sleep 98765 & disown")
+    group = group_of(hf, session, monkeypatch)
+    (program,), (sleeper,) = members(group, "python3 /srv/heaps.py"), members(group, "sleep 98765")
+    with ThreadPoolExecutor(1) as pool:
+        with held(group) as hold:
+            twin = 0
+            while not twin:
+                capture = pool.submit(session.snapshot)
+                while not (twin := twin_of(program, group)) and not capture.done():
+                    pass
+            hold(twin)
+            os.kill(sleeper, signal.SIGKILL)
+            assert session.exec("echo here", busy_wait=PATIENCE).text == "here\n"
+            assert polling.until(lambda: ended(session), PATIENCE)
+            assert members(group / "held", "python3")
+        assert copied_later(capture.result(PATIENCE)) >= BOTH
+    outcomes = [each.data["event"] for each in session.events() if each.kind == "woken"]
+    assert outcomes == ["started", *["resumed"] * (len(outcomes) - 1)]
+    assert [each.kind for each in session.exec("true").news] == ["process_exited"]
+    assert ended(session) == ["sleep 98765"]
+    assert heaps(session, "open") == "equal 0 0"
 
 
 def test_a_twin_holds_nothing_open(hf: Holdfast) -> None:

@@ -7,6 +7,7 @@ import os
 import shlex
 import signal
 import subprocess
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,7 @@ from holdfast.runtime.api.controller import Holdfast
 from holdfast.runtime.capture import snapshot_service
 from holdfast.runtime.moving import move_session
 from holdfast.runtime.operations.step import Step, watched
+from holdfast.runtime.sessions import preview_grants
 from holdfast.snapshots.bundle.keys import Keys
 
 pytestmark = pytest.mark.timeout(300)
@@ -93,6 +95,7 @@ def test_a_session_is_the_same_one_wherever_it_runs(
     What is restored from a snapshot of it is a copy, unless it is recovered under its id: then two have it.
     """
     session = prepared(hf)
+    granted = preview_grants.grant(hf.store, session.id, 3000, seconds=3600, public=False, now=time.time())
     kept = session.snapshot("before")
     steps: list[Step | None] = []
     with watched(steps.append):
@@ -106,6 +109,7 @@ def test_a_session_is_the_same_one_wherever_it_runs(
     assert [(each.name, each.id) for each in hf.sessions()] == [("work", session.id)]
     assert there.states() == {}
     is_whole(here(hf.session(session.id)))
+    assert preview_grants.of(hf.session(session.id).row.details, 3000) == granted
     hf.import_(tmp_path / "later.tar")
 
     def kinds() -> list[str]:

@@ -164,6 +164,7 @@ def test_a_hung_restore_is_reported_as_hung() -> None:
             None,
         ),
         (["(criu/sk-netlink.c:77): netlink: The socket has data to read"], "netlink_unread", None, None),
+        (["(criu/sk-inet.c:212): inet: Can't dump corked dgram socket 1f"], "datagram_corked", None, None),
         (
             ["(criu/files-reg.c:1790): Can't lookup mount=328 for fd=3 path=/q"],
             "nowhere",

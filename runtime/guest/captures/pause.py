@@ -31,9 +31,14 @@ PATIENCE = 10.0
 """Seconds after which the session listens again on its own: its controller may be dead, and no other came
 that would have ended the pause. An overloaded machine takes some of them to begin a capture.
 """
+OUTCOME_TICK = 0.02
+OUTCOME_PATIENCE = 600.0
+"""Seconds after which a capture whose outcome was not reported has failed: its controller is dead."""
 ROOM_BYTES = 64 << 10
 ROOM_FILES = 8
 """Free space needed in the shared folder: for two small files of each side, and the socket."""
+
+_OUTCOMES = ("resumed", "restored", "again", "later")
 
 logger = logging.getLogger(__name__)
 
@@ -48,10 +53,13 @@ class Pause:
         self._token = ""
         self._began = 0.0
         self._waking: asyncio.Task[None] | None = None
+        self._owed = ""
+        self._owed_since = 0.0
 
     async def prepare(self, call: ClientCall) -> None:
         """Answer once only this connection is left; it is closed right after."""
         guest, layout = self._guest, self._guest.layout
+        self._settle(last=True)
         _check_room(layout.run)
         await guest.hooks.settled()
         token = secrets.token_hex(16)
@@ -140,22 +148,51 @@ class Pause:
     def _end(self, fields: dict[str, Any]) -> None:
         signal.setitimer(signal.ITIMER_REAL, 0)
         self._loop.watchful = False
-        guest = self._guest
+        guest, owed = self._guest, fields.get("event") == "later"
         # First of all: a process that finds it during the freeze relies on the pause being complete.
         guest.layout.paused(self._token).unlink(missing_ok=True)
-        self._token = ""
+        self._owed, self._token = self._token if owed else "", ""
         self._hold(hold=False)
-        guest.layout.wake.unlink(missing_ok=True)
+        if not owed:  # else the outcome may have replaced it by now
+            guest.layout.wake.unlink(missing_ok=True)
         guest.journal.resume()
         event = fields.get("event")
         for shell_access in guest.accesses.values():
             shell_access.woken(copy=event == "restored")
         # The controller asks first, once the last process of the copy runs.
         guest.arriving = event == "restored"
-        guest.become(fields, event if event in ("resumed", "restored", "again") else "aborted")
+        guest.become(fields, event if event in _OUTCOMES else "aborted")
         guest.watch.resume()
         logger.info("%s as %s", fields.get("event", "woke"), guest.identity)
         self._waking = self._loop.create_task(self._server.listen_again())
+        if owed:
+            self._owed_since = self._loop.time()
+            guest.settle = self._settle
+            self._loop.call_later(OUTCOME_TICK, self._await_outcome)
+
+    def _await_outcome(self) -> None:
+        self._settle()
+        if self._owed:
+            self._loop.call_later(OUTCOME_TICK, self._await_outcome)
+
+    def _settle(self, *, last: bool = False) -> None:
+        """Record the outcome of a capture whose pause ended before, once the host has reported it.
+
+        `last`: no report can follow, which means that there is no snapshot.
+        """
+        if not self._owed:
+            return
+        guest = self._guest
+        word = read_object(guest.layout.wake) or {}
+        if word.get("token") != self._owed or word.get("event") == "later":
+            if not last and self._loop.time() - self._owed_since < OUTCOME_PATIENCE:
+                return
+            word = {}
+        self._owed = ""
+        guest.settle = None
+        guest.layout.wake.unlink(missing_ok=True)
+        event = word.get("event")
+        guest.learn(event if event in ("resumed", "again") else "aborted", word)
 
 
 async def _without_ssh(guest: Guest) -> None:

@@ -13,6 +13,7 @@ import fcntl
 import os
 import struct
 from collections.abc import Callable
+from signal import SIGKILL, SIGSTOP, SIGTRAP
 
 from holdfast.procfs import process_stat
 from holdfast.runtime.guest.jobs.keeper import SESSION
@@ -36,6 +37,7 @@ _EXIT = 1 << 3
 _GET_INFO = (3 << 30) | (_INFO_SIZE << 16) | (0xFF << 8) | 11
 _BETWEEN_SHORTAGES = 60.0
 """Seconds between two reports that processes cannot be started; a fork bomb is refused all the time."""
+_TWIN_BLOCKS = ~sum(1 << number - 1 for number in (SIGTRAP, SIGKILL, SIGSTOP)) & (1 << 64) - 1
 _OOM_COUNTS = ("/sys/fs/cgroup/memory/memory.oom_control", "/sys/fs/cgroup/memory.events")
 _REFUSALS = ("/sys/fs/cgroup/pids/pids.events", "/sys/fs/cgroup/pids.events")
 
@@ -98,7 +100,7 @@ class DeathWatch:
         """Process a scan of all processes."""
         known, running = self._origins.known, self._origins.running
         left = frozenset(each.pid for each in table if is_left(known(each.pid), running))
-        new, gone = self._roster.update(table, known, running, self._listening.ports(left))
+        new, gone = self._roster.update(table, known, running, self._listening.ports(left), is_twin)
         for each in new:
             self._open(each.pid)
         for each in gone:
@@ -200,6 +202,20 @@ def pidfd_of(pid: int) -> int | None:
         return os.pidfd_open(pid)
     except OSError:
         return None
+
+
+def is_twin(pid: int) -> bool:
+    """Return whether a capture made this process as a copy, or the process has ended.
+
+    A twin is born with all signals blocked that can be, but for SIGTRAP (`borrow` in guard_twins.c). It never
+    runs, so this is true until it is collected. No program has that mask by way of the C library, which keeps
+    two signals for itself. The state of a twin tells less: it is traced, but no longer so while it is being
+    ended, which takes long on a busy machine, nor while its control group is frozen.
+    """
+    from holdfast.procfs import process_status  # few sessions leave processes running
+
+    data = access.whole(f"/proc/{pid}/status")
+    return data is None or process_status.field(data, b"SigBlk") == b"%016x" % _TWIN_BLOCKS
 
 
 def end_of(pid: int, fd: int | None) -> ProcessEnd | None:

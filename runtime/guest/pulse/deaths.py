@@ -115,11 +115,12 @@ class Roster:
         origin_of: Callable[[int], Origin | None],
         running: Callable[[Origin], bool],
         listening: Mapping[int, tuple[int, ...]],
+        is_twin: Callable[[int], bool],
     ) -> tuple[list[WatchedProcess], list[WatchedProcess]]:
         """Apply a scan of all processes; return the newly watched ones, and those that are gone.
 
-        The latter stay in the roster until they are removed: how they ended may not be known yet. What a
-        capture holds may be its own; if it is not, a later scan finds it.
+        The latter stay in the roster until they are removed: how they ended may not be known yet. `is_twin`
+        checks whether a capture made a process, whose end is then no event of the session.
         """
         seen = {process.pid: process for process in table}
         gone = [each for each in self.watched.values() if not _is(each, seen.get(each.pid))]
@@ -130,10 +131,12 @@ class Roster:
                 # Keep the old ports if there are none now: it may have ended since the table was read.
                 each = self.watched[process.pid]
                 each.ports = listening.get(process.pid) or each.ports
-            elif origin is None or process.held or len(self.watched) >= MAX_WATCHED:
+            elif origin is None or len(self.watched) >= MAX_WATCHED:
                 continue
-            elif (process.pid in listening or origin_of(process.parent) != origin) and is_left(
-                origin, running
+            elif (
+                (process.pid in listening or origin_of(process.parent) != origin)
+                and is_left(origin, running)
+                and not is_twin(process.pid)
             ):
                 each = WatchedProcess(
                     process.pid, process.start, origin, ports=listening.get(process.pid, ())

@@ -13,7 +13,6 @@ import time
 from collections.abc import Mapping
 from typing import Protocol
 
-from holdfast.procfs.process_stat import Stat
 from holdfast.runtime.guest.pulse import access
 from holdfast.runtime.guest.pulse.process_lineage import SUPERVISOR, Origin, ProcessLineage, ScannedProcess
 
@@ -144,7 +143,7 @@ def processes() -> list[ScannedProcess]:
     """Return all visible processes, without those that have ended."""
     found = (access.stat(pid) for pid in access.numbers("/proc"))
     return [
-        ScannedProcess(each.pid, each.parent, each.group, each.session, each.start, _held(each))
+        ScannedProcess(each.pid, each.parent, each.group, each.session, each.start)
         for each in found
         if each and each.state not in _ENDED
     ]
@@ -171,14 +170,3 @@ def _boot_time() -> float:
 def _newest_pid() -> int:
     """Return the pid assigned last in this container: the last field of loadavg, see proc_loadavg(5)."""
     return int((access.read("/proc/loadavg") or b"0").rpartition(b" ")[2])
-
-
-def _held(process: Stat) -> bool:
-    """Check whether a tracer holds a process that has no pid here: one outside of the session."""
-    if process.state != "t":
-        return False
-    from holdfast.procfs import process_status  # hardly any process is ever traced
-
-    data = access.read(f"/proc/{process.pid}/status")
-    status = process_status.parse(data) if data is not None else None
-    return status is not None and status.tracer == 0

@@ -27,17 +27,13 @@ MARKERS = {"HOLDFAST_JOB": "job", "HOLDFAST_KERNEL": "kernel", "HOLDFAST_SHELL":
 
 @dataclass(frozen=True, slots=True)
 class ScannedProcess:
-    """A process at the time of a scan. `start` is in seconds of the boot clock.
-
-    `held`: a tracer outside of the session holds it, as a capture does with the copies it makes of processes.
-    """
+    """A process at the time of a scan. `start` is in seconds of the boot clock."""
 
     pid: int
     parent: int
     group: int
     session: int
     start: float
-    held: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,7 @@ class Notifications:
         self._items: deque[tuple[int, dict[str, Any], frozenset[str] | None]] = deque(maxlen=KEPT)
         self._users: dict[str, set[str]] = {}
         self._delivered: dict[str, int] = {}
-        self._heard: deque[tuple[str, str]] = deque(maxlen=KEPT)
+        self._heard: deque[tuple[str, tuple[object, ...]]] = deque(maxlen=KEPT)
 
     def add(self, seq: int, at: float, kind: str, fields: Mapping[str, Any]) -> None:
         """Process an entry of the journal."""
@@ -43,9 +43,9 @@ class Notifications:
         while len(self._users) > MAX_SHELLS:
             del self._users[next(iter(self._users))]
 
-    def heard(self, actor: str, job: str) -> None:
-        """Note that this actor knows how a job ended, having waited for it."""
-        self._heard.append((actor, job))
+    def heard(self, actor: str, *ended: object) -> None:
+        """Note that this actor knows how a job (its id) or a kernel's process (name, epoch) ended."""
+        self._heard.append((actor, ended))
 
     def since(self, actor: str) -> list[dict[str, Any]]:
         """Return the latest news this actor has not got yet, oldest first."""
@@ -58,15 +58,16 @@ class Notifications:
         new = [
             item
             for seq, item, concerned in self._items
-            if seq > before and (concerned is None or actor in concerned) and not self._knows(actor, item)
+            if seq > before and (concerned is None or actor in concerned)
         ]
         if any(item.get("cause") == "oom" for item in new):
             # The deaths of named processes say more than a bare "something was killed".
             new = [item for item in new if item["kind"] != "oom"]
-        return new[-AT_ONCE:]
+        return [item for item in new if not self._knows(actor, item)][-AT_ONCE:]
 
     def _knows(self, actor: str, item: Mapping[str, Any]) -> bool:
-        return item.get("killed_by") == actor or (actor, item.get("id")) in self._heard
+        names = ("kernel", "epoch") if item["kind"] == "kernel_died" else ("id",)
+        return item.get("killed_by") == actor or (actor, tuple(map(item.get, names))) in self._heard
 
 
 def is_news(kind: str, fields: Mapping[str, Any]) -> bool:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from holdfast.kernels.guest.cell_log import CellRecord
 from holdfast.kernels.guest.jupyter_library import KernelFailure, UnknownSpec
 from holdfast.kernels.guest.kernel import KernelBusy, RunningKernel
+from holdfast.kernels.guest.messages import CellStatus
 from holdfast.runtime.guest.guest import Guest
 from holdfast.runtime.guest.layout import DEFAULT_SPEC, MAIN
 from holdfast.runtime.guest.records.keyed import KeyedRequest
@@ -57,6 +58,8 @@ async def cell(guest: Guest, call: ClientCall) -> None:
     await call.send("started", id=running.id, epoch=running.epoch)
     async for event in kernel.journal.replay(record, after):
         await call.connection.send_encoded(event)
+    if running.status == CellStatus.DIED:  # the caller learns of it now, and not once more as news
+        guest.notifications.heard(str(call.actor()), kernel.name, running.epoch)
     await call.finish(
         "finished", id=running.id, status=running.status, execution_count=running.execution_count
     )

@@ -297,6 +297,13 @@ CATALOGUE: dict[str, ResourceKind] = {
         "try again, or end the process",
         passing=True,
     ),
+    "datagram_corked": ResourceKind(
+        BLOCKS,
+        "UDP socket with a datagram that is being put together",
+        "has an unsent datagram (UDP_CORK, MSG_MORE)",
+        "let it send the datagram, then try again",
+        passing=True,
+    ),
     "socket_foreign": ResourceKind(
         BLOCKS,
         "socket of an unsupported family or protocol",

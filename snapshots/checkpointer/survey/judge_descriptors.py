@@ -201,7 +201,10 @@ def _socket(world: World, one: SeenDescriptor) -> tuple[str, str]:
         return "listener", f"{found.protocol} {found.local_end}, listening"
     if found.protocol.startswith("tcp") and found.remote_end:
         return _connection(world, found)
-    return "connectionless", f"{found.protocol} {found.local_end}".strip()
+    what = f"{found.protocol} {found.local_end}".strip()
+    # Also while one is on its way to a network card, which a later look does not find any more.
+    corked = found.protocol.startswith("udp") and found.send_queue
+    return "datagram_corked" if corked else "connectionless", what
 
 
 def _connection(world: World, found: SocketRow) -> tuple[str, str]:

@@ -10,6 +10,7 @@ from tests.compat.stacks import STACKS
 
 from holdfast.errors import InvalidArgument
 
+ALL = (*catalog.PROGRAMS, *catalog.FURTHER)
 FILES = {path.name for path in payload.FILES.iterdir()}
 
 
@@ -21,20 +22,20 @@ def commands(program: Program) -> list[str]:
 
 def test_names_are_unique() -> None:
     """A name stands for one program, and none is also a family's name."""
-    names = [program.name for program in catalog.PROGRAMS]
-    others = {one.family for one in catalog.PROGRAMS} - {"rust", "java"}
+    names = [program.name for program in ALL]
+    others = {one.family for one in ALL} - {"rust", "java"}
     assert len(set(names)) == len(names)
     assert not set(names) & others
 
 
-@pytest.mark.parametrize("program", catalog.PROGRAMS, ids=lambda program: program.name)
+@pytest.mark.parametrize("program", ALL, ids=lambda program: program.name)
 def test_an_entry_is_complete(program: Program) -> None:
     """It has a description, a start, a condition to wait for and a check; its packages are known."""
     assert program.faults() == []
     assert not program.stack or program.stack in STACKS
 
 
-@pytest.mark.parametrize("program", catalog.PROGRAMS, ids=lambda program: program.name)
+@pytest.mark.parametrize("program", ALL, ids=lambda program: program.name)
 def test_commands_of_the_catalog_exist(program: Program) -> None:
     """Bash can read its commands, and the files they name are in the catalog."""
     for command in commands(program):

@@ -28,7 +28,7 @@ def describe(parser: ArgumentParser) -> None:
 
 def show() -> int:
     """List the programs."""
-    for program in catalog.PROGRAMS:
+    for program in (*catalog.PROGRAMS, *catalog.FURTHER):
         print(f"{program.name:18} {program.family:10} {program.stack or '-':9} {program.does}")
     return 0
 

@@ -37,6 +37,7 @@ BLOCKS = {
     "unix_outside": "unix_outside",
     "unix_outside_datagram": "unix_outside",
     "unix_waiting_data": "unix_waiting",
+    "corked": "datagram_corked",
     "netlink_unread": "netlink_unread",
     "traced": "traced",
     "trapped": "trap",

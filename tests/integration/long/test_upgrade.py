@@ -1,4 +1,4 @@
-"""This version uses a home of the previous one, which is built from the repository's history."""
+"""This version uses homes of earlier ones, which are built from the repository's history."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from holdfast.base.home import Home
 from holdfast.runtime.api.controller import Holdfast
 
 ROOT = Path(__file__).parents[3]
-BEFORE = "095ae16607cd"
-"""The commit of the version before."""
+BEFORE = {"1": "095ae16607cd", "2": "68dff46c85fc"}
+"""The commits of earlier versions, by the number that their supervisors have in tests/forms/supervisors."""
 
 
 @dataclass(frozen=True)
 class Before:
-    """The command line of the version before, in one home."""
+    """The command line of an earlier version, in one home."""
 
     root: Path
     home: Path
@@ -41,13 +41,13 @@ class Before:
         return done.stdout + done.stderr
 
 
-@pytest.fixture(scope="module")
-def before(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Before]:
-    """Return the version before, with a home that holds some of everything; skip nothing if it is missing."""
-    folder = tmp_path_factory.mktemp("before")
-    found = subprocess.run(["git", "-C", ROOT, "cat-file", "-e", BEFORE], check=False)
+@pytest.fixture(scope="module", params=BEFORE)
+def before(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Before]:
+    """Return an earlier version, with a home that holds some of everything; skip nothing if it is missing."""
+    folder, commit = tmp_path_factory.mktemp("before"), BEFORE[request.param]
+    found = subprocess.run(["git", "-C", ROOT, "cat-file", "-e", commit], check=False)
     assert found.returncode == 0, "the history of the repository is needed: git fetch --unshallow"
-    archive = subprocess.run(["git", "-C", ROOT, "archive", BEFORE], check=True, capture_output=True).stdout
+    archive = subprocess.run(["git", "-C", ROOT, "archive", commit], check=True, capture_output=True).stdout
     subprocess.run(["tar", "x", "-C", folder], input=archive, check=True)
     subprocess.run([folder / "setup/venv"], check=True, stdout=subprocess.DEVNULL)
     made = Before(folder, tmp_path_factory.mktemp("state") / "home")

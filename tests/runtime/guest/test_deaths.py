@@ -28,6 +28,7 @@ class Session:
         self.over = {JOB}
         self.table = {20: seen(20, 1)}
         self.listening: dict[int, tuple[int, ...]] = {}
+        self.twins: set[int] = set()
         self.roster = Roster()
 
     def add(self, pid: int, parent: int, origin: Origin, start: float = 1.0) -> None:
@@ -36,7 +37,11 @@ class Session:
 
     def look(self) -> tuple[list[int], list[int]]:
         new, gone = self.roster.update(
-            self.table.values(), self.origins.get, lambda origin: origin not in self.over, self.listening
+            self.table.values(),
+            self.origins.get,
+            lambda origin: origin not in self.over,
+            self.listening,
+            self.twins.__contains__,
         )
         return [each.pid for each in new], [each.pid for each in gone]
 
@@ -74,6 +79,17 @@ def test_a_worker_that_listens_is_watched(session: Session) -> None:
     session.listening = {}  # it ends, and its socket is gone first
     session.look()
     assert session.roster.watched[31].ports == (8000,)
+
+
+def test_a_twin_is_not_watched(session: Session) -> None:
+    """A capture copies a process that was left running, and ends the copy: that is no event."""
+    session.add(30, 20, JOB)
+    session.add(31, 1, JOB)
+    session.twins = {31}
+    session.listening = {31: (8000,)}
+    assert session.look() == ([30], [])
+    del session.table[31]
+    assert session.look() == ([], [])
 
 
 def test_an_orphan_is_the_top_of_a_remaining_tree(session: Session) -> None:

@@ -142,6 +142,26 @@ def test_a_process_that_ends_with_its_command_is_not_reported(guest: Guest) -> N
     assert entries(guest, "process_exited") == []
 
 
+@pytest.mark.skipif(os.uname().machine != "x86_64", reason="captures make no twins on other processors")
+def test_the_end_of_a_twin_is_not_reported(guest: Guest) -> None:
+    """Whatever state it is in: here it sleeps, as a twin does whose control group is frozen."""
+    code = f"""
+import ctypes, time
+mask = ctypes.c_uint64(~(1 << {signal.SIGTRAP - 1}) & (1 << 64) - 1)
+assert ctypes.CDLL(None).syscall(14, 2, ctypes.byref(mask), None, 8) == 0  # rt_sigprocmask, SIG_SETMASK
+open("masked", "w").close()
+time.sleep(1000)
+"""
+    (guest.folder / "work" / "twin.py").write_text(code)
+    started = guest.exec("python3 twin.py & until [ -e masked ]; do sleep 0.01; done; echo $!")
+    twin = int(started.output.split()[-1])
+    other = pid_of(guest, "exec sleep 1000")
+    guest.exec(f"kill -9 {twin}; kill {other}")
+    assert first(guest, "process_exited")["pid"] == other
+    look(guest)
+    assert [each["pid"] for each in entries(guest, "process_exited")] == [other]
+
+
 def test_the_next_result_reports_deaths(guest: Guest) -> None:
     """It does so once, so that the death is not a surprise three commands later."""
     pid = pid_of(guest, "exec sleep 1000")

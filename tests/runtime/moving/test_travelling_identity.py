@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import pytest
@@ -9,23 +10,32 @@ import pytest
 from holdfast.errors import InvalidArgument
 from holdfast.runtime.moving import travelling_identity
 from holdfast.runtime.moving.travelling_identity import travelling_options
+from holdfast.runtime.sessions import preview_grants
 from holdfast.runtime.sessions.session_options import SessionOptions
 from holdfast.runtime.sessions.tenures import Tenures
 from holdfast.runtime.store.row_details import SessionDetails
 from holdfast.runtime.store.store import Store
 
 CHAIN = Tenures.begun(1.0, "box").kept()
-GOOD = {"session": "0" * 12, "tenures": CHAIN, "labels": {"a": "b"}, "sandbox": {"metadata": {}}}
+GOOD: dict[str, Any] = {
+    "session": "0" * 12,
+    "tenures": CHAIN,
+    "labels": {"a": "b"},
+    "sandbox": {"metadata": {}},
+}
 
 
 def test_sent_values_are_read_unchanged(tmp_path: Any) -> None:
     store = Store.open(tmp_path / "holdfast.db")
     details = SessionDetails().plus(labels={"team": "a"}, sandbox={"template": "base"})
     row = store.add_session("work", "image", {}, details=details)
+    granted = preview_grants.grant(store, row.id, 3000, seconds=60, public=False, now=time.time())
+    row = store.session(row.id)
     read = travelling_identity.parse(travelling_identity.of(store, row))
     assert read is not None
     assert (read.session_id, read.labels, read.sandbox) == (row.id, {"team": "a"}, {"template": "base"})
     assert read.tenures.chain
+    assert preview_grants.of(SessionDetails().plus(previews=read.previews), 3000) == granted
 
 
 def test_an_older_source_brings_none() -> None:
@@ -51,6 +61,33 @@ def test_an_older_source_brings_none() -> None:
 def test_invalid_values_are_refused(changed: dict[str, Any]) -> None:
     with pytest.raises(InvalidArgument):
         travelling_identity.parse({**GOOD, **changed})
+
+
+def test_links_that_no_machine_gives_are_left_out() -> None:
+    """A source can grant the ports of its own session, for as long as a link lasts at most."""
+    key, now = "0f" * 32, time.time()
+    good: dict[str, object] = {"key": key, "links_until": now + 1e12, "public_until": "always"}
+    bad: dict[str, object] = {
+        "80": {"key": key},
+        "0": good,
+        "99999": good,
+        "x": good,
+        "81": {**good, "key": "x"},
+        "82": None,
+    }
+    read = travelling_identity.parse({**GOOD, "previews": {"3000": good, **bad}})
+    assert read is not None
+    assert list(read.previews) == ["3000"]
+    grant = preview_grants.of(SessionDetails().plus(previews=read.previews), 3000)
+    assert grant is not None
+    assert (grant.links_until <= time.time() + preview_grants.LONGEST, grant.public_until) == (True, 0)
+    many = {str(port): good for port in range(1, 1000)}
+    read = travelling_identity.parse({**GOOD, "previews": many})
+    assert read is not None
+    assert len(read.previews) == preview_grants.MOST
+    wrong: list[object] = [[], "x", 3]
+    for given in wrong:
+        assert travelling_identity.parse({**GOOD, "previews": given}) is not None
 
 
 @pytest.mark.parametrize("given", [[], "x", 3, {}])

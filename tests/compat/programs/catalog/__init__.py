@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from tests.compat.programs.catalog import (
     building,
     compiled,
+    everyday,
     guarded,
     python,
     scripting,
@@ -32,18 +33,23 @@ PROGRAMS: tuple[Program, ...] = (
     *guarded.PROGRAMS,
 )
 
+FURTHER: tuple[Program, ...] = everyday.PROGRAMS
+"""Programs that are tried by name or family only, and are not on the page."""
+
 
 def chosen(only: Sequence[str] = ()) -> list[Program]:
-    """Return the programs of these names or families, in the order of the catalog; all if none is named.
+    """Return the programs of these names or families, in the order of the catalog; all of the page if none is
+    named.
 
     Raises:
         InvalidArgument: one of them is not in the catalog.
     """
-    known = {program.name for program in PROGRAMS} | {program.family for program in PROGRAMS}
+    programs = (*PROGRAMS, *FURTHER)
+    known = {program.name for program in programs} | {program.family for program in programs}
     for name in only:
         if name not in known:
             raise InvalidArgument(
                 f"cannot try program '{plain(name, 60)}': it is not in the catalog",
                 hint="`python -m tests.compat programs list` shows what is",
             )
-    return [one for one in PROGRAMS if not only or one.name in only or one.family in only]
+    return [one for one in programs if one.name in only or one.family in only] if only else [*PROGRAMS]

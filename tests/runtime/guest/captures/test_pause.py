@@ -198,6 +198,38 @@ def test_a_forgotten_pause_times_out(guest: Guest) -> None:
     assert not list(guest.run.glob("paused-*"))
 
 
+def woken(guest: Guest) -> list[str]:
+    """Return the outcomes of captures that are recorded."""
+    frames = guest.ask("journal", kinds=["woken"])[:-1]
+    return [json.loads(frame.payload)["event"] for frame in frames]
+
+
+def later(guest: Guest) -> str:
+    """Pause it and let it continue before the outcome of the capture is known; return the token."""
+    token = str(prepare(guest)["token"])
+    wake(guest, token=token, event="later")
+    return token
+
+
+def test_the_outcome_of_a_capture_can_come_later(guest: Guest) -> None:
+    """The session runs in the meantime; each capture has one outcome, that of its last attempt."""
+    before = len(woken(guest))
+    for event in ("resumed", "aborted"):
+        token = later(guest)
+        known = woken(guest)
+        leave_word(guest, token="0" * 32, event="resumed", snapshot="b" * 12)
+        assert guest.exec("echo here").output == b"here\r\n"
+        assert woken(guest) == known
+        leave_word(guest, token=token, event=event, snapshot="a" * 12)
+        assert woken(guest) == [*known, event]
+        assert not (guest.run / "wake.json").exists()
+    token = later(guest)
+    leave_word(guest, token=token, event="again")
+    later(guest)
+    guest.pause_and_wake()  # another capture begins: that one has no snapshot
+    assert woken(guest)[before:] == ["resumed", "aborted", "aborted", "resumed"]
+
+
 @pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGINT])
 def test_stray_signals_do_not_end_the_supervisor(guest: Guest, number: signal.Signals) -> None:
     """Only SIGTERM ends it."""

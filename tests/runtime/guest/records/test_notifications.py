@@ -61,6 +61,19 @@ def test_an_actor_is_not_notified_of_awaited_ends() -> None:
     assert told(notifications, "agent:b") == [1]
 
 
+def test_the_caller_of_a_cell_is_not_notified_of_the_death_it_was_told_of() -> None:
+    """The cell's error has named it; other actors learn of it, and everyone of the next kernel's death."""
+    notifications = Notifications()
+    died(notifications, 1, "oom", kills=1)
+    died(notifications, 2, "kernel_died", kernel="main", epoch=1, cause="oom")
+    notifications.heard("agent", "main", 1)
+    assert told(notifications) == []
+    assert told(notifications, "agent:b") == [2]
+    died(notifications, 3, "kernel_died", kernel="main", epoch=2, cause="signal")
+    died(notifications, 4, "kernel_died", kernel="other", epoch=1, cause="signal")
+    assert told(notifications) == [3, 4]
+
+
 def test_a_named_victim_replaces_the_count_of_memory_kills() -> None:
     """The count alone is reported only where the victim is unknown."""
     notifications = Notifications()

@@ -302,6 +302,7 @@ ONE = frozenset({5})
         ("TCP", network(connected(("10.0.0.2", 4000), ("10.9.9.9", 80), 5)), "connection_outside"),
         ("TCP", network(), "connectionless"),
         ("UDP", network(SocketRow("udp", "bound", *A, inode=5)), "connectionless"),
+        ("UDP", network(SocketRow("udp", "bound", *A, send_queue=900, inode=5)), "datagram_corked"),
         ("MPTCP", network(SocketRow("tcp", "listening", *A, inode=5)), "socket_foreign"),
         ("AF_VSOCK", network(), "socket_foreign"),
         ("", network(), "connectionless"),
