@@ -1,7 +1,7 @@
 """Runs a kernel that speaks TCP only, such as Deno's or Java's, behind the Unix sockets of a session.
 
 It passes messages on and reads none: they are signed with a key that both sides know. The kernel ends with
-it, and it ends with the kernel. It knows nothing of the session.
+it, and it ends with the kernel. It is independent of the session.
 """
 
 from __future__ import annotations

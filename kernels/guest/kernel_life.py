@@ -56,7 +56,7 @@ class KernelLife:
         self.language = ""
         """The language that its process reports, in lower case; unknown before one has started."""
         self.closed = False
-        """True once it was ended for good."""
+        """True once it was ended finally."""
         self.execution_count = 0
         self._workspace = workspace
         self._new_process = partial(
@@ -113,7 +113,7 @@ class KernelLife:
         raise NotImplementedError
 
     def _end_cells(self, status: CellStatus) -> None:
-        """End the running cell, and those that wait."""
+        """End the running cell and all waiting cells."""
         raise NotImplementedError
 
     def _kept(self) -> Mapping[str, Any]:
@@ -143,7 +143,7 @@ class KernelLife:
         """
         async with self._life:
             if self._process and self._process.leaving:
-                with suppress(TimeoutError):  # it ends by itself, which is how it is reported
+                with suppress(TimeoutError):  # it ends on its own, which is how it is reported
                     await asyncio.wait_for(self._process.ended.wait(), LEAVE)
             if self._process and (self._process.ended.is_set() or self._process.leaving):
                 await self._stop()

@@ -176,7 +176,7 @@ class Attachment:
         self._mirror.notice("the session was rewound")
 
     def _start_over(self) -> None:
-        """Start over: the terminal shows something else, and pending input is gone."""
+        """Start over: the terminal shows something else, and pending input is lost."""
         self._mirror.next = None
         self._unsent.clear()
         self._taken = self._sent = 0

@@ -83,7 +83,7 @@ class SessionRows:
 Result = TypeVar("Result")
 
 SETTLED_NS = 50_000_000
-"""Nanoseconds after which the time of a file shows that it has not been changed again."""
+"""Nanoseconds after which the time of a file shows that it did not change again."""
 
 
 class SeenRows:
@@ -106,7 +106,7 @@ class SeenRows:
         return found.st_mtime_ns, found.st_size, found.st_ino
 
     async def all(self, read: Callable[[], Awaitable[list[SessionRow]]]) -> list[SessionRow]:
-        """Return the rows, which are read if they can differ from those of the last call."""
+        """Return the rows, which are read if they can have changed since the last call."""
         stamp = self.stamp()
         if stamp is None or stamp != self._seen:
             self._rows, self._seen = await read(), stamp

@@ -69,7 +69,7 @@ class PlacedRequest:
 
     @classmethod
     def of(cls, scope: Scope, *, admitted: bool) -> PlacedRequest:
-        """Return that of a request."""
+        """Return the place of a request."""
         looks = scope.get("method") in ("GET", "HEAD") and _LOOKS.match(scope["path"]) is not None
         return cls(looks, any(name == ROUTED for name, _ in scope["headers"]), admitted)
 

@@ -1,4 +1,4 @@
-"""The homes that people sign in to: the server's own, and those of its teams, each with its keys and names.
+"""The homes that people sign in to: the server's own, and its teams' homes, each with its keys and names.
 
 A person of several teams has a key and a name in each of them, and signs in to one at a time. Does not know
 issuers, nor how a server finds its teams.
@@ -91,7 +91,7 @@ class PeopleHomes:
         return found
 
     def held(self, text: bytes) -> HeldKey | None:
-        """Return the valid key of a text, that of a page as well; None if there is none.
+        """Return the valid key of a text, also of a page; None if there is none.
 
         Raises:
             StoreError: the keys cannot be read.

@@ -2,7 +2,7 @@
 
 A person with an identity token of an issuer that the server trusts gets an access key with the rights of
 their role. Browsers over TLS have it in a cookie that no script and no other site can use, and
-exchange it for that of a page, which stays in memory. A cookie of `localhost` is sent to all ports of
+exchange it for a page's key, which stays in memory. A cookie of `localhost` is sent to all ports of
 that name, so pages there get the latter alone, by a code in the fragment of the address. A person of several
 teams says which one they mean before they get a key.
 """
@@ -219,7 +219,7 @@ class _Desk:
     async def _short(self, request: Request) -> Response:
         """Give a page its key, for its cookie, the code of its address, or the header of a proxy.
 
-        A person of several teams who has not said which gets their names, and asks again.
+        A person of several teams who did not name one gets their names, and asks again.
         """
         told = await _object(request)
         if told is None:

@@ -33,7 +33,7 @@ FILE = QUOTA_FILE
 RATE_FILE = "quota.rate"
 """The commands that can begin now, and when that was counted: of the home, and then of users by a digest."""
 EACH = "each"
-"""In place of a user: every one that has no limits of its own."""
+"""In place of a user: every one without limits of its own."""
 _PLACES = 4096
 """Of users in that file; few share one."""
 AGAIN_SECONDS = 10.0
@@ -125,13 +125,13 @@ _EXAMPLES: Mapping[str, str] = {
 
 @dataclass(frozen=True, slots=True)
 class Quotas:
-    """The quota of a home, and those of its users by their names; `each` is for all others."""
+    """The quota of a home, and quotas of its users by their names; `each` is for all others."""
 
     home: Quota = Quota()
     users: Mapping[str, Quota] = field(default_factory=dict)
 
     def of(self, user: str) -> Quota:
-        """Return the limits of a user, besides those of the home."""
+        """Return the limits of a user, besides the home's limits."""
         return (self.users.get(user) or self.users.get(EACH) or Quota()) if user else Quota()
 
     def least(self, name: str, user: str) -> Any:

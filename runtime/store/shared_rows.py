@@ -36,7 +36,7 @@ class CopiedRows(Protocol):
         """The version of the rows that it has; 0 for none."""
 
     def copy(self, version: int, tables: Mapping[str, Sequence[Sequence[Any]]]) -> None:
-        """Replace all rows by those of a version."""
+        """Replace all rows by the rows of a version."""
 
 
 class SharedOrigin(Protocol):
@@ -55,7 +55,7 @@ class SharedOrigin(Protocol):
         """Share the content of a small file."""
 
     def teams(self) -> Sequence[SharedTeam] | None:
-        """Return the teams of all machines; None if they are those of the last call. Asks nobody."""
+        """Return the teams of all machines; None if they are as in the last call. Asks nobody."""
 
     def add_team(self, name: str, created_at: float, secret: str) -> bool:
         """Add a team; return False if the name is in use."""
