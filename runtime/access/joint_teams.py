@@ -20,7 +20,7 @@ _URL = re.compile(r"postgres(ql)?://\S+")
 def join(home: Home, url: str) -> list[str]:
     """Share the teams, keys, people and limits of a home in a PostgreSQL, and keep its address.
 
-    Existing entries are taken over, entries that exist only here are added. Returns the names of keys that were
+    Entries there are taken over, entries that exist only here are added. Returns the names of keys that were
     left out, because they are in use there.
 
     Raises:
