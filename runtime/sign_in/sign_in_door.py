@@ -100,7 +100,7 @@ class SignInDoor(ServedDoor):
 
 
 @dataclass(frozen=True, slots=True)
-class Arrived:
+class ArrivedPerson:
     """Someone who has come back from an issuer; they have a key once it is clear for which team."""
 
     binding: str
@@ -117,7 +117,7 @@ class _Desk:
         self._settings, self._homes = settings, homes
         self._issuers = {each.name: IssuerClient(each, each.secret()) for each in settings.issuer}
         self._begun: OneTimeCodes[Begun] = OneTimeCodes(BEGUN_SECONDS)
-        self._entries: OneTimeCodes[Arrived] = OneTimeCodes(ENTRY_SECONDS)
+        self._entries: OneTimeCodes[ArrivedPerson] = OneTimeCodes(ENTRY_SECONDS)
         self._challenges: OneTimeCodes[None] = OneTimeCodes(BEGUN_SECONDS)
         self._used: OneTimeCodes[None] = OneTimeCodes(USED_SECONDS)
         self._choosing: OneTimeCodes[str] = OneTimeCodes(BEGUN_SECONDS)
@@ -212,7 +212,7 @@ class _Desk:
             answer = RedirectResponse("/", 303, headers=dict(HEADERS))
             self._keep(answer, held)
             return answer
-        arrived = Arrived(begun.binding, person, client.issuer.url, lasting, held)
+        arrived = ArrivedPerson(begun.binding, person, client.issuer.url, lasting, held)
         code = self._entries.add(arrived, time.time())
         return RedirectResponse(f"/#entry={code}", 303, headers=dict(HEADERS))
 

@@ -39,7 +39,7 @@ class CopiedRows(Protocol):
         """Replace all rows by those of a version."""
 
 
-class SharedOrigin(Protocol):
+class TeamsOrigin(Protocol):
     """Where several machines keep rows that they share. Methods raise StoreError while it cannot be used."""
 
     def renew(self, copy: CopiedRows) -> None:
