@@ -135,11 +135,11 @@ def take_over(home: Home, name: str, created_at: float, secret: str) -> None:
 
 
 def match(home: Home, there: Sequence[SharedTeam] | None = None) -> None:
-    """Have teams here that other machines made, and close those that others removed.
+    """Have teams here that other machines made, and close teams that others removed.
 
     Args:
         home: of the server.
-        there: the teams of all machines; those that have changed, if it is left out.
+        there: the teams of all machines; if it is left out, nothing is done until they have changed.
 
     Raises:
         StoreError: a folder cannot be made or written, or the shared teams cannot be used.

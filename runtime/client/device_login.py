@@ -54,7 +54,7 @@ def login(
         issuer: its name, where the server has several.
         show: called when there is something for the person to do.
         pause: waits between two questions.
-        team: the one that is meant.
+        team: its name.
         choose: returns the team of a person who is in several; an empty name is the server's own home.
 
     Raises:

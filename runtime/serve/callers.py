@@ -93,7 +93,7 @@ class SeenRows:
         self._rows: list[SessionRow] = []
 
     def stamp(self) -> object:
-        """Return what differs after each change; None while the file is so new that it does not show one."""
+        """Return a value that differs after each change; None while the file is too new to show one."""
         try:
             found = self._database.stat()
         except OSError:
@@ -103,7 +103,7 @@ class SeenRows:
         return found.st_mtime_ns, found.st_size, found.st_ino
 
     async def all(self, read: Callable[[], Awaitable[list[SessionRow]]]) -> list[SessionRow]:
-        """Return the rows, which are read if they can differ from those of the last call."""
+        """Return the rows, which are read if they can have changed since the last call."""
         stamp = self.stamp()
         if stamp is None or stamp != self._seen:
             self._rows, self._seen = await read(), stamp

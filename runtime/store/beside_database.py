@@ -107,7 +107,7 @@ class BesideDatabase:
             return int(self._opened().execute("PRAGMA user_version").fetchone()[0])
 
     def copy(self, version: int, tables: Mapping[str, Sequence[Sequence[Any]]]) -> None:
-        """Replace all rows by those of a version.
+        """Replace all rows by the rows of a version.
 
         Raises:
             StoreError: the file cannot be written.
