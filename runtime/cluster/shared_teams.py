@@ -2,7 +2,7 @@
 
 Each machine has copies of the rows in its files, which requests read: PostgreSQL is asked twice a second
 for changes, for all teams together. A copy that could not be compared for some seconds opens nothing,
-since a key may have been revoked meanwhile. Writers write to PostgreSQL first. Each team has a schema of its
+since a key could have been revoked then. Writers write to PostgreSQL first. Each team has a schema of its
 own there, as it has a folder here. Sessions, snapshots and secrets stay on their machine. Knows no table.
 """
 
