@@ -80,7 +80,7 @@ class SessionRows:
 Result = TypeVar("Result")
 
 SETTLED_NS = 50_000_000
-"""Nanoseconds after which the time of a file shows that it has not been changed again."""
+"""Nanoseconds after which the time of a file shows each further change."""
 
 
 class SeenRows:
