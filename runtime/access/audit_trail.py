@@ -3,7 +3,7 @@
 The hash of a row covers the row before it, so a row that is changed, removed or put in is found; an end that
 was cut off is found by a comparison with an earlier head. Each transaction signs its last row: a chain that
 was cut and linked again is found too. Where machines share teams, their database has heads as well: not even
-the owner of a home can write its trail anew. A thread writes rows, some at a time: the last ones are lost if
+the owner of a home can write its trail again. A thread writes rows, some at a time: the last ones are lost if
 the server is killed. Bodies and commands are not in it. Knows no server.
 """
 

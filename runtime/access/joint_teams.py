@@ -20,8 +20,8 @@ _URL = re.compile(r"postgres(ql)?://\S+")
 def join(home: Home, url: str) -> list[str]:
     """Share the teams, keys, people and limits of a home in a PostgreSQL, and keep its address.
 
-    Entries there are taken over, entries that exist only here are added. Returns the names of keys that were
-    left out, because they are in use there.
+    Rows that are there already are taken over, rows that are only here are added. Returns the names of keys
+    that were left out, because they are in use there.
 
     Raises:
         InvalidArgument: the address has a different form, or a different team of the same name is there.

@@ -139,7 +139,7 @@ def match(home: Home, there: Sequence[SharedTeam] | None = None) -> None:
 
     Args:
         home: of the server.
-        there: the teams of all machines; only changed teams, if it is left out.
+        there: the teams of all machines; if it is left out, nothing is done until they have changed.
 
     Raises:
         StoreError: a folder cannot be made or written, or the shared teams cannot be used.

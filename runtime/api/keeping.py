@@ -51,7 +51,7 @@ class Keeping:
         return quotas.read(self._context.home.place).users
 
     def limit_user(self, user: str, limits: Quota) -> None:
-        """Set the quota of a user, which holds besides the quota of the home.
+        """Set the quota of a user, in addition to the quota of the home.
 
         Raises:
             InvalidArgument: it does not have the form of a user.

@@ -59,7 +59,7 @@ class ServedDoors:
         progress: receives a line for each step of something slow.
         audit: write a row for each request to the audit trail of the home.
         sign_in: the issuers and the proxy by which people sign in, if there are any.
-        secret: of a team: what its tokens of sandboxes, links and pages are made from, in place of the
+        secret: of a team: its tokens of sandboxes, links and pages are made from it, in place of the
             token. People sign in at the doors of the server's own home.
         notices_to: networks to which notices can be sent besides public addresses.
     """

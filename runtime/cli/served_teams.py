@@ -71,7 +71,7 @@ class ServedTeam:
         return self.doors.people(self.team.name)
 
     def has(self, id_: str) -> bool:
-        """Return whether this is the id of a key of the team, or of pages of the server's token.
+        """Return whether this is the id of a key of the team, or the id in pages of the server's token.
 
         Raises:
             StoreError: the keys cannot be read.

@@ -50,7 +50,7 @@ def named(url: str) -> str:
 
 
 def of(url: str) -> KeptLogin | None:
-    """Return the latest login at a server; where a team is named, its login.
+    """Return the latest login at a server; where a team is named, the login for that team.
 
     Raises:
         InvalidArgument: other users can read the file.
@@ -59,7 +59,7 @@ def of(url: str) -> KeptLogin | None:
 
 
 def keep(login: KeptLogin) -> None:
-    """Keep a login in place of an earlier one. Logins for several teams are kept next to each other.
+    """Keep a login in place of an earlier one. Logins for several teams are all kept.
 
     Raises:
         InvalidArgument: the file cannot be written, or other users can read it.

@@ -1,9 +1,9 @@
 """Teams that several machines share: rows of keys, people, limits and teams in PostgreSQL.
 
 Each machine has copies of the rows in its files, which requests read: PostgreSQL is asked twice a second
-for changes, for all teams together. A copy that could not be compared for some seconds opens nothing, since a
-key can have been revoked in the meantime. Writers write to PostgreSQL first. Each team has a schema of its own
-there, as it has a folder here. Sessions, snapshots and secrets stay on their machine. Knows no table.
+for changes, for all teams together. A copy that could not be compared for some seconds opens nothing,
+since a key could have been revoked then. Writers write to PostgreSQL first. Each team has a schema of its
+own there, as it has a folder here. Sessions, snapshots and secrets stay on their machine. Knows no table.
 """
 
 from __future__ import annotations
@@ -119,7 +119,7 @@ class SharedTeams:
 
     @contextmanager
     def writing(self, copy: CopiedRows) -> Iterator[_RemoteRows]:
-        """Yield a transaction in which nobody else writes these rows; the copy has its outcome."""
+        """Yield a transaction in which no other process writes these rows; the copy has its outcome."""
         place = self._place(copy)
         with _translated(), self._database.begun() as cursor:
             self._begin(cursor, place, copy.schema)
@@ -163,7 +163,7 @@ class SharedTeams:
         return self._content((self._name(path.parent), path.name)) is not None
 
     def teams(self) -> list[SharedTeam] | None:
-        """Return the teams of all machines; None if they are as in the last call. Asks nobody."""
+        """Return the teams of all machines; None if they are as at the last call. It does not wait."""
         found, self._teams = self._teams, None
         return found
 

@@ -82,7 +82,7 @@ class Context:
 
     @property
     def user(self) -> str:
-        """The actor without its run: who is counted for quotas."""
+        """The actor without its run, whose use quotas limit."""
         return self.actor.partition("/")[0]
 
     @cached_property

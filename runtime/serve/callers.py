@@ -83,7 +83,7 @@ class SessionRows:
 Result = TypeVar("Result")
 
 SETTLED_NS = 50_000_000
-"""Nanoseconds after which the time of a file shows that it did not change again."""
+"""Nanoseconds after which the time of a file shows each further change."""
 
 
 class SeenRows:
@@ -96,7 +96,7 @@ class SeenRows:
         self._rows: list[SessionRow] = []
 
     def stamp(self) -> object:
-        """Return what differs after each change; None while the file is so new that it does not show one."""
+        """Return a value that differs after each change; None while the file is too new to show one."""
         try:
             found = self._database.stat()
         except OSError:

@@ -42,7 +42,7 @@ class _SettingsTable(BaseModel):
 class RoleRule(_SettingsTable):
     """The role in a team of people with a value in a claim; without a claim, of everyone else.
 
-    Of several rules that fit, the first one for each team counts.
+    Of several rules that fit, the first for each team counts.
     """
 
     role: str

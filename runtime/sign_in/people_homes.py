@@ -1,7 +1,7 @@
-"""The homes that people sign in to: the server's own, and its teams' homes, each with its keys and names.
+"""The homes that people sign in to: the server's own and its teams', each with its keys and names.
 
 A person of several teams has a key and a name in each of them, and signs in to one at a time. Does not know
-issuers, nor how a server finds its teams.
+issuers.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class PeopleHomes:
         """Returns the home of the team that has a key with this id."""
 
     def of(self, person: Person, wanted: str | None) -> list[PeopleHome]:
-        """Return the homes that a person can sign in to; of a team that they want, that one.
+        """Return the homes that a person can sign in to; of a team that they want, that home.
 
         Raises:
             NotPermitted: there is none. A team that is not theirs is answered as one that does not exist.
@@ -91,7 +91,7 @@ class PeopleHomes:
         return found
 
     def held(self, text: bytes) -> HeldKey | None:
-        """Return the valid key of a text, also of a page; None if there is none.
+        """Return the valid key of a text, also of the text of a page; None if there is none.
 
         Raises:
             StoreError: the keys cannot be read.

@@ -2,7 +2,7 @@
 
 A person with an identity token of an issuer that the server trusts gets an access key with the rights of
 their role. Browsers over TLS have it in a cookie that no script and no other site can use, and
-exchange it for a page's key, which stays in memory. A cookie of `localhost` is sent to all ports of
+exchange it for the key of a page, which stays in memory. A cookie of `localhost` is sent to all ports of
 that name, so pages there get the latter alone, by a code in the fragment of the address. A person of several
 teams says which one they mean before they get a key.
 """
@@ -100,7 +100,7 @@ class SignInDoor(ServedDoor):
 
 
 @dataclass(frozen=True, slots=True)
-class Arrived:
+class ArrivedPerson:
     """Someone who has come back from an issuer; they have a key once it is clear for which team."""
 
     binding: str
@@ -117,7 +117,7 @@ class _Desk:
         self._settings, self._homes = settings, homes
         self._issuers = {each.name: IssuerClient(each, each.secret()) for each in settings.issuer}
         self._begun: OneTimeCodes[Begun] = OneTimeCodes(BEGUN_SECONDS)
-        self._entries: OneTimeCodes[Arrived] = OneTimeCodes(ENTRY_SECONDS)
+        self._entries: OneTimeCodes[ArrivedPerson] = OneTimeCodes(ENTRY_SECONDS)
         self._challenges: OneTimeCodes[None] = OneTimeCodes(BEGUN_SECONDS)
         self._used: OneTimeCodes[None] = OneTimeCodes(USED_SECONDS)
         self._choosing: OneTimeCodes[str] = OneTimeCodes(BEGUN_SECONDS)
@@ -212,14 +212,14 @@ class _Desk:
             answer = RedirectResponse("/", 303, headers=dict(HEADERS))
             self._keep(answer, held)
             return answer
-        arrived = Arrived(begun.binding, person, client.issuer.url, lasting, held)
+        arrived = ArrivedPerson(begun.binding, person, client.issuer.url, lasting, held)
         code = self._entries.add(arrived, time.time())
         return RedirectResponse(f"/#entry={code}", 303, headers=dict(HEADERS))
 
     async def _short(self, request: Request) -> Response:
         """Give a page its key, for its cookie, the code of its address, or the header of a proxy.
 
-        A person of several teams who did not name one gets their names, and asks again.
+        A person of several teams gets their names first, and asks again with one of them.
         """
         told = await _object(request)
         if told is None:
@@ -349,7 +349,7 @@ class _Desk:
         return held if held is not None and held.key.kind == "person" else None
 
     async def _of_proxy(self, request: Request, wanted: str | None) -> HeldKey | list[PeopleHome] | None:
-        """Return a key of the person whom the proxy names, or what they can choose."""
+        """Return a key of the person whom the proxy names, or their choice."""
         proxy = self._settings.proxy
         name = request.headers.get(proxy.header, "") if proxy else ""
         if proxy is None or not name or not proxy.trusts(_peer(request.scope)):
@@ -390,7 +390,7 @@ def _peer(scope: Scope) -> str:
 
 
 def _noted(request: Request, held: HeldKey) -> None:
-    """Have the audit trail of a home say who has signed in or out there."""
+    """Note the sign-in or sign-out of a person in the audit trail of a home."""
     request.scope[KEY], request.scope[ADMITTED] = held.key, True
     request.scope[admission.TRAIL] = held.home.trail
 

@@ -18,12 +18,12 @@ from typing import Any
 from holdfast.base.home import TEAMS
 from holdfast.errors import StoreError
 from holdfast.runtime.store.database import translated
-from holdfast.runtime.store.shared_rows import STORE_FILE, SharedOrigin, WrittenRows
+from holdfast.runtime.store.shared_rows import STORE_FILE, TeamsOrigin, WrittenRows
 
 BUSY_SECONDS = 10
 
 
-def origin_of(folder: Path) -> SharedOrigin | None:
+def origin_of(folder: Path) -> TeamsOrigin | None:
     """Return where the rows of a home, or of a team of it, are; None if they are in its own files.
 
     Raises:

@@ -125,13 +125,13 @@ _EXAMPLES: Mapping[str, str] = {
 
 @dataclass(frozen=True, slots=True)
 class Quotas:
-    """The quota of a home, and quotas of its users by their names; `each` is for all others."""
+    """The quota of a home, and the quotas of its users by their names; `each` is for all others."""
 
     home: Quota = Quota()
     users: Mapping[str, Quota] = field(default_factory=dict)
 
     def of(self, user: str) -> Quota:
-        """Return the limits of a user, besides the home's limits."""
+        """Return the limits of a user, besides the limits of the home."""
         return (self.users.get(user) or self.users.get(EACH) or Quota()) if user else Quota()
 
     def least(self, name: str, user: str) -> Any:
@@ -202,7 +202,7 @@ def check(db: Statements, folder: str, user: str = "") -> None:
     Args:
         db: the transaction.
         folder: of the home.
-        user: who made the session; empty if that is not known.
+        user: the maker of the session; empty if that is not known.
 
     Raises:
         QuotaReached: it is not.

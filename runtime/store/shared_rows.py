@@ -1,6 +1,6 @@
-"""What a home with rows in a database of several machines asks of it, and the reverse.  Types alone.
+"""A home with rows in a database that several machines share, and that database.  Types alone.
 
-The files of such a home are copies: they are read, and what is written is written to the origin.
+The files of such a home are copies: reads are from them, and writes go to the origin.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ class CopiedRows(Protocol):
         """Replace all rows by the rows of a version."""
 
 
-class SharedOrigin(Protocol):
+class TeamsOrigin(Protocol):
     """Where several machines keep rows that they share. Methods raise StoreError while it cannot be used."""
 
     def renew(self, copy: CopiedRows) -> None:
         """Have a copy follow its rows; it is up to date on the first call."""
 
     def writing(self, copy: CopiedRows) -> AbstractContextManager[WrittenRows]:
-        """Yield a transaction in which nobody else writes these rows; the copy has its outcome."""
+        """Yield a transaction in which no other process writes these rows; the copy has its outcome."""
 
     def later(self, copy: CopiedRows, statement: str, values: Sequence[Any]) -> None:
         """Write something of which a loss does no harm, soon. The last value names its row."""
@@ -55,7 +55,7 @@ class SharedOrigin(Protocol):
         """Share the content of a small file."""
 
     def teams(self) -> Sequence[SharedTeam] | None:
-        """Return the teams of all machines; None if they are as in the last call. Asks nobody."""
+        """Return the teams of all machines; None if they are as at the last call. It does not wait."""
 
     def add_team(self, name: str, created_at: float, secret: str) -> bool:
         """Add a team; return False if the name is in use."""

@@ -42,7 +42,7 @@ class Store:
     def __init__(self, database: Database) -> None:
         self._db = database
         self.user = ""
-        """Who makes the sessions that are added, for quotas of users; empty if that is not known."""
+        """The user who makes the sessions that are added, for quotas; empty if that is not known."""
 
     @classmethod
     def open(cls, path: Path, leaving: Leaving | None = None) -> Store:

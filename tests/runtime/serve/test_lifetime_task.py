@@ -30,9 +30,14 @@ async def test_sessions_that_do_not_answer_keep_no_other_from_its_end(
 ) -> None:
     """Root in any number of sessions can stop their supervisors."""
     rows = [_row(f"silent-{number}", Lifetime(idle=10.0)) for number in range(8)]
-    store = SimpleNamespace(sessions=lambda: rows)
-    controller = SimpleNamespace(store=store, context=SimpleNamespace())
-    callers: Any = SimpleNamespace(brief=CallThreads(8), controller=lambda _: controller)
+    controller = SimpleNamespace(context=SimpleNamespace())
+
+    async def session_rows(_actor: str) -> list[SessionRow]:
+        return list(rows)
+
+    callers: Any = SimpleNamespace(
+        brief=CallThreads(8), controller=lambda _: controller, session_rows=session_rows
+    )
     answered, asked, ended = threading.Event(), list[str](), threading.Event()
 
     def carry_out(_context: Any, watch: Any, session_id: str, step: str) -> str:
