@@ -3,7 +3,7 @@
     python -m bench.cluster_soak --minutes 120 --agents 20 --every 300
     python -m bench.cluster_soak --minutes 5 --agents 4 --every 45
 
-Each agent counts in a shell over a URL, through nginx with the shipped file, and knows nothing of machines.
+Each agent counts in a shell over a URL, through nginx with the shipped file, and does not know the machines.
 Every so often a machine is lost and replaced, cut off from the database, drained, or loses its agent or its
 keeper. Fails if a number that was acknowledged is lost although it is older than the policy of its session
 allows, if an agent stays without an answer, or if a session is seen to run on two machines.

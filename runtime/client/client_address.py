@@ -151,7 +151,7 @@ class ClientAddress:
     kept: Path | None = None
 
     def channels(self, session: str = "") -> str:
-        """Return the URL of its WebSocket; `session` tells a proxy where the calls of that one go."""
+        """Return the URL of its WebSocket; `session` tells a proxy where calls of that session go."""
         query = f"?{urlencode({'session': session})}" if session else ""
         return self.websocket(f"/v1/channels{query}")
 

@@ -96,7 +96,7 @@ class SessionReleases:
 
         Raises:
             LeaseLost: it is not this node's any more.
-            HoldfastError: it continues here, or the cluster did not answer whether it took it.
+            HoldfastError: it continues here, or it is unknown whether the cluster took it.
         """
         with self._giving(row.id):
             if (why := self._copies.bound(row)) is not None:

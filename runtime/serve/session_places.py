@@ -69,7 +69,7 @@ class PlacedRequest:
 
     @classmethod
     def of(cls, scope: Scope, *, admitted: bool) -> PlacedRequest:
-        """Return the place of a request."""
+        """Return the properties of a request."""
         looks = scope.get("method") in ("GET", "HEAD") and _LOOKS.match(scope["path"]) is not None
         return cls(looks, any(name == ROUTED for name, _ in scope["headers"]), admitted)
 
@@ -118,7 +118,7 @@ class SessionPlaces:
         )
 
     def error(self, ref: str, *, begun: bool) -> HoldfastError | None:
-        """Return why a channel cannot make a call here; None if the cluster does not have such a session.
+        """Return why a call of a channel cannot be made here; None if the cluster does not have the session.
 
         One that has `begun` is not made again elsewhere: its caller decides that.
         """
