@@ -16,12 +16,11 @@ import time
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from holdfast.base import private_files
-from holdfast.snapshots.checkpointer.record.earlier_names import is_earlier, name_before
 from holdfast.snapshots.chunks import pack_turn, recipe
 from holdfast.snapshots.chunks.chunks import PATIENCE, Chunks
 from holdfast.snapshots.chunks.index import PackIndex
@@ -176,7 +175,7 @@ def pack(
             chunks, pool, PageCourse(parent), folder, mine if polite else None, pauses, progress
         )
         try:
-            links = _shared(folder, parent, names)
+            links = recipe.linked(folder, parent, names)
             made = Recipe(
                 snapshot, {name: links.get(name) or packing.file(name, folder / name) for name in names}
             )
@@ -194,24 +193,6 @@ def pack(
         marks.add(chunks, made)
     shared = max(0, marks.accounts[snapshot].own - written)
     return PackedFiles(sum(file.bytes for file in made.files.values()), written + size, shared)
-
-
-def _shared(folder: Path, parent: Recipe | None, names: Iterable[str]) -> dict[str, RecipeFile]:
-    """Return the files that are links to files of the parent, with their places: nothing of them is read.
-
-    Unwritten memory is shared like that (`earlier_memory.py`).
-    """
-    found: dict[str, RecipeFile] = {}
-    if parent is None:
-        return found
-    for name in names:
-        above, _, own = name.rpartition("/")
-        before = f"{above}/{name_before(own)}" if is_earlier(own) else name
-        known = parent.files.get(before)
-        with suppress(OSError):
-            if known is not None and (folder / name).samefile(folder.parent / parent.snapshot / before):
-                found[name] = known
-    return found
 
 
 def _check(chunks: Chunks, folder: Path, files: Iterable[RecipeFile]) -> None:

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,6 +17,7 @@ import zstandard
 from blake3 import blake3
 
 from holdfast.base import private_files
+from holdfast.snapshots.checkpointer.record.earlier_names import is_earlier, name_before
 from holdfast.snapshots.chunks.packs import NOWHERE, PAGE, PAGES, PageRun
 
 FILE = "recipe"
@@ -81,6 +83,24 @@ def pass_on(source: Path, snapshot: str, folder: Path, new: str) -> set[str] | N
     (folder / FILE).write_bytes(_packed({**fields, "snapshot": new}))
     files = fields["files"]
     return {str(name) for name in files} if isinstance(files, dict) else None
+
+
+def linked(folder: Path, parent: Recipe | None, names: Iterable[str]) -> dict[str, RecipeFile]:
+    """Return the files that are links to files of the parent, with their places: nothing of them is read.
+
+    Unwritten memory is shared like that (`earlier_memory.py`).
+    """
+    found: dict[str, RecipeFile] = {}
+    if parent is None:
+        return found
+    for name in names:
+        above, _, own = name.rpartition("/")
+        before = f"{above}/{name_before(own)}" if is_earlier(own) else name
+        known = parent.files.get(before)
+        with suppress(OSError):
+            if known is not None and (folder / name).samefile(folder.parent / parent.snapshot / before):
+                found[name] = known
+    return found
 
 
 def _fields(recipe: Recipe) -> dict[str, object]:

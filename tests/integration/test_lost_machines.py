@@ -260,7 +260,7 @@ def test_a_proxy_leads_each_request_to_the_node_of_its_session(lab: Lab, proxy: 
 
 
 def test_a_drained_node_hands_its_sessions_over(lab: Lab, proxy: Nginx) -> None:
-    """While they are used: nothing is lost, and clients are told to come again at most. A session that uses a
+    """While they are used: nothing is lost, and clients are asked to return at most. A session that uses a
     folder of the machine is suspended there.
     """
     third = lab.nodes["third"]

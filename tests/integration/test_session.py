@@ -210,7 +210,7 @@ def test_a_cell_is_interrupted_by_time_and_from_outside(work: Session) -> None:
 def test_a_kernel_that_dies_is_reported_and_restarts(work: Session, shared_home: Home) -> None:
     """The end of the kernel's process ends the cell at once, with its cause; the next cell has a new one.
 
-    The caller has been told, so it is news to other actors alone.
+    The caller has heard of it, so it is news to other actors alone.
     """
     with pytest.raises(KernelDied, match=r"kernel main \(pid [0-9]+\) ended with 3; its variables are gone"):
         work.cell("import os; os._exit(3)")

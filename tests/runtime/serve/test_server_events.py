@@ -82,7 +82,7 @@ def test_a_character_is_not_cut(text: str) -> None:
 
 
 def test_a_slow_reader_slows_the_writer_down_and_an_absent_one_lets_it_pass() -> None:
-    """The writer waits as long as somebody reads."""
+    """The writer waits as long as a reader is there."""
 
     async def run() -> None:
         bridge = EventBridge[int](room=100)
@@ -177,7 +177,7 @@ def test_calls_beyond_the_limit_are_refused_and_their_errors_are_raised() -> Non
 
 
 def test_requests_beyond_the_rate_are_refused_until_it_has_caught_up() -> None:
-    """The refusal says when to try again; a rate of 0 refuses nobody."""
+    """The refusal says when to try again; a rate of 0 refuses no one."""
     now = 0.0
     rate = RequestRate(10, 3, lambda: now)
     assert [rate.refused() for _ in range(3)] == [None] * 3
@@ -226,7 +226,7 @@ def test_messages_are_read_exactly() -> None:
     ],
 )
 def test_malformed_messages_are_refused(text: str) -> None:
-    """The connection is told why."""
+    """The connection gets the reason."""
     with pytest.raises(InvalidArgument, match="cannot read the message"):
         parse(text)
 

@@ -1,4 +1,4 @@
-"""The answers of a node to requests for sessions that are elsewhere, or nowhere."""
+"""The answers of a node to requests for sessions that are elsewhere, or on none."""
 
 from __future__ import annotations
 

@@ -146,7 +146,7 @@ def of(home: Home, user: str) -> Store:
 
 
 def test_a_user_has_limits_besides_those_of_the_home(home: Home) -> None:
-    """By the user's own sessions, whoever else has some; what is asked for at once is within them."""
+    """By the user's own sessions, also if others have some; what is asked for at once is within them."""
     kept = Quotas(Quota(running=7), {"agent:ci": Quota(running=3), EACH: Quota(sessions=2)})
     quotas.write(home.place, kept)
     assert quotas.read(home.place) == kept
@@ -166,7 +166,7 @@ def test_a_user_has_limits_besides_those_of_the_home(home: Home) -> None:
 
 
 def test_a_session_that_is_woken_counts_for_the_user_who_made_it(home: Home) -> None:
-    """Whoever wakes it: a user does not get around their limit by the use of another."""
+    """A waking caller does not matter: a user does not get around their limit by the use of another."""
     row = of(home, "agent:ci").add_session("one", "i", {}, state="suspended")
     of(home, "agent:ci").add_session("two", "i", {})
     quotas.write(home.place, Quotas(users={"agent:ci": Quota(running=1)}))

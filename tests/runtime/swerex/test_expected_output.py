@@ -110,7 +110,7 @@ def test_shown_text_has_no_terminal_functions() -> None:
 
 
 def test_a_place_is_that_of_one_command() -> None:
-    """Another command or another shell does not get it, and nobody gets it twice."""
+    """Another command or another shell does not get it, and no one gets it twice."""
     unread = UnreadOutput()
     place = ReadingPlace("one", 7, "rest")
     unread.keep("s", "main", place)

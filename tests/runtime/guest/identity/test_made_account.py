@@ -182,7 +182,7 @@ def test_a_folder_that_stays_writable_below_a_read_only_root_is_given(folder: Pa
 
 
 def test_a_link_is_not_followed(folder: Path, tmp_path: Path) -> None:
-    """Neither to a folder nor to nowhere."""
+    """Neither to a folder nor to a missing path."""
     link = tmp_path / "link"
     for target in (folder, tmp_path / "nowhere"):
         link.unlink(missing_ok=True)
