@@ -122,15 +122,16 @@ def _memory(world: World, plan: Plan, runs: _Runs) -> Iterator[Row]:
             "os.urandom(len(heap) // 100)",
             timeout=300,
         )
-        seconds, used, snapshot = _snapshot(
-            session
-        )  # beside the packer of the one before, from the second on
+        seconds, used, snapshot = _snapshot(session)
         found["total"].append(seconds)
         found["used"].append(used)
         found["frozen"].append(_frozen(snapshot))
         found["beside"].append(_restored(snapshot))
         world.await_packer()
         found["restore"].append(_restored(snapshot))
+        found["docker"].append(runs.seconds())
+    for turn in range(plan.storage):
+        world.tell(f"1 GiB: ways back, {turn + 1} of {plan.storage}")
         found["docker"].append(runs.seconds())
         found["rewind"].append(timed(lambda: _back(session, first)))
         found["fork"].append(_forked(first, 10))
