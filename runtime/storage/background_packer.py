@@ -1,6 +1,6 @@
 """The process that packs snapshots after they were taken, one for each home, with the lowest priority.
 
-    python -m holdfast.runtime.storage.background_packer HOME
+    python -m holdfast.runtime.storage.background_packer HOME [LOCK]
 
 It pauses while a caller waits for a start, a capture or a restore. It reads and writes files of the home, and
 nothing a session can reach. It needs the engine only for images of snapshots that are still to be made
@@ -18,8 +18,8 @@ import platform
 import sqlite3
 import sys
 import time
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -49,16 +49,25 @@ _IDLE_CLASS = 3 << 13
 _THIS_PROCESS = 1
 
 
-def run(home: Home) -> None:
-    """Do the pending work, unless another process is doing it."""
+def run(home: Home, lock: int | None = None) -> None:
+    """Do the pending work, unless another process is doing it. `lock` is one that this process has already."""
     while packing_request.due(home):
         try:
-            with locks.whole_file(packing_request.lock_of(home), 0.0):
+            with _taken(lock) if lock is not None else locks.whole_file(packing_request.lock_of(home), 0.0):
+                lock = None
                 more = _Round(home).run()
         except BlockingIOError:
             return
         if not more:
             return
+
+
+@contextmanager
+def _taken(lock: int) -> Iterator[int]:
+    try:
+        yield lock
+    finally:
+        os.close(lock)
 
 
 class Pauses:
@@ -210,7 +219,7 @@ def stand_back() -> None:
 def main() -> int:
     """Pack the unpacked snapshots of the home named on the command line."""
     stand_back()
-    run(Home(Path(sys.argv[1])))
+    run(Home(Path(sys.argv[1])), int(sys.argv[2]) if len(sys.argv) > 2 else None)
     return 0
 
 

@@ -17,8 +17,9 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
-from holdfast.base import private_files
+from holdfast.base import locks, private_files
 from holdfast.base.home import Home
+from holdfast.errors import StoreError
 from holdfast.snapshots.chunks import pack_turn
 
 AGAIN_SECONDS = 60.0
@@ -102,13 +103,17 @@ def trouble(home: Home) -> str:
 
 
 def start(home: Home) -> None:
-    """Start a process that does the pending work, unless one is running. It outlives its caller."""
+    """Start a process that does the pending work, unless one is running. It outlives its caller.
+
+    It gets the lock of the one that packs with its start: until it has loaded, other commands start no more.
+    """
     if not due(home) or at_work(home):
         return
     import subprocess
 
-    command = [sys.executable, "-m", _WORKER, str(home.root.absolute())]
-    with suppress(OSError):  # the next command tries again
+    # Unless it can be started now, the next command does it.
+    with suppress(OSError, StoreError), locks.whole_file(lock_of(home), 0.0) as lock:
+        command = [sys.executable, "-m", _WORKER, str(home.root.absolute()), str(lock)]
         process = subprocess.Popen(
             command,
             cwd="/",
@@ -116,6 +121,7 @@ def start(home: Home) -> None:
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
             start_new_session=True,
+            pass_fds=(lock,),
         )
         _stand_back(process.pid)
         # A caller that lives longer collects it.

@@ -275,7 +275,10 @@ def test_the_packer_has_the_lowest_priority(made: PackingHome) -> None:
 def test_it_has_the_lowest_priority_before_it_has_loaded_anything(
     made: PackingHome, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """Its start costs more than packing a little; where sessions of processes share first, its own has it."""
+    """Its start costs more than packing a little; where sessions of processes share first, its own has it.
+
+    It has the lock as well, so that the next command does not start another one.
+    """
     waits = tmp_path / "waits"
     waits.write_text("#!/bin/sh\nexec sleep 60\n")
     waits.chmod(0o755)
@@ -290,7 +293,9 @@ def test_it_has_the_lowest_priority_before_it_has_loaded_anything(
     monkeypatch.setattr(subprocess, "Popen", seen)
     packing_request.mark(made.home)
     packing_request.start(made.home)
+    packing_request.start(made.home)
     (packer,) = began
+    assert packing_request.at_work(made.home)
     try:
         assert os.getpriority(os.PRIO_PROCESS, packer.pid) == packing_request.LOWEST
         group = Path(f"/proc/{packer.pid}/autogroup")
