@@ -53,6 +53,7 @@ def check(context: Context, session_id: str) -> None:
                 f"cannot use session {row.name}: its container {why}", hint=_way_out(context, row)
             )
         if by is not None:
+            _check_stays(row)
             raise SessionError(
                 f"cannot use session {row.name}: its processes have just been ended by `{by}`",
                 hint="try again in a moment",
@@ -88,11 +89,7 @@ def check_usable(context: Context, row: SessionRow) -> None:
     if row.state == "suspended":
         from holdfast.runtime.store import lifetime
 
-        if row.details.moving is not None and row.details.moving.attempt is None:
-            raise SessionMoving(
-                f"cannot use session {row.name}: it is being moved to {row.details.moving.to}",
-                hint="try again in a moment",
-            )
+        _check_stays(row)
         if why := lifetime.asleep(row):
             raise SessionAsleep(
                 f"cannot use session {row.name}: it sleeps",
@@ -107,6 +104,14 @@ def check_usable(context: Context, row: SessionRow) -> None:
         raise SessionError(f"cannot use session {row.name}: it is being made", hint="try again in a moment")
     why = why_ended(context.engine.inspect(row.container_id or ""))
     raise SessionDead(f"cannot use session {row.name}: its container {why}", hint=_way_out(context, row))
+
+
+def _check_stays(row: SessionRow) -> None:
+    moving = row.details.moving
+    if moving is not None and moving.attempt is None:
+        raise SessionMoving(
+            f"cannot use session {row.name}: it is being moved to {moving.to}", hint="try again in a moment"
+        )
 
 
 def ended(context: Context, row: SessionRow) -> ContainerState | None:

@@ -50,7 +50,7 @@ _THIS_PROCESS = 1
 
 
 def run(home: Home, lock: int | None = None) -> None:
-    """Do the pending work, unless another process is doing it. `lock` is one that this process has already."""
+    """Do the pending work, unless another process is doing it; `lock` is held by this one already."""
     while packing_request.due(home):
         try:
             with _taken(lock) if lock is not None else locks.whole_file(packing_request.lock_of(home), 0.0):
