@@ -132,7 +132,7 @@ def new(
         printing.say(made.name)
 
 
-@examples("ls", "ls --label team=web", "ls --all", "rm $(holdfast ls --names)")
+@examples("ls", "ls --label team=web", "ls --all", "ls --names")
 def ls(
     label: list[str] | None = option(
         "--label", metavar="KEY[=VALUE]", help="Only sessions with this label. Repeatable."

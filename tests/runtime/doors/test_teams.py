@@ -144,7 +144,8 @@ def test_ids_of_another_team_are_answered_as_unknown_ones(tmp_path: Path) -> Non
                 answers.add((answer.status, text))
                 assert b"secret" not in text.replace(b"secrets", b"")
             assert len(answers) == 1, (name, answers)
-            assert next(iter(answers))[0] in (404, 422, 400, 501), (name, answers)
+            # A WebSocket is refused by its end.
+            assert next(iter(answers))[0] in (404, 422, 400, 501, *([None] if method == "WS" else [])), name
             tried += 1
         assert tried > 90
 

@@ -162,11 +162,12 @@ def test_a_message_of_too_many_fragments_is_refused(echo: Echo) -> None:
     """Empty ones count no bytes, and would be kept all the same."""
     with echo.serving() as url, opened(url) as client:
         client.socket.sendall(frame(1, b"", fin=False))
-        with pytest.raises(ConnectionClosed) as closed:  # noqa: PT012
+        with pytest.raises((ConnectionClosed, ConnectionResetError)) as closed:  # noqa: PT012
             for _ in range(200):
                 client.socket.sendall(frame(0, b"", fin=False) * 100)
             client.recv(SECONDS)
-        assert closed.value.rcvd is None or closed.value.rcvd.code == 1009
+        if isinstance(closed.value, ConnectionClosed):  # else the kernel told first that it has ended
+            assert closed.value.rcvd is None or closed.value.rcvd.code == 1009
         assert echo.left.wait(SECONDS)
         assert echo.look(lambda each: len(each.frames)) == 0
 

@@ -6,6 +6,8 @@ import hashlib
 import json
 import os
 import tarfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -153,23 +155,35 @@ def test_only_the_same_file_takes_a_names_place(tmp_path: Path) -> None:
     assert (tmp_path / "folder").is_dir()
 
 
+@contextmanager
+def deep_below(root: Path, *, make: bool = False) -> Iterator[int]:
+    """Yield a descriptor of the deepest folder below a root."""
+    here = os.open(root, os.O_RDONLY)
+    for part in DEEP.split("/"):
+        if make:
+            os.mkdir(part, dir_fd=here)
+        above, here = here, os.open(part, os.O_RDONLY, dir_fd=here)
+        os.close(above)
+    yield here
+    os.close(here)
+
+
 def test_trees_deeper_than_a_path_can_say_are_as_they_were(tmp_path: Path) -> None:
     """An engine's unpacker fails beyond PATH_MAX; they are made step by step."""
     upper = tmp_path / "upper"
     upper.mkdir()
-    here = os.open(upper, os.O_RDONLY)
-    for part in DEEP.split("/"):
-        os.mkdir(part, dir_fd=here)
-        here = os.open(part, os.O_RDONLY, dir_fd=here)
-    os.write(os.open("down", os.O_CREAT | os.O_WRONLY, dir_fd=here), b"there")
+    with deep_below(upper, make=True) as here:
+        file = os.open("down", os.O_CREAT | os.O_WRONLY, dir_fd=here)
+        os.write(file, b"there")
+        os.close(file)
     folder = kept(upper, tmp_path)
     assert max(map(len, names(folder))) < 4096
     assert len(names(folder)) < 120
     made(folder, tmp_path / "root")
-    here = os.open(tmp_path / "root", os.O_RDONLY)
-    for part in DEEP.split("/"):
-        here = os.open(part, os.O_RDONLY, dir_fd=here)
-    assert os.read(os.open("down", os.O_RDONLY, dir_fd=here), 9) == b"there"
+    with deep_below(tmp_path / "root") as here:
+        file = os.open("down", os.O_RDONLY, dir_fd=here)
+        assert os.read(file, 9) == b"there"
+        os.close(file)
 
 
 def test_attributes_and_times_that_archives_cannot_say_are_as_they_were(tmp_path: Path) -> None:
