@@ -217,7 +217,7 @@ def test_a_kernel_that_dies_is_reported_and_restarts(work: Session, shared_home:
 
     assert [each.kind for each in work.exec("true").news] == []
     with Holdfast(shared_home, actor="agent:other") as other:
-        assert [each.kind for each in other.session(work.id).exec("true").news] == ["kernel_died"]
+        assert "kernel_died" in [each.kind for each in other.session(work.id).exec("true").news]
     assert work.cell("'kept' in globals()").text == "False"
 
 
