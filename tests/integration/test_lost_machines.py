@@ -183,7 +183,7 @@ def test_a_returning_node_releases_sessions_that_continue_elsewhere(lab: Lab) ->
         assert "set_aside" in stale.machine.cli("snapshots", "--json").stdout
         session_return.forget_set_aside(controller.context, time.time() + session_return.DAY + 60)
     assert "set_aside" not in stale.machine.cli("snapshots", "--json").stdout
-    assert _count(third) > 0
+    lab.until(lambda: _count(third) > 0, "the program there")  # its file is read while it is being written
 
 
 @pytest.fixture(scope="module")
