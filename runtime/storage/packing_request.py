@@ -105,7 +105,7 @@ def trouble(home: Home) -> str:
 def start(home: Home) -> None:
     """Start a process that does the pending work, unless one is running. It outlives its caller.
 
-    It gets the lock of the one that packs with its start: until it has loaded, other commands start no more.
+    It has the lock of the process that packs from its start on, so that commands do not start a second one.
     """
     if not due(home) or at_work(home):
         return
