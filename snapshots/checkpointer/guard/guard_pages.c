@@ -28,13 +28,38 @@ static struct {
 	size_t first, count;
 } opened[MOST_FILES];
 
+/* The next number of a text, which moves on behind it; 0 if there is none. sscanf(3) would measure the whole rest of the
+ * text for each line. */
+static int take_number(char **text, uint64_t *number)
+{
+	char *end;
+
+	*number = strtoull(*text, &end, 10);
+	if (end == *text)
+		return 0;
+	*text = end;
+	return 1;
+}
+
+static int take_run(char **text, struct run *run)
+{
+	uint64_t image, file;
+
+	if (!take_number(text, &image) || !take_number(text, &run->at) || !take_number(text, &run->size) ||
+	    !take_number(text, &file) || !take_number(text, &run->from))
+		return 0;
+	run->image = (unsigned long)image;
+	run->file = (int)file;
+	return 1;
+}
+
 void read_pages(const char *spec)
 {
 	struct stat about;
-	char *text, *line;
+	char *text, *rest;
 	size_t room = 0;
-	int list, length;
 	struct run one;
+	int list;
 
 	if (spec == NULL)
 		return;
@@ -42,9 +67,7 @@ void read_pages(const char *spec)
 	if (fstat(list, &about) < 0 || (text = calloc(1, (size_t)about.st_size + 1)) == NULL ||
 	    pread64(list, text, (size_t)about.st_size, 0) != about.st_size)
 		die("read HOLDFAST_PAGES");
-	for (line = text; sscanf(line, "%lu %lu %lu %d %lu\n%n", &one.image, &one.at, &one.size, &one.file, &one.from,
-				 &length) == 5;
-	     line += length) {
+	for (rest = text; take_run(&rest, &one);) {
 		if (run_count == room) {
 			room = 2 * room + 256;
 			runs = realloc(runs, room * sizeof(*runs));
