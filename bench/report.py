@@ -26,7 +26,7 @@ class _Reported(NamedTuple):
     what: str
     latest: str
     picture: str
-    """In docs/; empty for a result that has none."""
+    """Its file in docs/; empty for a result without a picture."""
 
 
 RESULT_OF = (

@@ -271,10 +271,8 @@ class Taking:
     ) -> CaptureResult:
         twins, self._twins = self._twins, False  # root in the session can end them: only the first time
         before = self.context.store.find_snapshot(self.row.parent_snapshot_id)
-        is_tracked = twins and not self._ends_session
-        is_tracked = is_tracked and earlier_memory.is_wanted(
-            before.created_at if before is not None else None
-        )
+        last = before.created_at if before is not None else None
+        is_tracked = twins and not self._ends_session and earlier_memory.is_wanted(last)
         # Only of large heaps, which twins have or which were built on, is anything noted.
         has_heaps = before is not None and (
             before.details.get("copied_later") or before.details.get("unwritten")

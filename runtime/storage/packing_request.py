@@ -136,7 +136,7 @@ def _stand_back(pid: int) -> None:
     """
     with suppress(OSError):
         os.setpriority(os.PRIO_PROCESS, pid, LOWEST)
-    with suppress(OSError):  # there are no such groups, or one was changed within the last 100 ms
+    with suppress(OSError):  # without such groups, or right after another change of one (100 ms)
         Path(f"/proc/{pid}/autogroup").write_text(str(LOWEST))
 
 
