@@ -25,12 +25,9 @@ from holdfast.kernels.guest.kernel_life import KernelLife, report_death
 from holdfast.kernels.guest.kernel_state import PATIENCE, KernelActivity, VariableQuestions, VariableReader
 from holdfast.kernels.guest.messages import Cell, CellStatus, events_of, leaves
 from holdfast.kernels.guest.process import KernelProcess, Message
-from holdfast.runtime.guest.identity.account import UserAccount
 from holdfast.runtime.guest.identity.actor import Who
 from holdfast.runtime.guest.jobs.keeper import HeldRecord
-from holdfast.runtime.guest.jobs.reaper import Reaper
-from holdfast.runtime.guest.pulse.deaths import Notice
-from holdfast.runtime.guest.pulse.origins import Origins
+from holdfast.runtime.guest.process_surroundings import ProcessSurroundings
 from holdfast.runtime.guest.pulse.process_lineage import Origin, short
 from holdfast.runtime.guest.pulse.state import State
 from holdfast.runtime.guest.wire.protocol import Frame
@@ -71,21 +68,16 @@ class RunningKernel(KernelLife):
         self,
         name: str,
         spec: str,
-        folder: Path,
-        account: UserAccount,
         workspace: Path,
-        reaper: Reaper,
-        origins: Origins,
-        notice: Notice,
+        surroundings: ProcessSurroundings,
         cell_journal: CellJournal,
         python: str | None = None,
         held: HeldRecord | None = None,
     ) -> None:
         """Prepare a kernel; `held` is the state and process left by a previous supervisor."""
         epoch = int(held.fields["epoch"]) if held else 0
-        super().__init__(
-            name, spec, folder, account, workspace, reaper, origins, notice, python=python, epoch=epoch
-        )
+        super().__init__(name, spec, workspace, surroundings, python=python, epoch=epoch)
+        folder = surroundings.layout.kernel(name)
         self._held = held
         self._cell_journal = cell_journal
         self.journal = CellEvents(folder / "events", int(held.fields["kept"]) if held else None)

@@ -17,11 +17,9 @@ from holdfast.kernels.guest.jupyter_library import KernelFailure, load_library
 from holdfast.kernels.guest.messages import CellStatus
 from holdfast.kernels.guest.process import KernelProcess, Message
 from holdfast.runtime.guest import adoption
-from holdfast.runtime.guest.identity.account import UserAccount
 from holdfast.runtime.guest.jobs.keeper import HeldRecord
-from holdfast.runtime.guest.jobs.reaper import Reaper
+from holdfast.runtime.guest.process_surroundings import ProcessSurroundings
 from holdfast.runtime.guest.pulse.deaths import Notice, ProcessEnd
-from holdfast.runtime.guest.pulse.origins import Origins
 from holdfast.runtime.guest.pulse.process_lineage import Origin
 
 LEAVE = 5.0
@@ -37,19 +35,14 @@ class KernelLife:
         self,
         name: str,
         spec: str,
-        folder: Path,
-        account: UserAccount,
         workspace: Path,
-        reaper: Reaper,
-        origins: Origins,
-        notice: Notice,
+        surroundings: ProcessSurroundings,
         python: str | None,
         epoch: int,
     ) -> None:
+        layout, account, reaper, self._origins, self._notice = surroundings
         self._keeper = reaper.keeper
         self.name = name
-        self._origins = origins
-        self._notice = notice
         self._origin = Origin("kernel", name)
         self.spec = spec
         self.epoch = epoch
@@ -61,7 +54,7 @@ class KernelLife:
         self._workspace = workspace
         self._new_process = partial(
             KernelProcess,
-            folder=folder / "run",
+            folder=layout.kernel(name) / "run",
             account=account,
             workspace=workspace,
             reaper=reaper,

@@ -24,6 +24,7 @@ from holdfast.runtime.guest.identity.identity import WAITS, Awakening, Identity,
 from holdfast.runtime.guest.jobs.jobs import Jobs
 from holdfast.runtime.guest.jobs.reaper import Reaper
 from holdfast.runtime.guest.layout import DEFAULT_SPEC, MAIN, Layout
+from holdfast.runtime.guest.process_surroundings import ProcessSurroundings
 from holdfast.runtime.guest.programs.program import Programs
 from holdfast.runtime.guest.pulse.death_watch import DeathWatch
 from holdfast.runtime.guest.pulse.deaths import ProcessEnd
@@ -81,6 +82,7 @@ class Guest:
         self.notifications = Notifications()
         self.past: PastRuns | None = None
         """What was run before the session was started again."""
+        self.surroundings = ProcessSurroundings(layout, account, reaper, self.lineage, self.notice)
         self.watch = DeathWatch(self.lineage, reaper, self._write_down, inheritance.session.get("kills"))
         self.opened = OpenShells(layout, self._shell, self.journal.append)
         self.shells, self.accesses, self.keyboards = (
@@ -90,8 +92,8 @@ class Guest:
         )
         for name in dict.fromkeys((MAIN, *inheritance.shells)):
             self.opened.add(name)
-        self.jobs = Jobs(layout, account, reaper, self.lineage, self.notice, inheritance.jobs)
-        self.programs = Programs(layout, reaper, self.lineage, self.notice)
+        self.jobs = Jobs(self.surroundings, inheritance.jobs)
+        self.programs = Programs(self.surroundings)
         self.kernels = {
             name: self._kernel(name, identity.kernel or DEFAULT_SPEC)
             for name in dict.fromkeys((MAIN, *inheritance.kernels))
@@ -355,11 +357,7 @@ class Guest:
         command_journal = CommandJournal(name, self.journal, self.keyed, self.lineage)
         shell = Shell(
             name,
-            self.layout,
-            self.account,
-            self.reaper,
-            self.lineage,
-            self.notice,
+            self.surroundings,
             command_journal,
             self.program,
             self.inheritance.shells.pop(name, None),
@@ -368,18 +366,14 @@ class Guest:
         return shell
 
     def _kernel(self, name: str, spec: str, cwd: str | None = None) -> RunningKernel:
-        layout, held = self.layout, self.inheritance.kernels.pop(name, None)
+        held = self.inheritance.kernels.pop(name, None)
         if held is not None:
             spec, cwd = str(held.fields["spec"]), str(held.fields["cwd"])
         return RunningKernel(
             name,
             spec,
-            layout.kernel(name),
-            self.account,
-            Path(cwd) if cwd else layout.workspace,
-            self.reaper,
-            self.lineage,
-            self.notice,
+            Path(cwd) if cwd else self.layout.workspace,
+            self.surroundings,
             CellJournal(name, self.journal, self.keyed),
             self.identity.python,
             held,

@@ -24,10 +24,10 @@ from holdfast.runtime.guest.files import removal
 from holdfast.runtime.guest.identity.account import OOM_SCORE, UserAccount
 from holdfast.runtime.guest.identity.identity import with_identity
 from holdfast.runtime.guest.jobs.keeper import HeldRecord
-from holdfast.runtime.guest.jobs.reaper import Reaper
-from holdfast.runtime.guest.layout import DEFAULT_COLUMNS, DEFAULT_ROWS, Layout
-from holdfast.runtime.guest.pulse.deaths import Notice, ProcessEnd
-from holdfast.runtime.guest.pulse.origins import Origins, processes
+from holdfast.runtime.guest.layout import DEFAULT_COLUMNS, DEFAULT_ROWS
+from holdfast.runtime.guest.process_surroundings import ProcessSurroundings
+from holdfast.runtime.guest.pulse.deaths import ProcessEnd
+from holdfast.runtime.guest.pulse.origins import processes
 from holdfast.runtime.guest.pulse.process_lineage import Origin, short
 from holdfast.runtime.guest.pulse.state import State
 from holdfast.runtime.guest.records.streamlog import StreamLog
@@ -186,24 +186,15 @@ class Jobs:
     """All jobs of the session, by id."""
 
     def __init__(
-        self,
-        layout: Layout,
-        account: UserAccount,
-        reaper: Reaper,
-        origins: Origins,
-        notice: Notice,
-        held: Mapping[str, HeldRecord] = MappingProxyType({}),
+        self, surroundings: ProcessSurroundings, held: Mapping[str, HeldRecord] = MappingProxyType({})
     ) -> None:
         """Begin; `held` are the jobs of a previous supervisor, which continue."""
+        layout, self._account, self._reaper, self._origins, self._notice = surroundings
         self._folder = layout.state / "jobs"
-        self._account = account
-        self._reaper = reaper
-        self._origins = origins
-        self._notice = notice
         self._loop = asyncio.get_running_loop()
         self._jobs: dict[str, DetachedCommand] = {}
         self._made = 0
-        self._keeper = reaper.keeper
+        self._keeper = self._reaper.keeper
         if not held:
             removal.discard(self._folder)
         for one in held.values():

@@ -21,10 +21,9 @@ from holdfast.base.value_classes import dataclass
 from holdfast.runtime.guest import adoption
 from holdfast.runtime.guest.files import removal
 from holdfast.runtime.guest.identity.account import OOM_SCORE, UserAccount, runnable
-from holdfast.runtime.guest.jobs.reaper import Reaper
-from holdfast.runtime.guest.layout import Layout
-from holdfast.runtime.guest.pulse.deaths import Notice, ProcessEnd
-from holdfast.runtime.guest.pulse.origins import Origins, processes
+from holdfast.runtime.guest.process_surroundings import ProcessSurroundings
+from holdfast.runtime.guest.pulse.deaths import ProcessEnd
+from holdfast.runtime.guest.pulse.origins import processes
 from holdfast.runtime.guest.pulse.process_lineage import Origin, short
 from holdfast.runtime.guest.records.streamlog import StreamLog
 from holdfast.runtime.guest.records.waiters import Waiters
@@ -331,11 +330,9 @@ class NotStarted(Exception):
 class Programs:
     """The programs, running and ended."""
 
-    def __init__(self, layout: Layout, reaper: Reaper, origins: Origins, notice: Notice) -> None:
+    def __init__(self, surroundings: ProcessSurroundings) -> None:
+        layout, _, self._reaper, self._origins, self._notice = surroundings
         self._folder = layout.state / "programs"
-        self._reaper = reaper
-        self._origins = origins
-        self._notice = notice
         self._programs: dict[str, Program] = {}
         self._made = 0
         removal.discard(self._folder)

@@ -13,13 +13,10 @@ from collections.abc import AsyncIterator, Callable
 from functools import partial
 
 from holdfast.runtime.guest import adoption
-from holdfast.runtime.guest.identity.account import UserAccount
 from holdfast.runtime.guest.identity.actor import Who
 from holdfast.runtime.guest.jobs.keeper import HeldRecord
-from holdfast.runtime.guest.jobs.reaper import Reaper
-from holdfast.runtime.guest.layout import DEFAULT_COLUMNS, DEFAULT_ROWS, Layout
-from holdfast.runtime.guest.pulse.deaths import Notice
-from holdfast.runtime.guest.pulse.origins import Origins
+from holdfast.runtime.guest.layout import DEFAULT_COLUMNS, DEFAULT_ROWS
+from holdfast.runtime.guest.process_surroundings import ProcessSurroundings
 from holdfast.runtime.guest.records.command_journal import CommandJournal
 from holdfast.runtime.guest.records.streamlog import StreamLog
 from holdfast.runtime.guest.records.terminal_recording import ShellRecording
@@ -59,11 +56,7 @@ class Shell:
     def __init__(
         self,
         name: str,
-        layout: Layout,
-        account: UserAccount,
-        reaper: Reaper,
-        origins: Origins,
-        notice: Notice,
+        surroundings: ProcessSurroundings,
         command_journal: CommandJournal,
         program: ShellProgram,
         held: HeldRecord | None = None,
@@ -71,6 +64,7 @@ class Shell:
         """Prepare a shell; `held` is the state and process left by a previous supervisor."""
         self.name = name
         self._held = held
+        layout, account, reaper, _, _ = surroundings
         self._keeper = reaper.keeper
         self.program = program
         self.command_journal = command_journal
@@ -79,7 +73,7 @@ class Shell:
         if held is not None:
             self._files.adopt(held.fields)
         self.kept = self._files.state
-        self._process = ShellProcess(name, self._files, reaper, origins, notice, self)
+        self._process = ShellProcess(name, self._files, surroundings, self)
         self.stream = self._files.nonce
         """Id of the stream that offsets refer to; another supervisor's differs."""
         self._loop = asyncio.get_running_loop()

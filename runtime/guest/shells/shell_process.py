@@ -12,9 +12,8 @@ import os
 import signal
 from typing import Protocol
 
-from holdfast.runtime.guest.jobs.reaper import Reaper
-from holdfast.runtime.guest.pulse.deaths import Notice, ProcessEnd
-from holdfast.runtime.guest.pulse.origins import Origins
+from holdfast.runtime.guest.process_surroundings import ProcessSurroundings
+from holdfast.runtime.guest.pulse.deaths import ProcessEnd
 from holdfast.runtime.guest.pulse.process_lineage import Origin
 from holdfast.runtime.guest.shells.driven_shell import DrivenShell
 from holdfast.runtime.guest.shells.terminal import ProcessTerminal, TerminalSize
@@ -95,19 +94,12 @@ class ShellProcess:
     """The processes of one shell, one after the other."""
 
     def __init__(
-        self,
-        name: str,
-        files: DrivenShell,
-        reaper: Reaper,
-        origins: Origins,
-        notice: Notice,
-        shell: ProcessOwner,
+        self, name: str, files: DrivenShell, surroundings: ProcessSurroundings, shell: ProcessOwner
     ) -> None:
         self._name = name
         self._files = files
-        self._reaper = reaper
-        self._origins, self._origin = origins, Origin("shell", name)
-        self._notice = notice
+        _, _, self._reaper, self._origins, self._notice = surroundings
+        self._origin = Origin("shell", name)
         self._shell = shell
         self._loop = asyncio.get_running_loop()
         self._respawn = Respawn()
