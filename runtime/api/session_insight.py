@@ -75,12 +75,14 @@ class SessionInsight:
         how: dict[str, Any] = {"follow": True, "kinds": kinds, "patience": patience, "rest": rest}
         return events.read(line.context, line, line.known.id, place=place, **how)
 
-    def drift(self, since: str, *, everything: bool = False) -> Drift:
+    def drift(self, since: str | None = None, *, everything: bool = False) -> Drift:
         """Return the changes since a point in time: files, packages, processes, ports, variables, kernel
         names.
 
         Args:
-            since: a snapshot, a journal entry (`#12`), the id of a command or cell, `10m`, or a time.
+            since: a snapshot, a journal entry (`#12`), the id of a command or cell, `10m`, or a time. By
+                default the newest snapshot of the session or the one that it was restored from, and its
+                beginning if it was never captured.
             everything: include caches and the like.
 
         Raises:

@@ -22,7 +22,7 @@ from holdfast.runtime.cli.arguments import (
     snapshot_names,
 )
 from holdfast.runtime.cli.caller import context_of, controller, is_over_a_url, wants_json
-from holdfast.runtime.cli.grammar import REQUIRED, argument, examples, option
+from holdfast.runtime.cli.grammar import argument, examples, option
 from holdfast.runtime.cli.observe_verbs import LONGEST, first_line
 from holdfast.runtime.cli.reporting import Exit
 
@@ -156,14 +156,16 @@ def diff(
         printing.say(result.text(limit, every_file=files))
 
 
-@examples("drift work --since before")
+@examples("drift work    # since its last snapshot", "drift work --since before")
 def drift(
     session: str = SESSION_REF,
-    since: str = option(
+    since: str | None = option(
         "--since",
-        default=REQUIRED,
         metavar="MOMENT",
-        help="A snapshot, a journal entry (#12), a command's id, an age (10m) or a time.",
+        help=(
+            "A snapshot, a journal entry (#12), a command's id, an age (10m) or a time. Default: the last "
+            "capture, or the beginning."
+        ),
     ),
     limit: int = LIMIT,
     files: bool = EVERY,

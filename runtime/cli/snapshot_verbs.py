@@ -22,7 +22,7 @@ from holdfast.runtime.cli.arguments import (
     SNAPSHOT_REFS,
 )
 from holdfast.runtime.cli.caller import controller, wants_json
-from holdfast.runtime.cli.grammar import REQUIRED, examples, option
+from holdfast.runtime.cli.grammar import REQUIRED, argument, examples, option
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -51,10 +51,11 @@ _NOUNS = {
 }
 
 
-@examples("snapshot work --label before", "snapshot work --check    # what would be lost?")
+@examples("snapshot work before", "snapshot work --check    # what would be lost?")
 def snapshot(
     session: str = SESSION_REF,
-    label: str | None = option("--label", "-l", help="A name for the snapshot."),
+    name: str | None = argument("LABEL", help="A name for the snapshot.", default=None),
+    label: str | None = option("--label", "-l", help="The same."),
     kind: str = option("--kind", default="live", help="`live` or `filesystem`."),
     reason: str | None = REASON,
     check: bool = option(
@@ -72,6 +73,8 @@ def snapshot(
     json: bool = JSON,
 ) -> int:
     """Capture a session at one instant. It keeps running."""
+    if name is not None and label is not None:
+        raise InvalidArgument("cannot name the snapshot twice", hint=f"`holdfast snapshot {session} {name}`")
     if check:
         found = controller().session(session)
         return show_survivors(found, everything=all_, as_json=wants_json(json))
@@ -82,9 +85,10 @@ def snapshot(
             f"cannot take a snapshot of kind '{plain(kind, 40)}'", hint="live or filesystem"
         )
     dropped = force_drop or []
-    for name in dropped:
-        if name.startswith("pid:"):
-            printing.note(f"{name} and its descendants are ended in the session if they block")
+    for blocker in dropped:
+        if blocker.startswith("pid:"):
+            printing.note(f"{blocker} and its descendants are ended in the session if they block")
+    label = label if name is None else name
     taken = (
         controller()
         .session(session)

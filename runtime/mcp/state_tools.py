@@ -111,10 +111,8 @@ class StateTools(AgentTools):
         """Show the changes."""
 
         def work(found: AgentSession, _: LastLine) -> str:
-            agents = self.agents(context)
-            moment = since or _last_snapshot(agents, found)
-            text = shorten(found.session.drift(moment).text()).text
-            return said(found, text, f"since {moment}")
+            text = shorten(found.session.drift(since or None).text()).text
+            return said(found, text)
 
         return await self.call(context, session, work)
 
@@ -198,13 +196,6 @@ def _past(agents: AgentSessions, found: AgentSession) -> Sequence[SnapshotRow]:
     from holdfast.runtime.history.lineage import family
 
     return family.line(found.session.row, agents.holdfast.store.snapshots())
-
-
-def _last_snapshot(agents: AgentSessions, found: AgentSession) -> str:
-    line = _past(agents, found)
-    if not line:
-        raise ToolError("cannot compare: the session was never captured; give `since`, such as 10m")
-    return line[0].id
 
 
 def _listed(sessions: Sequence[Session], default: str) -> Iterable[str]:

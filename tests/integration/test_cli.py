@@ -304,6 +304,7 @@ def test_bad_input_is_one_line_and_changes_nothing(
         ("new", "--user", "root; reboot"),
         ("snapshot", "nope"),
         ("snapshot", "shared", "--kind", "partial"),
+        ("snapshot", "shared", "one", "--label", "two"),
         ("restore", "nope"),
         ("fork", "nope"),
         ("suspend", "nope"),

@@ -141,10 +141,12 @@ def test_the_journal(session: RemoteSession, shared: Session, remote: RemoteHold
 def test_drift_and_diff(
     session: RemoteSession, shared: Session, remote: RemoteHoldfast, shared_hf: Holdfast
 ) -> None:
+    assert session.drift().since.label == "the beginning"
     before = session.snapshot("before")
     # A name that is no UTF-8 is one like any other.
     session.exec("cd /workspace; printf new > $'odd\\xff'; MODE=test; sleep infinity & sleeper=$!")
     here, there = shared.drift("before"), session.drift("before")
+    assert session.drift().since.snapshot_id == before.id
     assert (there.text(), there.shell) == (here.text(), here.shell)
     assert there.as_dict()["files"] == here.as_dict()["files"]
     assert there.since.snapshot_id == before.id
@@ -208,7 +210,7 @@ def test_the_command_line(over: Over, session: RemoteSession) -> None:
     assert "/workspace/here" in over("drift", "shared", "--since", "10m")
     assert "reaches" in over("network", "shared")
     assert "nothing is in the way" in over("snapshot", "shared", "--check")
-    over("snapshot", "shared", "--label", "one")
+    over("snapshot", "shared", "one")
     session.exec("rm here")
     over("snapshot", "shared", "--label", "two")
     assert "- /workspace/here" in over("diff", "one", "two")

@@ -5,6 +5,7 @@ result.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING
@@ -37,6 +38,8 @@ if TYPE_CHECKING:
     from holdfast.runtime.operations.context import Context
     from holdfast.runtime.store.rows import SessionRow, SnapshotRow
 
+BEGINNING = "#0"
+"""The point before the first entry of a journal."""
 EARLIER = 500
 """Entries before the point that are searched for what was still running then."""
 KINDS = (
@@ -55,8 +58,8 @@ class DriftQuery:
         self._notes: list[str] = []
         self._first = 0
 
-    def answer(self, text: str, *, everything: bool = False) -> Drift:
-        """Compare the present with the point that the text names.
+    def answer(self, text: str | None, *, everything: bool = False) -> Drift:
+        """Compare the present with the point that the text names, by default the last capture.
 
         Raises:
             InvalidArgument: it names none, or one that is not in this session's past.
@@ -64,7 +67,7 @@ class DriftQuery:
         """
         health.check(self._context, self._row.id)
         now = observe_session.held(self._client)
-        snapshot = self._snapshot(text)
+        snapshot = self._snapshot(text) if text is not None else self._last_capture()
         old = self._baseline(snapshot) if snapshot is not None else None
         if snapshot is not None and old is not None:
             moment = StartingPoint(snapshot.name, old.held.at, old.held.seq, snapshot.id)
@@ -75,7 +78,8 @@ class DriftQuery:
             known = authors.authors(entries)
             before = old.held
         else:
-            moment, entries = self._moment(text, now)
+            moment, entries = self._moment(text or BEGINNING, now)
+            moment = replace(moment, label=text or "the beginning")
             seq = moment.seq or 0
             spans = starting_point.to_time(
                 moment.at, self._row.id, self._row.parent_snapshot_id, self._points()
@@ -87,6 +91,14 @@ class DriftQuery:
         return self._drift(moment, now, before, files, found, entries, known, everything=everything)
 
     # The point in time.
+
+    def _last_capture(self) -> SnapshotRow | None:
+        """Return the newest snapshot of the session, or the one that it was restored from."""
+        newest = self._context.store.latest_snapshot(self._row.id)
+        if newest is None and self._row.parent_snapshot_id is not None:
+            with suppress(SnapshotNotFound):
+                return self._context.store.snapshot(self._row.parent_snapshot_id)
+        return newest
 
     def _snapshot(self, text: str) -> SnapshotRow | None:
         """Find a snapshot; numbers and times do not count as the beginning of an id."""

@@ -109,10 +109,13 @@ async def metrics(who: From, session: Ref, since: Time | None = None) -> list[di
 async def drift(
     who: From,
     session: Ref,
-    since: Moment,
+    since: Moment | None = None,
     everything: bool = False,
 ) -> dict[str, Any]:
-    """Return the changes since a snapshot, a journal entry (`#12`), `10m`, or a time."""
+    """Return the changes since a snapshot, a journal entry (`#12`), `10m`, or a time.
+
+    Without `since`: since the last capture, or since the beginning of a session that has none.
+    """
     return await who.in_session(session, lambda found: found.drift(since, everything=everything).as_dict())
 
 
