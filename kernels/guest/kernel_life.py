@@ -63,6 +63,8 @@ class KernelLife:
         )
         self._process: KernelProcess | None = None
         self._adopting: KernelProcess | None = None
+        self._coming: KernelProcess | None = None
+        """The process that was started and has not answered yet."""
         self._starting = False
         self._returncode: int | None = None
         self._life = asyncio.Lock()
@@ -72,6 +74,13 @@ class KernelLife:
     def pid(self) -> int | None:
         """The kernel's process, if one runs."""
         return self._process.pid if self._process else None
+
+    @property
+    def own_pids(self) -> set[int]:
+        """The kernel's process, also one that has not answered yet."""
+        own = (self._process, self._adopting, self._coming)
+        pids = [each.launched_pid for each in own if each is not None]
+        return {pid for pid in pids if pid is not None}
 
     @property
     def cwd(self) -> str:
@@ -220,7 +229,7 @@ class KernelLife:
 
     async def _start(self) -> None:
         self._starting = True
-        process = self._new_process(self.spec)
+        process = self._coming = self._new_process(self.spec)
         try:
             await load_library()
             await process.start(self._arrive)
@@ -228,7 +237,7 @@ class KernelLife:
             await process.close()
             raise
         finally:
-            self._starting = False
+            self._starting, self._coming = False, None
         self.epoch = process.epoch = self.epoch + 1
         self.execution_count = 0
         self._take_up(process)

@@ -120,6 +120,12 @@ class KernelProcess:
         self._listen: Listener = _ignore
         self._log = folder / "kernel.log"
 
+    @property
+    def launched_pid(self) -> int | None:
+        """The process, also before the library that launches it has returned."""
+        launched = getattr(self._manager and self._manager.provisioner, "process", None)
+        return self.pid or (launched and int(launched.pid))
+
     async def start(self, listen: Listener) -> None:
         """Start the kernel and wait until it answers on all channels. `listen` gets (channel, message).
 

@@ -48,7 +48,7 @@ def processes(
     """Return the processes of the session, with the role of the supervisor's own."""
     roles = dict.fromkeys((1, *lineage.adopters), "supervisor")
     roles |= {shell.pid: "shell" for shell in shells.values() if shell.pid}
-    roles |= {kernel.pid: "kernel" for kernel in kernels.values() if kernel.pid}
+    roles |= dict.fromkeys((pid for kernel in kernels.values() for pid in kernel.own_pids), "kernel")
     table = lineage.look()[:MAX_PROCESSES]
     ports = ListeningSockets().ports(frozenset(each.pid for each in table))
     started_as = {command_of(pid) for pid, role in roles.items() if role == "shell"}

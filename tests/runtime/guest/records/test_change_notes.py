@@ -2,6 +2,7 @@
 
 import json
 import os
+from pathlib import Path
 from typing import Any
 
 from tests.runtime.guest.harness import Guest
@@ -70,6 +71,23 @@ def test_a_cell_that_changed_the_kernel(guest: Guest) -> None:
     assert entry["names"]["x"][1][0] == "int"
     names = held(guest)["kernels"]["main"]["names"]
     assert set(names) == {"x", "items"}
+
+
+SLOW = {".ipython/profile_default/startup/slow.py": "import time\ntime.sleep(5)\n"}
+
+
+def test_a_kernel_that_starts_is_one_of_the_session(marks_library: Path) -> None:
+    """Its process has the role of a kernel from the beginning, before it has answered."""
+    guest = Guest(marks_library, home=SLOW)
+    try:
+        kernel = f"ipykernel_launcher -f {guest.folder}"
+        for _ in range(2000):
+            seen = [each["role"] for each in held(guest)["processes"] if kernel in each["command"]]
+            if seen:
+                break
+        assert seen == ["kernel"]
+    finally:
+        guest.stop()
 
 
 def test_processes_with_ports_and_commands(guest: Guest) -> None:
