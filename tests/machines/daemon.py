@@ -128,15 +128,42 @@ class Daemon:
             self._process = subprocess.Popen(
                 starting, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
             )
+        self._await()
+        self._namespaces = {kind: _namespace(self.pid, kind) for kind in ("net", "mnt")}
+        for kind, own in self._namespaces.items():
+            assert own != _namespace(os.getpid(), kind), f"the second engine has not its own {kind}"
+
+    def _await(self) -> None:
+        assert self._process is not None
         deadline = time.monotonic() + PATIENCE
         while not self._answers():
             said = self.log.read_text(errors="replace")[-2000:]
             assert self._process.poll() is None, f"the second engine ended at once:\n{said}"
             assert time.monotonic() < deadline, f"the second engine does not answer:\n{said}"
             time.sleep(0.02)
-        self._namespaces = {kind: _namespace(self.pid, kind) for kind in ("net", "mnt")}
-        for kind, own in self._namespaces.items():
-            assert own != _namespace(os.getpid(), kind), f"the second engine has not its own {kind}"
+
+    def crash(self) -> None:
+        """Kill the daemon alone, and start it again in the same namespaces, as systemd does."""
+        assert self._process is not None
+        held = [os.open(f"/proc/{self.pid}/ns/{kind}", os.O_RDONLY) for kind in ("net", "mnt")]
+        try:
+            self._process.kill()
+            self._process.wait()
+            net, mount = (f"/proc/{os.getpid()}/fd/{each}" for each in held)
+            starting = ["nsenter", f"--net={net}", f"--mount={mount}", "setpriv", "--pdeathsig", "TERM", "--"]
+            started = command(self._kind, self._folders, self._store, self.cgroup, self._options)
+            with self.log.open("ab") as log:
+                self._process = subprocess.Popen(
+                    [*starting, *started],
+                    stdin=subprocess.DEVNULL,
+                    stdout=log,
+                    stderr=log,
+                    start_new_session=True,
+                )
+            self._await()
+        finally:
+            for each in held:
+                os.close(each)
 
     def end(self) -> None:
         """End it and everything it started, and remove everything it made."""
