@@ -15,6 +15,7 @@ import hashlib
 import json
 import logging
 import os
+import shlex
 import signal
 import sys
 import threading
@@ -87,7 +88,7 @@ class NodeService:
             address=f"{address}:{environment.get('HOLDFAST_PORT') or PORT}",
             cluster=given["HOLDFAST_CLUSTER"],
             token=given["HOLDFAST_TOKEN"],
-            words=tuple(words),
+            words=(*words, *shlex.split(environment.get("HOLDFAST_OPTIONS", ""))),
             drain_seconds=float(environment.get("HOLDFAST_DRAIN_SECONDS") or DRAIN_SECONDS),
         )
 

@@ -191,20 +191,30 @@ def test_the_wrong_node_names_the_right_one(lab: Lab) -> None:
 
 
 def test_a_proxy_leads_each_request_to_the_node_of_its_session(lab: Lab, proxy: Nginx) -> None:
-    """nginx with the shipped file: HTTP, calls over WebSockets, E2B, Jupyter, and ports by their names."""
+    """nginx and Caddy with the shipped files: HTTP, calls over WebSockets, E2B, Jupyter, and ports by their
+    names.
+    """
     lab.lead_to(lab.nodes["second"])
     with lab.client() as hf:
         hf.new("other").exec("export WHERE=second", timeout=60)
     lab.until(lambda: lab.store.session("other").node == "second", "the other session in the cluster")
     with lab.client(proxy.url) as hf:
-        for _ in range(2):
-            assert hf.session("work").exec("echo $COLOR", timeout=60).text == "green\n"
-            assert hf.session("other").exec("echo $WHERE", timeout=60).text == "second\n"
         for name in ("work", "other"):
             serve = f"mkdir -p /srv/{name}; cd /srv/{name}; echo {name} >index.html"
             hf.session(name).exec(f"{serve}; python3 -m http.server 8000 >/dev/null 2>&1 &", timeout=60)
+    _leads(lab, proxy.url)
+    with lab.caddy() as caddy:
+        _leads(lab, caddy.url)
+
+
+def _leads(lab: Lab, url: str) -> None:
+    """Use two sessions of two nodes on each wire."""
+    with lab.client(url) as hf:
+        for _ in range(2):
+            assert hf.session("work").exec("echo $COLOR", timeout=60).text == "green\n"
+            assert hf.session("other").exec("echo $WHERE", timeout=60).text == "second\n"
         links = {name: hf.session(name).preview(8000).url for name in ("work", "other")}
-    with lab.http(proxy.url) as client:
+    with lab.http(url) as client:
         for name in ("work", "other", "work"):
             found = lab.store.session(name).id
             done = client.post(f"/v1/sessions/{name}/exec", json={"command": "echo $COLOR$WHERE"})
@@ -216,9 +226,9 @@ def test_a_proxy_leads_each_request_to_the_node_of_its_session(lab: Lab, proxy: 
             )
             link = urlsplit(links[name])
             path = f"{link.path or '/'}?{link.query}"
-            with httpx.Client(base_url=proxy.url, trust_env=False, follow_redirects=True) as browser:
+            with httpx.Client(base_url=url, trust_env=False, follow_redirects=True) as browser:
                 got = browser.get(path, headers={"host": link.netloc})
-                assert got.text == f"{name}\n", (got.status_code, got.text, links[name], proxy.said())
+                assert got.text == f"{name}\n", (got.status_code, got.text, links[name])
         for path in ("/v1/sessions/work", f"/sandboxes/{found}", "/jupyter/work/api/kernels"):
             headers = {"authorization": "Bearer x", "x-api-key": "x"}
             assert client.get(path, headers=headers).status_code == 401

@@ -21,6 +21,7 @@ from types import TracebackType
 from typing import Self
 
 import httpx
+from tests.machines.caddy import Caddy
 from tests.machines.daemon import CGROUPS
 from tests.machines.nginx import Nginx
 from tests.machines.postgres import Postgres
@@ -285,8 +286,16 @@ class Lab:
 
     def proxy(self) -> Nginx:
         """Start nginx in front of all nodes."""
-        entries = [node.address.removeprefix("http://") for node in self.nodes.values() if node.serves]
-        return self._stack.enter_context(Nginx(self.folder / "nginx", self.proxy_port, entries, TOKEN))
+        return self._stack.enter_context(
+            Nginx(self.folder / "nginx", self.proxy_port, self._entries(), TOKEN)
+        )
+
+    def caddy(self) -> Caddy:
+        """Start Caddy in front of all nodes."""
+        return Caddy(self.folder / "caddy", _free_port(), self._entries(), TOKEN)
+
+    def _entries(self) -> list[str]:
+        return [node.address.removeprefix("http://") for node in self.nodes.values() if node.serves]
 
     def lead_to(self, node: Node) -> None:
         """Have the door lead to a node."""
