@@ -195,6 +195,9 @@ class NodeAgent:
 
     def start(self) -> None:
         """Start what is granted, some at a time: the sessions of a lost node can be many."""
+        granted = self._lease.grants.values() if self._lease is not None else ()
+        if all(grant.started for grant in granted):  # as a rule; the sessions need not be read
+            return
         _, duties, _ = self._demanded()
         if duties.start:
             with ThreadPoolExecutor(STARTS_AT_ONCE, "node-start") as threads:

@@ -18,7 +18,7 @@ from holdfast.runtime.serve.api_server import working
 
 AGAIN_SECONDS = 1.0
 OBEY_SECONDS, COPY_SECONDS, NOTE_SECONDS, RELEASE_SECONDS, TIDY_SECONDS = 0.5, 0.5, 1.0, 0.5, 600.0
-NETWORK_SECONDS, ENDED_SECONDS = 0.5, 2.0
+NETWORK_SECONDS, ENDED_SECONDS = 1.0, 2.0
 logger = logging.getLogger("holdfast.node")
 
 
