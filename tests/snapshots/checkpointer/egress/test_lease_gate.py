@@ -1,4 +1,4 @@
-"""The gate that closes a session's network at the end of its node's lease: its text, and its listing by nft."""
+"""The gate that closes a session's network at the end of its lease: its text, and its listing by nft."""
 
 from __future__ import annotations
 
