@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from bench import cluster_routing
 from bench.families import cluster
 from bench.row import Row
 from bench.stats import Series
+
+from bench import cluster_routing
 
 
 def test_a_curve_has_the_seconds_of_each_size() -> None:
