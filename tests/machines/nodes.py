@@ -126,7 +126,7 @@ class Node:
         """Start its agent, with more variables of its environment, and wait until it serves."""
         words = [
             *("node", "--name", self.name, "--registry", f"{self._lab.registry.address}/sessions"),
-            *("--plain-http", "--durable", LOSS, "--rate", "0"),
+            *("--plain-http", "--durable", self._lab.loss, "--rate", "0"),
             *("--listen", f"127.0.0.1:{self.port}", "--serve-address", self.address),
             *("--preview-url", f"http://previews.localhost:{self._lab.proxy_port}"),
         ]
@@ -249,15 +249,24 @@ def cluster(folder: Path) -> Iterator[Lab]:
 class Lab:
     """A cluster with a door in front of its nodes."""
 
-    def __init__(self, folder: Path, images: Iterable[str], of: Engine) -> None:
-        self.folder = folder
+    def __init__(
+        self,
+        folder: Path,
+        images: Iterable[str],
+        of: Engine,
+        *,
+        terms: LeaseTerms = TERMS,
+        loss: str = LOSS,
+    ) -> None:
+        """Make one. `loss` is the policy of its nodes: how much work the loss of one can cost."""
+        self.folder, self.terms, self.loss = folder, terms, loss
         self._images, self._of = list(images), of
         self._stack = ExitStack()
         self.postgres = self._stack.enter_context(Postgres(listen=["127.0.0.1"]))
         self.registry = self._stack.enter_context(Registry(folder / "registry"))
         self.store = ClusterStore(self.postgres.dsn)
         self._stack.callback(self.store.close)
-        self.store.init(TERMS)
+        self.store.init(terms)
         self.nodes: dict[str, Node] = {}
         self._door: Relay | None = None
         self._door_port = _free_port()
