@@ -6,8 +6,8 @@
 Each agent counts in a shell over a URL, through nginx with the shipped file, and does not know the machines.
 Every so often a machine is lost and replaced, cut off from the database, drained, or loses its agent or its
 keeper. Fails if a number is lost that was acknowledged before the capture of a committed copy, if an agent
-stays without an answer, or if a session is seen to run on two machines. Losses are judged by commits and not by
-seconds: the work that one costs on a machine that is busy with other things is printed.
+stays without an answer, or if a session is seen to run on two machines. Losses are judged by commits and not
+by seconds: the work that one costs on a machine that is busy with other things is printed.
 """
 
 from __future__ import annotations
