@@ -172,8 +172,9 @@ class NodeAgent:
     def pass_on_to_networks(self) -> None:
         """Have the networks of the sessions close by themselves at the end of the lease."""
         rows = self._own().values()
-        lease = self.lease
-        self._networks.renew(rows, lease.ends_at, lease.terms.ttl_s, node_lease.now())
+        if rows:
+            lease = self.lease
+            self._networks.renew(rows, lease.ends_at, lease.terms.ttl_s, node_lease.now())
 
     # What the lease demands.
 
