@@ -161,6 +161,12 @@ class Node:
         self._process = None
 
     @property
+    def pid(self) -> int:
+        """The process of its agent, which runs."""
+        assert self._process is not None
+        return self._process.pid
+
+    @property
     def serves(self) -> bool:
         """Whether its agent was started and not killed."""
         return self._process is not None
