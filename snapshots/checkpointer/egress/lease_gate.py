@@ -17,7 +17,7 @@ LONGEST = 3600.0
 """Seconds for which a gate can be open at most; leases last for half a minute."""
 _PROTOCOLS = ("tcp", "udp", "icmp", "ipv6-icmp")
 _HOOKS = ("output", "input", "forward")
-_LOOPBACK = {"output": 'oif "lo" accept', "input": 'iif "lo" accept', "forward": ""}
+_LOOPBACK = {"output": 'oif "lo" accept\n', "input": 'iif "lo" accept\n', "forward": ""}
 
 
 def text(seconds: float) -> str:
@@ -37,8 +37,8 @@ def text(seconds: float) -> str:
             f"table inet {TABLE} {{",
             f"set leased {{ type inet_proto; flags timeout; elements = {{ {elements} }}; }}",
             *(
-                f"chain {hook} {{ type filter hook {hook} priority -10; policy accept; "
-                f"{_LOOPBACK[hook]}\nmeta l4proto != @leased drop }}"
+                f"chain {hook} {{\ntype filter hook {hook} priority -10; policy accept;\n"
+                f"{_LOOPBACK[hook]}meta l4proto != @leased drop\n}}"
                 for hook in _HOOKS
             ),
             "}",

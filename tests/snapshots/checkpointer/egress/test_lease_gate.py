@@ -17,6 +17,7 @@ def test_one_transaction_replaces_the_gate() -> None:
     assert "tcp timeout 29s250ms" in said
     assert said.count("meta l4proto != @leased drop") == 3
     assert said.count("accept\nmeta l4proto") == 2
+    assert "drop }" not in said  # nft ends a rule with its line
     assert said.count("policy accept;") == 3  # what is dropped are packets, not those of other tables
 
 
