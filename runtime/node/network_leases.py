@@ -26,14 +26,14 @@ logger = logging.getLogger("holdfast.node")
 
 
 @dataclass(frozen=True, slots=True)
-class Gate:
+class NetworkGate:
     """The gate of a container, and when it closes, in seconds on CLOCK_BOOTTIME."""
 
     container: str
     until: float
 
 
-def is_due(gate: Gate | None, container: str, ttl: float, now: float) -> bool:
+def is_due(gate: NetworkGate | None, container: str, ttl: float, now: float) -> bool:
     """Return whether the gate of a container is to be set again. Pure."""
     return gate is None or gate.container != container or gate.until - now < ttl * RENEWED_BELOW
 
@@ -43,7 +43,7 @@ class NetworkLeases:
 
     def __init__(self, context: Context) -> None:
         self._context = context
-        self._gates: dict[str, Gate] = {}
+        self._gates: dict[str, NetworkGate] = {}
         self._failed: dict[str, str] = {}
 
     def renew(self, rows: Iterable[SessionRow], until: float, ttl: float, now: float) -> None:
@@ -63,7 +63,7 @@ class NetworkLeases:
                 self._tell(row, plain(str(error), 300))
             else:
                 self._failed.pop(row.id, None)
-                self._gates[row.id] = Gate(container, until)
+                self._gates[row.id] = NetworkGate(container, until)
 
     def _set(self, container: str, until: float) -> None:
         from holdfast.snapshots import service

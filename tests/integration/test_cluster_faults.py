@@ -49,6 +49,7 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
         with cluster(folder) as made:
             for name in ("one", "two"):
                 made.node(name)
+            made.until(lambda: len(made.store.nodes()) == 2, "both nodes in the cluster")
             yield made
     finally:
         loop_disk.run("umount", str(registry))
