@@ -157,6 +157,9 @@ class Daemon:
         try:
             self._process.kill()
             self._process.wait()
+            for pid, name in self.processes().items():
+                if name == "containerd":  # its child, which keeps its files locked; containers live on
+                    _kill(pid)
             net, mount = (f"/proc/{os.getpid()}/fd/{each}" for each in held)
             starting = ["nsenter", f"--net={net}", f"--mount={mount}", "setpriv", "--pdeathsig", "TERM", "--"]
             started = command(self._kind, self._folders, self._store, self.cgroup, self._options)
