@@ -21,6 +21,7 @@ from bench.families import (
     agent,
     artifacts,
     cell,
+    cluster,
     create,
     doors,
     execute,
@@ -62,7 +63,7 @@ FAMILIES = (
     "move",
     "stores",
 )
-ALONE = ("scale", "steps")
+ALONE = ("scale", "steps", "cluster")
 """Each runs only if it is named, and has a result of its own."""
 
 _errors = Console(stderr=True, highlight=False)
@@ -133,6 +134,7 @@ def _family(name: str, world: World, plan: Plan, peers: list[Capturer]) -> Itera
         "move": moving.rows,
         "stores": stores.rows,
         "steps": steps.rows,
+        "cluster": cluster.rows,
     }
     if name in alone:
         return alone[name](world, plan)
@@ -164,6 +166,10 @@ def _write(rows: list[Row], facts: dict[str, object], latest: str) -> list[Path]
 
 
 def _picture(rows: list[Row], facts: dict[str, object]) -> str:
+    sizes, seconds = cluster.curves(rows)
+    if seconds:
+        facts_of = f"{cluster.ON_A_NODE} sessions on a node; a tenth of the nodes is lost at one moment"
+        return curves.svg("Seconds of a cluster, by the number of its sessions", facts_of, sizes, seconds)
     if not (found := scale.curves(rows)):
         return plot.svg(rows, facts)
     title = "Seconds of a command, by the number of sessions"

@@ -17,6 +17,7 @@ SECTIONS = (
     "At the shell",
     "Your own agent",
     "Your CI",
+    "Many machines",
     "What survives a snapshot",
     "What it is not",
     "Needs",

@@ -25,23 +25,28 @@ from holdfast.base.version import VERSION
 from holdfast.errors import ClusterUnavailable, HoldfastError, LeaseLost, SessionExists, SessionNotFound
 from holdfast.runtime.cluster import lease_rules
 from holdfast.runtime.cluster.cluster_rows import Held, NodeOffer, NodeTicket, SessionGrant, SessionOrder
-from holdfast.runtime.cluster.lease_rules import LostWatch, NodeLease
+from holdfast.runtime.cluster.lease_rules import Duties, LostWatch, NodeLease
 from holdfast.runtime.journal import host_events
 from holdfast.runtime.node import lease_keeper, session_marks, session_release, session_return
 from holdfast.runtime.node.durable_copies import DurableCopies, Registry
 from holdfast.runtime.node.durable_schedule import DurableSchedule
+from holdfast.runtime.node.ended_sessions import EndedSessions
+from holdfast.runtime.node.network_leases import NetworkLeases
 from holdfast.runtime.node.session_release import SessionReleases
 from holdfast.runtime.restore.compat import snapshot_ladder
+from holdfast.runtime.sessions import health
 from holdfast.runtime.sessions.session_options import SessionOptions
 
 if TYPE_CHECKING:
     from holdfast.base.home import Home
     from holdfast.runtime.cluster.cluster_store import ClusterStore
+    from holdfast.runtime.node.session_marks import HomeSessions
     from holdfast.runtime.operations.context import Context
     from holdfast.runtime.store.rows import SessionRow
 
 ACTOR = "system:cluster"
 FROZEN, THAWED, BROKEN, MENDED = "frozen", "thawed", "durability_broken", "durable_again"
+STARTS_AT_ONCE = 4
 logger = logging.getLogger("holdfast.node")
 
 
@@ -72,6 +77,8 @@ class NodeAgent:
         self._watch: LostWatch | None = None
         self._copies = DurableCopies(context, store, settings.registry, lambda: self.lease.ticket)
         self._schedule = DurableSchedule(os.cpu_count() or 1)
+        self._networks = NetworkLeases(context)
+        self._ended = EndedSessions()
         self._releases = SessionReleases(
             context, store, self._copies, lambda: self.lease.ticket, self._copy_number, self._give_away
         )
@@ -162,19 +169,22 @@ class NodeAgent:
             self._lease = None
         node_lease.write_lease(self.home, LeaseFile(self._boot, 0.0, self._contact))
 
+    def pass_on_to_networks(self) -> None:
+        """Have the networks of the sessions close by themselves at the end of the lease."""
+        rows = self._own().values()
+        if rows:
+            lease = self.lease
+            self._networks.renew(rows, lease.ends_at, lease.terms.ttl_s, node_lease.now())
+
     # What the lease demands.
 
     def obey(self) -> None:
-        """Start what is granted, let go what is not."""
+        """Let go what is not granted; `start` starts what is."""
         self._tell_of_freezes()
-        if not self.lasts:
-            return
-        busy = self._releases.under_way
-        with self._lock:
-            found, lease = session_marks.look(self._context), self._lease
+        found, duties, lease = self._demanded()
         if lease is None:
             return
-        duties = lease_rules.duties(lease, found.present, node_lease.now())
+        busy = self._releases.under_way
         for held in found.removed:
             self._removed_by_owner(held)
         for held in duties.run:
@@ -183,8 +193,47 @@ class NodeAgent:
             if held.session not in busy:
                 self._let_go(held)
         self._disown(lease.ticket, [held for held in duties.disown if held.session not in busy])
-        for grant in duties.start:
-            self._start(grant)
+
+    def start(self) -> None:
+        """Start what is granted, some at a time: the sessions of a lost node can be many."""
+        granted = self._lease.grants.values() if self._lease is not None else ()
+        if all(grant.started for grant in granted):  # as a rule; the sessions need not be read
+            return
+        _, duties, _ = self._demanded()
+        if duties.start:
+            with ThreadPoolExecutor(STARTS_AT_ONCE, "node-start") as threads:
+                for done in [threads.submit(self._start, grant) for grant in duties.start]:
+                    done.result()
+
+    def _demanded(self) -> tuple[HomeSessions, Duties, NodeLease | None]:
+        """Return the sessions of the home, and the duties towards them; no lease and no duties without one
+        that lasts.
+        """
+        with self._lock:  # a grant and the mark of its session are seen together, or neither
+            found, lease = session_marks.look(self._context), self._lease
+        now = node_lease.now()
+        if lease is None or not lease.lasts(now):
+            return found, Duties(), None
+        return found, lease_rules.duties(lease, found.present, now), lease
+
+    def recover_ended(self) -> None:
+        """Give up sessions whose containers have ended, so that they return from their copies."""
+        if not self.lasts or not self.lease.is_settled(node_lease.now()):
+            return
+        rows = health.observe_all(self._context)
+        self._ended.keep({row.id for row in rows})
+        busy = self._releases.under_way
+        for row in rows:
+            mark, grant = row.details.cluster, self.lease.granted(row.id)
+            if row.state != "dead" or mark is None or grant is None or row.id in busy:
+                continue
+            copied = grant.epoch == mark.epoch and grant.copy_number > 0
+            if copied and self._ended.can_return(row.id, time.monotonic()):
+                held = Held(row.id, mark.epoch)
+                logger.warning("the container of %s has ended; it returns from its copy", row.name)
+                self._give_away(held)
+                with suppress(LeaseLost):
+                    self._store.failed(self.lease.ticket, held, "its container has ended")
 
     def _say_started(self, lease: NodeLease, held: Held) -> None:
         """Report a session that was brought back by an agent that died before it said so."""

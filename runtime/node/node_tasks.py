@@ -18,6 +18,7 @@ from holdfast.runtime.serve.api_server import working
 
 AGAIN_SECONDS = 1.0
 OBEY_SECONDS, COPY_SECONDS, NOTE_SECONDS, RELEASE_SECONDS, TIDY_SECONDS = 0.5, 0.5, 1.0, 0.5, 600.0
+NETWORK_SECONDS, ENDED_SECONDS = 1.0, 2.0
 logger = logging.getLogger("holdfast.node")
 
 
@@ -33,7 +34,10 @@ class NodeTasks:
         """Take part in the cluster while the block runs."""
         rounds: list[tuple[str, Callable[[], float]]] = [
             ("lease", self._agent.beat),
+            ("network", _every(NETWORK_SECONDS, self._agent.pass_on_to_networks)),
             ("obey", _every(OBEY_SECONDS, self._agent.obey)),
+            ("start", _every(OBEY_SECONDS, self._agent.start)),
+            ("ended", _every(ENDED_SECONDS, self._agent.recover_ended)),
             ("copy", _every(COPY_SECONDS, self._agent.replicate)),
             ("note", _every(NOTE_SECONDS, self._agent.note_commands)),
             ("release", _every(RELEASE_SECONDS, self._agent.release)),

@@ -216,22 +216,27 @@ def joined(
         state = engine.inspect(name)
         if state is not None and not state.running:
             engine.kill_remove(state.id)
-        _start(engine, image, name, options(home, socket, engine.info()))
+        start(engine, image, name, options(home, socket, engine.info()))
     raise EngineError(
         f"cannot {_WHAT}: {name} does not stay up", hint=f"`docker logs {name}` there can say why"
     )
 
 
-def _start(engine: Engine, image: str, name: str, how: dict[str, Any]) -> None:
+def start(engine: Engine, image: str, name: str, how: dict[str, Any]) -> None:
+    """Start a container with the rights of a controller, with options of the SDK.
+
+    Raises:
+        EngineError: it cannot be started.
+    """
     try:
-        engine.run_service(image, _WHAT, name=name, **how)
+        engine.run_service(image, _WHAT, **{**how, "name": name})
     except EngineError as error:
         if "shared or slave mount" not in str(error):
             raise
         # A machine whose mounts do not spread: sessions work, but what they share with it has no limit.
         (home,) = how["volumes"]
         alone = {home: {"bind": home, "mode": "rw"}}
-        engine.run_service(image, _WHAT, name=name, **{**how, "volumes": alone})
+        engine.run_service(image, _WHAT, **{**how, "name": name, "volumes": alone})
 
 
 def home_of(environment: Mapping[str, str]) -> str:

@@ -152,6 +152,8 @@ def _carry_out(request: requests.Request, channel: HostChannel) -> None:  # noqa
             confine.run(request, channel)
         case requests.Attempts():
             confine.attempts(request, channel)
+        case requests.LeaseGate():
+            confine.lease(request, channel)
         case requests.Room():
             rooms.serve(request, channel)
         case requests.Restore(target=target):

@@ -40,6 +40,7 @@ mount --rbind "$1/cgroup" /sys/fs/cgroup
 mount -t tmpfs -o mode=755 tmpfs /run
 [ ! -d /etc/docker ] || mount -t tmpfs tmpfs /etc/docker
 ip link set lo up
+[ -z "${NEW_HOST_NAME:-}" ] || hostname "$NEW_HOST_NAME"
 if [ -n "$2" ]; then
     mount --bind "$1/homes" "$1/homes"
     mount --make-shared "$1/homes"
@@ -71,6 +72,7 @@ class Daemon:
         store: where it keeps images: a storage driver, or CONTAINERD for its image store (Docker 23).
         data: its data root, if that is to outlast it; the caller makes and removes it.
         options: more of the daemon's.
+        name: the name of the machine, in a namespace of its own; this machine's if it is empty.
     """
 
     def __init__(
@@ -82,8 +84,9 @@ class Daemon:
         store: str = "overlay2",
         data: Path | None = None,
         options: Sequence[str] = (),
+        name: str = "",
     ) -> None:
-        self.root = root
+        self.root, self._name = root, name
         self.system = system
         self._kind = kind
         self._store = store
@@ -120,23 +123,58 @@ class Daemon:
             for folder in (self.root, self.data):
                 os.chown(folder, OWNER, OWNER)
         starting = [
-            *("unshare", "--mount", "--net", "--propagation", "private"),
+            *("unshare", "--mount", "--net", "--propagation", "private", *(["--uts"] if self._name else [])),
             *("sh", "-c", _SCRIPT, "start", str(self.root), str(self.system or "")),
             *command(self._kind, self._folders, self._store, self.cgroup, self._options),
         ]
         with self.log.open("wb") as log:
             self._process = subprocess.Popen(
-                starting, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
+                starting,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+                env={**os.environ, "NEW_HOST_NAME": self._name},
             )
+        self._await()
+        self._namespaces = {kind: _namespace(self.pid, kind) for kind in ("net", "mnt")}
+        for kind, own in self._namespaces.items():
+            assert own != _namespace(os.getpid(), kind), f"the second engine has not its own {kind}"
+
+    def _await(self) -> None:
+        assert self._process is not None
         deadline = time.monotonic() + PATIENCE
         while not self._answers():
             said = self.log.read_text(errors="replace")[-2000:]
             assert self._process.poll() is None, f"the second engine ended at once:\n{said}"
             assert time.monotonic() < deadline, f"the second engine does not answer:\n{said}"
             time.sleep(0.02)
-        self._namespaces = {kind: _namespace(self.pid, kind) for kind in ("net", "mnt")}
-        for kind, own in self._namespaces.items():
-            assert own != _namespace(os.getpid(), kind), f"the second engine has not its own {kind}"
+
+    def crash(self) -> None:
+        """Kill the daemon alone, and start it again in the same namespaces, as systemd does."""
+        assert self._process is not None
+        held = [os.open(f"/proc/{self.pid}/ns/{kind}", os.O_RDONLY) for kind in ("net", "mnt")]
+        try:
+            self._process.kill()
+            self._process.wait()
+            for pid, name in self.processes().items():
+                if name == "containerd":  # its child, which keeps its files locked; containers live on
+                    _kill(pid)
+            net, mount = (f"/proc/{os.getpid()}/fd/{each}" for each in held)
+            starting = ["nsenter", f"--net={net}", f"--mount={mount}", "setpriv", "--pdeathsig", "TERM", "--"]
+            started = command(self._kind, self._folders, self._store, self.cgroup, self._options)
+            with self.log.open("ab") as log:
+                self._process = subprocess.Popen(
+                    [*starting, *started],
+                    stdin=subprocess.DEVNULL,
+                    stdout=log,
+                    stderr=log,
+                    start_new_session=True,
+                )
+            self._await()
+        finally:
+            for each in held:
+                os.close(each)
 
     def end(self) -> None:
         """End it and everything it started, and remove everything it made."""

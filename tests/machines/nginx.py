@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import re
 import socket
 import subprocess
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -14,6 +15,7 @@ from typing import Self
 from tests.machines.unpacked import REPOSITORY, program
 
 SHIPPED = REPOSITORY / "docs/recipes/nginx-cluster.conf"
+SHIPPED_NODES = ("10.0.0.5:8420", "10.0.0.6:8420", "10.0.0.7:8420")
 PATIENCE = 30.0
 
 
@@ -22,14 +24,24 @@ class Nginx:
     and certificates.
     """
 
-    def __init__(self, folder: Path, port: int, nodes: Sequence[str], token: str) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        port: int,
+        nodes: Sequence[str],
+        token: str,
+        changed: Callable[[str], str] = lambda text: text,
+    ) -> None:
+        """Start it. `changed` returns the file with further changes, to compare it with another one."""
         folder.mkdir(mode=0o755)
         self.folder, self.port = folder, port
         (folder / "token.conf").write_text(f'set $holdfast_token "{token}";\n')
-        text = SHIPPED.read_text()
-        servers = "".join(f"    server {node} max_fails=1 fail_timeout=5s;\n" for node in nodes)
-        text, found = re.subn(r"(?m)(^    server 10\..*\n)+", servers, text)
-        assert found == 1
+        text = changed(SHIPPED.read_text())
+        assert 0 < len(nodes) <= len(SHIPPED_NODES)
+        for shipped, own in zip(SHIPPED_NODES, nodes, strict=False):
+            assert shipped in text, shipped
+            text = text.replace(shipped, own)
+        text = re.sub(r"(?m)^.*\b10\.0\.0\..*\n", "", text)
         for shipped, own in (
             ("listen 443 ssl http2;", f"listen 127.0.0.1:{self.port};"),
             ("    ssl_certificate     /etc/nginx/holdfast.crt;\n", ""),
@@ -51,7 +63,7 @@ class Nginx:
             f"http {{\naccess_log off;\n{temporary}{text}}}\n"
         )
         self._process = subprocess.Popen(
-            [_nginx(), "-p", folder, "-e", folder / "error.log", "-c", folder / "nginx.conf"],
+            [nginx_program(), "-p", folder, "-e", folder / "error.log", "-c", folder / "nginx.conf"],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
@@ -61,6 +73,16 @@ class Nginx:
             assert self._process.poll() is None, self.said()
             assert time.monotonic() < until, self.said()
             time.sleep(0.05)
+
+    @property
+    def processor_seconds(self) -> float:
+        """The processor time of its processes so far."""
+        ticks = 0
+        children = Path(f"/proc/{self._process.pid}/task/{self._process.pid}/children").read_text().split()
+        for pid in (self._process.pid, *map(int, children)):
+            fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+            ticks += int(fields[11]) + int(fields[12])
+        return ticks / os.sysconf("SC_CLK_TCK")
 
     @property
     def url(self) -> str:
@@ -85,7 +107,8 @@ class Nginx:
         self.close()
 
 
-def _nginx() -> Path:
+def nginx_program() -> Path:
+    """Return an installed nginx, or Debian's, unpacked."""
     installed = Path("/usr/sbin/nginx")
     return installed if installed.exists() else program("usr/sbin/nginx", "nginx")
 

@@ -9,16 +9,19 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
+import sys
 import time
-from collections.abc import Callable, Iterable
-from contextlib import ExitStack, suppress
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
 import httpx
+from tests.machines.caddy import Caddy
 from tests.machines.daemon import CGROUPS
 from tests.machines.nginx import Nginx
 from tests.machines.postgres import Postgres
@@ -28,6 +31,7 @@ from tests.machines.second import Machine
 
 from holdfast.engine.engine import Engine
 from holdfast.errors import SessionNotFound
+from holdfast.images import build
 from holdfast.runtime.client.blocking.remote_holdfast import RemoteHoldfast
 from holdfast.runtime.cluster.cluster_rows import LeaseTerms
 from holdfast.runtime.cluster.cluster_store import ClusterStore
@@ -67,18 +71,69 @@ class Node:
         """Cut the machine off from a port."""
         self._listening.pop(port).close()
 
-    def start(self) -> None:
-        """Start its agent, and wait until it serves."""
+    def leave_clients(self) -> None:
+        """Let nothing reach its doors any more, until `let_clients_in`."""
+        self._entry.close()
+
+    def let_clients_in(self) -> None:
+        """Let its doors be reached from outside again, at the same address."""
+        self._entry = Relay(self.port, port=self._entry.port, into=self.machine.daemon.pid)
+
+    def crash_engine(self) -> None:
+        """Kill its engine alone, which is then started again."""
+        self.leave_clients()
+        self.machine.daemon.crash()
+        self.let_clients_in()
+
+    def silence(self, port: int) -> Relay:
+        """Let a port be reached, and nothing of what it answers come back: the connection works one way."""
+        self.cut(port)
+        held = Relay(port, port=port, network_of=self.machine.daemon.pid)
+        held.hold_after(down=0)
+        self._listening[port] = held
+        return held
+
+    def pause(self) -> None:
+        """Stop everything on it at one moment, as a hypervisor does."""
+        for pid in self._all():
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGSTOP)
+
+    def resume(self) -> None:
+        """Let everything continue that `pause` stopped."""
+        for pid in self._all():
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGCONT)
+
+    def _all(self) -> set[int]:
+        return {*self.machine.daemon.processes(), *self._in_groups()}
+
+    def addresses(self, session: str) -> tuple[str, list[str]]:
+        """Return the address of a session's container in the machine's network, and those of its bridge."""
+        found = self.machine.engine.containers(holdfast_role="session")
+        for container, labels in found.items():
+            state = self.machine.engine.inspect(container)
+            if state is not None and labels.get("holdfast.session") == session and state.addresses:
+                return state.addresses[0], [each.partition("/")[0] for each in state.gateways]
+        raise AssertionError(f"{session} has no container on {self.name}")
+
+    def reaches(self, address: str, port: int) -> bool:
+        """Return whether a connection from the machine itself to an address in its network is taken."""
+        asked = f"import socket; socket.create_connection(({address!r}, {port}), 1)"
+        return self.machine.run(sys.executable, "-c", asked).returncode == 0
+
+    def start(self, **environment: str) -> None:
+        """Start its agent, with more variables of its environment, and wait until it serves."""
         words = [
             *("node", "--name", self.name, "--registry", f"{self._lab.registry.address}/sessions"),
-            *("--plain-http", "--durable", LOSS, "--rate", "0"),
+            *("--plain-http", "--durable", self._lab.loss, "--rate", "0"),
             *("--listen", f"127.0.0.1:{self.port}", "--serve-address", self.address),
             *("--preview-url", f"http://previews.localhost:{self._lab.proxy_port}"),
         ]
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(
                 self.machine.command(*self.machine.holdfast_command, *words),
-                env=self.environment,
+                env=self.environment | environment,
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=log,
@@ -106,6 +161,12 @@ class Node:
         self._process = None
 
     @property
+    def pid(self) -> int:
+        """The process of its agent, which runs."""
+        assert self._process is not None
+        return self._process.pid
+
+    @property
     def serves(self) -> bool:
         """Whether its agent was started and not killed."""
         return self._process is not None
@@ -124,7 +185,7 @@ class Node:
         for port in list(self._listening):
             self.cut(port)
         for _ in range(3):
-            for pid in {*self.machine.daemon.processes(), *self._in_groups()}:
+            for pid in self._all():
                 with suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
             self._thaw_groups()
@@ -179,18 +240,39 @@ class Node:
                 os.kill(pid, signal.SIGKILL)
 
 
+@contextmanager
+def cluster(folder: Path) -> Iterator[Lab]:
+    """Yield a cluster without nodes yet, whose machines get this machine's images."""
+    engine = Engine.connect()
+    try:
+        images = [build.ensure(engine.images, kind) for kind in build.ALWAYS]
+        with Lab(folder, images, engine) as made:
+            yield made
+    finally:
+        engine.close()
+
+
 class Lab:
     """A cluster with a door in front of its nodes."""
 
-    def __init__(self, folder: Path, images: Iterable[str], of: Engine) -> None:
-        self.folder = folder
+    def __init__(
+        self,
+        folder: Path,
+        images: Iterable[str],
+        of: Engine,
+        *,
+        terms: LeaseTerms = TERMS,
+        loss: str = LOSS,
+    ) -> None:
+        """Make one. `loss` is the policy of its nodes: how much work the loss of one can cost."""
+        self.folder, self.terms, self.loss = folder, terms, loss
         self._images, self._of = list(images), of
         self._stack = ExitStack()
         self.postgres = self._stack.enter_context(Postgres(listen=["127.0.0.1"]))
         self.registry = self._stack.enter_context(Registry(folder / "registry"))
         self.store = ClusterStore(self.postgres.dsn)
         self._stack.callback(self.store.close)
-        self.store.init(TERMS)
+        self.store.init(terms)
         self.nodes: dict[str, Node] = {}
         self._door: Relay | None = None
         self._door_port = _free_port()
@@ -204,10 +286,31 @@ class Lab:
         made.start()
         return made
 
+    def fail_over_to(self, standby: Postgres) -> None:
+        """Use another database from now on; the nodes find it at the same address."""
+        self._stack.callback(standby.__exit__, None, None, None)
+        self.store.close()
+        self.postgres, self.store = standby, ClusterStore(standby.dsn)
+        self._stack.callback(self.store.close)
+
+    def empty_registry(self) -> None:
+        """Replace the registry's content by nothing."""
+        self.registry.stop()
+        shutil.rmtree(self.registry.folder / "blobs")
+        self.registry.start()
+
     def proxy(self) -> Nginx:
         """Start nginx in front of all nodes."""
-        entries = [node.address.removeprefix("http://") for node in self.nodes.values() if node.serves]
-        return self._stack.enter_context(Nginx(self.folder / "nginx", self.proxy_port, entries, TOKEN))
+        return self._stack.enter_context(
+            Nginx(self.folder / "nginx", self.proxy_port, self._entries(), TOKEN)
+        )
+
+    def caddy(self) -> Caddy:
+        """Start Caddy in front of all nodes."""
+        return Caddy(self.folder / "caddy", _free_port(), self._entries(), TOKEN)
+
+    def _entries(self) -> list[str]:
+        return [node.address.removeprefix("http://") for node in self.nodes.values() if node.serves]
 
     def lead_to(self, node: Node) -> None:
         """Have the door lead to a node."""
@@ -240,6 +343,16 @@ class Lab:
             logs = "\n".join(f"--- {name}\n{node.said()}" for name, node in self.nodes.items())
             assert time.monotonic() < deadline, f"not in {patience} s: {said}\n{logs}"
             time.sleep(0.1)
+
+    def copied(self, name: str, after: int = 0) -> int:
+        """Wait until a session has a copy with a higher number than this, and return its number."""
+
+        def number() -> int:
+            copy = self.store.session(name).copy
+            return 0 if copy is None else copy.number
+
+        self.until(lambda: number() > after, f"a copy of {name} after {after}")
+        return number()
 
     def __enter__(self) -> Self:
         return self

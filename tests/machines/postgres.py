@@ -94,6 +94,17 @@ class Postgres:
         """Return the address of its database for another machine, with the password in it."""
         return f"postgresql://{USER}:{PASSWORD.replace(' ', '%20')}@{address}:{self.port}/postgres"
 
+    @property
+    def processor_seconds(self) -> float:
+        """The processor time of its processes so far, of those that have ended included."""
+        assert self._process is not None
+        pid, ticks = self._process.pid, 0
+        children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+        for each in (pid, *map(int, children)):
+            fields = Path(f"/proc/{each}/stat").read_text().rpartition(")")[2].split()
+            ticks += sum(map(int, fields[11:15] if each == pid else fields[11:13]))
+        return ticks / os.sysconf("SC_CLK_TCK")
+
     def start(self) -> None:
         """Start it, and wait until it answers."""
         options = {

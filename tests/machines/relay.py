@@ -24,16 +24,22 @@ PATIENCE = 90.0
 
 class Relay:
     """A relay that listens on a port of 127.0.0.1, and passes each connection to `target`, a port of
-    127.0.0.1.
+    `host`.
 
     `up` and `down` count the bytes that clients sent and got. The target may be in the network of a process,
     `into`.
     """
 
     def __init__(
-        self, target: int, *, port: int = 0, network_of: int | None = None, into: int | None = None
+        self,
+        target: int,
+        *,
+        port: int = 0,
+        network_of: int | None = None,
+        into: int | None = None,
+        host: str = "127.0.0.1",
     ) -> None:
-        self.target = target
+        self.target, self._host = target, host
         self._into = into
         self.up = self.down = self.connections = 0
         self._limits: dict[str, int] = {}
@@ -118,7 +124,7 @@ class Relay:
             try:
                 if self._into is not None:  # this thread alone, for the one connection
                     _enter_network(self._into)
-                server = socket.create_connection(("127.0.0.1", self.target))
+                server = socket.create_connection((self._host, self.target))
             except OSError:
                 return
             with server, suppress(OSError):

@@ -41,14 +41,15 @@ class Machine:
         disk: Path | None = None,
         data: Path | None = None,
         options: Sequence[str] = (),
+        name: str = "",
     ) -> None:
         """Start it, with these images of another engine: this machine's, or one as `Daemon` describes.
-        `options` are more of the daemon's.
+        `options` are more of the daemon's, `name` is the machine's.
 
         Its data and its home are on `disk`, if that is given, and stay there; or only its data in `data`.
         """
         data = disk / "data" if disk else data
-        self.daemon = Daemon(root, system, kind=kind, store=store, data=data, options=options)
+        self.daemon = Daemon(root, system, kind=kind, store=store, data=data, options=options, name=name)
         self.home = Home((disk or self.daemon.homes) / "home").create()
         try:
             seeded = images and store == "overlay2" == of.info()["Driver"]

@@ -1,5 +1,5 @@
-"""The operations `confine` and `attempts`: a container's network is closed before its session runs, and
-refusals are read.
+"""The operations `confine`, `attempts` and `lease`: a container's network is closed before its session runs,
+refusals are read, and a node's lease is passed on to it.
 
 This process, which serves one request, enters the network namespace and no other, and keeps no capability but
 that to set the rules; nothing of the container is opened or executed here. The rules are read back, and only
@@ -16,10 +16,10 @@ from pathlib import Path
 from typing import Any
 
 from holdfast.snapshots.checkpointer.container import first_process, read_only_root
-from holdfast.snapshots.checkpointer.egress import link_rules, netrules
+from holdfast.snapshots.checkpointer.egress import lease_gate, link_rules, netrules
 from holdfast.snapshots.checkpointer.ground import separate_process, tree
 from holdfast.snapshots.checkpointer.wire.channel import HostChannel
-from holdfast.snapshots.checkpointer.wire.requests import Attempts, Confine
+from holdfast.snapshots.checkpointer.wire.requests import Attempts, Confine, LeaseGate
 
 LIMIT = 30
 """Seconds after which this process ends, whatever it does. It takes milliseconds."""
@@ -78,6 +78,24 @@ def attempts(request: Attempts, channel: HostChannel) -> None:
     channel.send("done", refused=[one.as_dict() for one in netrules.refused(_listed())])
 
 
+def lease(request: LeaseGate, channel: HostChannel) -> None:
+    """Open the gate of a container's network until the lease ends. Raises NotConfined, TargetMismatch,
+    OSError.
+    """
+    _, network = _identified(request.init_pid, request.container)
+    _enter(network)
+    # Counted here: whatever delayed this request has used up part of the lease.
+    left = request.until - time.clock_gettime(time.CLOCK_BOOTTIME)
+    try:
+        text = lease_gate.text(left)
+    except ValueError as error:
+        raise NotConfined(f"its lease cannot be passed on: {error}") from error
+    _command(text)
+    if not lease_gate.is_set(_listed(table=lease_gate.TABLE)):
+        raise NotConfined("its network would not close at the end of the lease")
+    channel.send("done")
+
+
 def _identified(init_pid: int, container: str) -> tuple[int, int]:
     """Return a container's first process and its network, as descriptors, after checking their owner."""
     process = os.pidfd_open(init_pid)
@@ -109,11 +127,11 @@ def _check_own(network: int) -> None:
             raise tree.TargetMismatch("the container lacks a network namespace of its own")
 
 
-def _listed(family: str = "inet") -> dict[str, Any]:
+def _listed(family: str = "inet", table: str = netrules.TABLE) -> dict[str, Any]:
     """Return nft's listing of the table; empty if there is none."""
     nft = _nft()
     nft.set_json_output(True)
-    code, output, _ = nft.cmd(f"list table {family} {netrules.TABLE}")
+    code, output, _ = nft.cmd(f"list table {family} {table}")
     listed: dict[str, Any] = json.loads(output) if code == 0 else {}
     return listed
 

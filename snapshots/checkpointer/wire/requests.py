@@ -170,6 +170,15 @@ class Attempts:
 
 
 @dataclass(frozen=True, slots=True)
+class LeaseGate:
+    """Let a container's network be open until an instant of CLOCK_BOOTTIME, in seconds, and no longer."""
+
+    container: str
+    init_pid: int
+    until: float
+
+
+@dataclass(frozen=True, slots=True)
 class Restore:
     """Bring the tree in snapshot `folder` to life inside the target.
 
@@ -258,6 +267,7 @@ Request = (
     | HostName
     | Confine
     | Attempts
+    | LeaseGate
     | Describe
     | CopyFiles
     | ApartFiles
@@ -371,6 +381,7 @@ _FORMS: dict[str, Callable[[dict[str, object]], Request]] = {
     "mend": lambda raw: Mend(_container(raw), _pid(raw, "init_pid")),
     "confine": _confine,
     "attempts": lambda raw: Attempts(_container(raw), _pid(raw, "init_pid")),
+    "lease": lambda raw: LeaseGate(_container(raw), _pid(raw, "init_pid"), _instant(raw, "until")),
     "restore": _restore,
     "describe": lambda raw: Describe(
         _name(raw, "folder"),
@@ -452,6 +463,13 @@ def _substitute(item: object) -> Substitute:
     if not isinstance(fd, int) or isinstance(fd, bool) or not 0 <= fd < 2**30:
         raise BadRequest("'fd' must be a descriptor")
     return Substitute(_pid(item, "pid"), fd)
+
+
+def _instant(raw: dict[str, object], key: str) -> float:
+    value = raw.get(key)
+    if not isinstance(value, int | float) or isinstance(value, bool) or not 0 <= value < 2**40:
+        raise BadRequest(f"{key!r} must be seconds on CLOCK_BOOTTIME")
+    return float(value)
 
 
 def _count(raw: dict[str, object], key: str) -> int:

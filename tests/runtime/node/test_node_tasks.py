@@ -34,9 +34,10 @@ def test_each_round_is_made_whatever_fails() -> None:
 
     async def run() -> None:
         async with NodeTasks(cast("NodeAgent", agent)).running():
-            while len(set(agent.made)) < 7:
+            while len(set(agent.made)) < 10:
                 await asyncio.sleep(0.01)
 
     asyncio.run(asyncio.wait_for(run(), 30))
-    rounds = {"beat", "obey", "replicate", "note_commands", "release", "reap", "forget_set_aside"}
+    rounds = {"beat", "obey", "start", "replicate", "note_commands", "release", "reap", "forget_set_aside"}
+    rounds |= {"recover_ended", "pass_on_to_networks"}
     assert set(agent.made) == rounds

@@ -19,6 +19,7 @@ from holdfast.snapshots.checkpointer.wire.requests import (
     Dump,
     EndRequest,
     Hello,
+    LeaseGate,
     MountedPlaces,
     ReadOnlyRoot,
     Restore,
@@ -174,6 +175,16 @@ def test_refusals_are_asked_of_one_container() -> None:
     assert parse(asked) == Attempts(CONTAINER, 4000)
     with pytest.raises(BadRequest, match="container"):
         parse(asked | {"container": "../host"})
+
+
+def test_a_lease_is_passed_on_to_one_container() -> None:
+    """Until an instant, which is a number."""
+    asked = {"v": 1, "op": "lease", "container": CONTAINER, "init_pid": 4000, "until": 130.5}
+
+    assert parse(asked) == LeaseGate(CONTAINER, 4000, 130.5)
+    for wrong in ("130", None, True, -1, 2**41):
+        with pytest.raises(BadRequest, match="CLOCK_BOOTTIME"):
+            parse(asked | {"until": wrong})
 
 
 def test_a_container_is_confined_by_rules_and_released_only_on_request() -> None:
