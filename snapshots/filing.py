@@ -112,12 +112,16 @@ class Filing:
         self._made: tuple[image.ExtendedImage, LayerArchive] | None = None
         self._below = container.image_id
         self._unmade: UnmadeImage | None = None
-        self._is_later = False
+        self._is_later = self._is_last = False
         self._later: LayersLater | None = None
         self._looking: Future[tuple[image.ParentImage, int, EarlierImage | None] | None] | None = None
 
-    def look_ahead(self, pool: ThreadPoolExecutor) -> None:
-        """Have a thread ask the engine what `begin` has to know, while something else is asked."""
+    def look_ahead(self, pool: ThreadPoolExecutor, *, is_last: bool = False) -> None:
+        """Have a thread ask the engine what `begin` has to know, while something else is asked.
+
+        `is_last`: the container ends with this image.
+        """
+        self._is_last = is_last
         self._looking = pool.submit(self._look)
 
     def begin(self) -> None:
@@ -171,7 +175,7 @@ class Filing:
 
         `most` is the number of layers that the earlier image has at most.
         """
-        found = self._chain.choose(self._held, most)
+        found = self._chain.choose(self._held, most, is_last=self._is_last)
         if found is None:
             return None
         try:

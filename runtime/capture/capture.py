@@ -170,7 +170,7 @@ class Taking:
         """Like `live`, but the processes end once everything is kept. The caller completes the operation."""
         self._ends_session = True
         with _asking() as asking, _beside() as beside:
-            self._files.look_ahead(asking)
+            self._files.look_ahead(asking, is_last=True)
             self._clear(beside)
         finished: list[SnapshotRow] = []
 

@@ -89,7 +89,7 @@ def write(folder: Path, unmade: UnmadeImage, top: CopiedFiles) -> None:
     Raises:
         OSError: it cannot be written.
     """
-    place = _part(folder, unmade.missing - 1)
+    place = copy_of(folder, unmade.missing - 1)
     (folder / FOLDER).mkdir(mode=0o700, exist_ok=True)
     place.mkdir(mode=0o700)
     top.move(place)
@@ -114,7 +114,7 @@ def share(source: Path, target: Path, *, whole: bool = True) -> UnmadeImage | No
     (target / FOLDER).mkdir(mode=0o700)
     try:
         for number in range(found.missing):
-            _part(target, number).mkdir(mode=0o700)
+            copy_of(target, number).mkdir(mode=0o700)
         for name in (*names, *((_BEGUN, _RECORD) if whole else ())):
             os.link(source / FOLDER / name, target / FOLDER / name)
     except FileNotFoundError:  # it was made and removed meanwhile
@@ -131,7 +131,7 @@ def cut(folder: Path, unmade: UnmadeImage, count: int) -> UnmadeImage:
     """
     left = max(0, count - unmade.present)
     for number in range(left, unmade.missing):
-        shutil.rmtree(_part(folder, number))
+        shutil.rmtree(copy_of(folder, number))
     return replace(unmade, present=min(unmade.present, count), missing=left)
 
 
@@ -141,7 +141,7 @@ def copies(folder: Path, count: int) -> list[CopiedFiles]:
     Raises:
         OSError: they cannot be read.
     """
-    return [CopiedFiles(_part(folder, number)) for number in reversed(range(count))]
+    return [CopiedFiles(copy_of(folder, number)) for number in reversed(range(count))]
 
 
 def obtain(engine: Engine, folder: Path, ref: str) -> None:
@@ -196,7 +196,7 @@ def _make(engine: Engine, folder: Path, ref: str, unmade: UnmadeImage) -> None:
     what = "make the image of the session's files"
 
     def load() -> None:
-        archives = [LayerArchive(_part(folder, number)) for number in range(unmade.missing)]
+        archives = [LayerArchive(copy_of(folder, number)) for number in range(unmade.missing)]
         engine.images.load(_checked(folder, unmade, archives, ref), what)
 
     try:
@@ -293,5 +293,6 @@ def _turn(folder: Path) -> Iterator[None]:
         os.close(descriptor)
 
 
-def _part(folder: Path, number: int) -> Path:
+def copy_of(folder: Path, number: int) -> Path:
+    """Return the folder of the copy with a number, 0 for the lowest."""
     return folder / FOLDER / str(number)

@@ -17,6 +17,9 @@ from typing import Any
 import pytest
 
 from holdfast.errors import EngineError, SnapshotDamaged
+from holdfast.snapshots.bundle import image_layers
+from holdfast.snapshots.bundle.image_layers import Hashed, ImageFacts
+from holdfast.snapshots.bundle.image_source import UnmadeLayers
 from holdfast.snapshots.checkpointer.ground import beneath
 from holdfast.snapshots.checkpointer.layers import file_entry
 from holdfast.snapshots.checkpointer.layers.file_entry import FileEntry
@@ -262,3 +265,38 @@ def test_contents_are_the_layers_own(tmp_path: Path) -> None:
     for path in ("/d", "/gone"):
         with pytest.raises(OSError, match="Invalid argument"):
             copied.digest(path, 5)
+
+
+def test_layers_can_be_read_before_the_image_is_made(
+    engine: Any, snapshots: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Copies are read as the engine would get them, also once it has the image; the others by the engine."""
+    first, _ = kept(snapshots, "one", "1")
+    second, _ = kept(snapshots, "two", "22", first)
+    asked: list[tuple[str, list[str]]] = []
+    monkeypatch.setattr(
+        image_layers, "each", lambda _engine, ref, wanted, _take: asked.append((ref, list(wanted)))
+    )
+    scratch = snapshots.parent / "scratch"
+    scratch.mkdir()
+    unmade = unmade_image.share(second, scratch, whole=False)
+    assert unmade is not None
+    source = UnmadeLayers(engine, scratch, unmade)
+    assert source.facts == ImageFacts("amd64", "linux", source.facts.config, unmade.layers)
+    assert source.copied_names() == {"f"}
+    unmade_image.obtain(engine, second, ref(second))
+    unmade_image.settle(engine, snapshots)
+    read: dict[str, bytes] = {}
+
+    def take(layer: Hashed) -> None:
+        data = b"".join(layer)
+        read[layer.digest] = data
+
+    source.each([unmade.layers[0], *unmade.layers[2:]], take)
+    assert asked == [("sha256:base", [unmade.layers[0]])]
+    assert list(read) == list(unmade.layers[2:])
+    with tarfile.open(fileobj=io.BytesIO(read[unmade.layers[3]])) as archive:
+        assert archive.extractfile("f").read() == b"22"  # type: ignore[union-attr]
+    (scratch / unmade_image.FOLDER / "1" / file_entry.DATA).write_text("xx")
+    with pytest.raises(SnapshotDamaged, match="does not match its digest"):
+        source.each(unmade.layers, take)
