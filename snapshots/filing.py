@@ -294,7 +294,8 @@ class Filing:
         config = image.config_of(self._parent, self._labels, archive.digest).decode()
         copied = self._unmade.missing if self._unmade is not None else 0
         present = len(self._parent.layers) - copied
-        unmade = UnmadeImage(config, self._below, present, copied + 1)
+        lower = self._unmade.lower if self._unmade is not None else ()
+        unmade = UnmadeImage(config, self._below, present, copied + 1, lower)
         with suppress(OSError):  # the next image has the whole layer then
             self._chain.take(layer / file_entry.INDEX)
         unmade_image.write(self._staging, unmade, archive.files)

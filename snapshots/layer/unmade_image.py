@@ -7,7 +7,8 @@
 An image's id is a digest of its config, which names digests of its layers: the id is known before the engine
 makes it, and the result is checked by it. Until then the name of the snapshot's image is on the image
 below, whose layers the engine keeps by this. Copies of layers are shared with earlier snapshots as hard
-links, so each snapshot is whole alone. Only for the engine's own store of images; rows are not known here.
+links, so each snapshot is whole alone. Layers of earlier snapshots' images that the engine has made in the
+meantime are not given to it again. Only for the engine's own store of images; rows are not known here.
 """
 
 from __future__ import annotations
@@ -40,13 +41,17 @@ _PARTS = (file_entry.ENTRIES, file_entry.DATA)
 class UnmadeImage:
     """The layers to make an image of. `below` is the id of an image with the first `present` of the layers.
 
-    There are copies of the other layers, as many as are `missing`.
+    There are copies of the other layers, as many as are `missing`. `lower` are the ids of earlier snapshots'
+    images that end with each of these except the topmost; they count in the `boot` of the machine in which
+    the copy was made. Both are empty if they are not known.
     """
 
     config: str
     below: str
     present: int
     missing: int
+    lower: tuple[str, ...] = ()
+    boot: str = ""
 
     @property
     def id(self) -> str:
@@ -68,7 +73,12 @@ def read(folder: Path) -> UnmadeImage | None:
     try:
         found = json.loads((folder / FOLDER / _RECORD).read_text())
         unmade = UnmadeImage(
-            str(found["config"]), str(found["below"]), int(found["present"]), int(found["missing"])
+            str(found["config"]),
+            str(found["below"]),
+            int(found["present"]),
+            int(found["missing"]),
+            tuple(map(str, found.get("lower", ()))),
+            str(found.get("boot", "")),
         )
         if unmade.missing < 1 or unmade.present + unmade.missing != len(unmade.layers):
             raise ValueError("its layers and copies differ in number")
@@ -93,7 +103,7 @@ def write(folder: Path, unmade: UnmadeImage, top: CopiedFiles) -> None:
     (folder / FOLDER).mkdir(mode=0o700, exist_ok=True)
     place.mkdir(mode=0o700)
     top.move(place)
-    text = json.dumps(asdict(unmade))
+    text = json.dumps({**asdict(unmade), "boot": _BOOT.read_text()})
     private_files.replace(folder / FOLDER / _BEGUN, b"", durable=False)
     private_files.replace(folder / FOLDER / _RECORD, text, durable=False)
 
@@ -126,13 +136,16 @@ def share(source: Path, target: Path, *, whole: bool = True) -> UnmadeImage | No
 def cut(folder: Path, unmade: UnmadeImage, count: int) -> UnmadeImage:
     """Remove copies of layers above the lowest `count` of all, and return the remaining layers to build on.
 
+    Its `lower` are the images that end with each of these.
+
     Raises:
         OSError: a copy cannot be removed.
     """
     left = max(0, count - unmade.present)
     for number in range(left, unmade.missing):
         shutil.rmtree(copy_of(folder, number))
-    return replace(unmade, present=min(unmade.present, count), missing=left)
+    images = (*unmade.lower, unmade.id) if len(unmade.lower) == unmade.missing - 1 else ()
+    return replace(unmade, present=min(unmade.present, count), missing=left, lower=images[:left])
 
 
 def copies(folder: Path, count: int) -> list[CopiedFiles]:
@@ -195,17 +208,19 @@ def _note(begun: Path, boot: str) -> None:
 def _make(engine: Engine, folder: Path, ref: str, unmade: UnmadeImage) -> None:
     what = "make the image of the session's files"
 
-    def load() -> None:
-        archives = [LayerArchive(copy_of(folder, number)) for number in range(unmade.missing)]
+    def load(there: int) -> None:
+        archives = [LayerArchive(copy_of(folder, number)) for number in range(there, unmade.missing)]
         engine.images.load(_checked(folder, unmade, archives, ref), what)
 
+    there = _made_in_the_meantime(engine, unmade)
     try:
         try:
-            load()
-        except EngineError as error:
-            if not is_lost_unpacking(str(error)):
+            load(there)
+        except (EngineError, ImageError) as error:
+            # An earlier snapshot may have been removed just now, with its image.
+            if not there and not is_lost_unpacking(str(error)):
                 raise
-            load()
+            load(0)
     except (EngineError, ImageError) as error:
         if engine.images.inspect(unmade.below) is None:
             raise SnapshotDamaged(
@@ -217,18 +232,34 @@ def _make(engine: Engine, folder: Path, ref: str, unmade: UnmadeImage) -> None:
         raise EngineError(f"cannot {what}: it is not the recorded one")
 
 
+def _made_in_the_meantime(engine: Engine, unmade: UnmadeImage) -> int:
+    """Return how many copies, from the lowest, are layers of an earlier snapshot's image in the engine.
+
+    None after a restart of the machine: that image may have been unpacked right before a power failure, which
+    only the record of its own snapshot tells (`begun`).
+    """
+    if len(unmade.lower) != unmade.missing - 1 or unmade.boot != _BOOT.read_text():
+        return 0
+    for number in range(len(unmade.lower), 0, -1):
+        if engine.images.inspect(unmade.lower[number - 1]) is not None:
+            return number
+    return 0
+
+
 def _checked(
     folder: Path, unmade: UnmadeImage, archives: Sequence[LayerArchive], ref: str
 ) -> Iterator[bytes]:
+    present = len(unmade.layers) - len(archives)
+
     def check() -> None:
         made = tuple(archive.digest for archive in archives)
-        if made != unmade.layers[unmade.present :]:
+        if made != unmade.layers[present:]:
             raise SnapshotDamaged(
                 f"cannot use snapshot {folder.name}: the copy of its files does not match its digest",
                 hint=f"`holdfast rmi {folder.name}` removes it",
             )
 
-    yield from image.as_archive(unmade.present, archives, unmade.config.encode(), ref, check)
+    yield from image.as_archive(present, archives, unmade.config.encode(), ref, check)
 
 
 def folders_of(folder: Path) -> list[Path]:
@@ -251,9 +282,8 @@ def settle(engine: Engine, snapshots: Path, only: Collection[str] | None = None)
     """
     made: list[Path] = []
     failed: list[str] = []
-    for folder in folders(snapshots):
-        if only is not None and folder.name not in only:
-            continue
+    wanted = [folder for folder in folders(snapshots) if only is None or folder.name in only]
+    for folder in sorted(wanted, key=lambda folder: len(folders_of(folder))):  # earlier ones first
         try:
             obtain(engine, folder, image.ref_of(folder.name))
             made.append(folder)
