@@ -85,7 +85,8 @@ class CopiedFiles:
         self.folder = folder
         all_of_it, facts = file_entry.read(folder / file_entry.ENTRIES)
         left = {all_of_it[position].path for position in facts.get(file_entry.LEFT, ())}
-        self.omitted: tuple[int, int] = tuple(facts.get(file_entry.OMITTED, (0, 0)))
+        count, size = facts.get(file_entry.OMITTED, (0, 0))
+        self.omitted = int(count), int(size)
         self.described, self.apart = apart.divided(all_of_it)
         self.entries = [item for item in self.described if item.path not in left]
 
