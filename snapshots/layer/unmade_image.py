@@ -133,6 +133,27 @@ def share(source: Path, target: Path, *, whole: bool = True) -> UnmadeImage | No
     return found
 
 
+def not_on_disk(folder: Path) -> tuple[list[Path], list[str]]:
+    """Return the paths that need to be synced, folders last, and then all names below a folder.
+
+    Copies of lower layers were written to the disk with the snapshot that they are shared with; only their
+    names here are new.
+
+    Raises:
+        SnapshotDamaged: the record cannot be understood.
+        OSError: a folder cannot be read.
+    """
+    unmade = read(folder)
+    if unmade is None:
+        return [], []
+    place = folder / FOLDER
+    copied = [copy_of(folder, number) for number in range(unmade.missing)]
+    new = [*copied[-1].iterdir(), place / _RECORD, place / _BEGUN]
+    shared = [path / name for path in copied[:-1] for name in _PARTS]
+    names = [path.relative_to(folder).as_posix() for path in (*new, *shared, *copied, place)]
+    return [*new, *copied, place], names
+
+
 def cut(folder: Path, unmade: UnmadeImage, count: int) -> UnmadeImage:
     """Remove copies of layers above the lowest `count` of all, and return the remaining layers to build on.
 

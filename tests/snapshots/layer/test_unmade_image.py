@@ -365,3 +365,22 @@ def test_layers_can_be_read_before_the_image_is_made(
     (scratch / unmade_image.FOLDER / "1" / file_entry.DATA).write_text("xx")
     with pytest.raises(SnapshotDamaged, match="does not match its digest"):
         source.each(unmade.layers, take)
+
+
+def test_only_what_is_new_is_written_to_the_disk(snapshots: Path) -> None:
+    """Copies that are shared with an earlier snapshot were written with it, their names here were not.
+
+    A chain of many snapshots would otherwise sync more for each of them.
+    """
+    assert unmade_image.not_on_disk(snapshots) == ([], [])
+    one, _ = kept(snapshots, "one", "1")
+    two, _ = kept(snapshots, "two", "22", one)
+    three, _ = kept(snapshots, "three", "333", two)
+    for folder, lower in ((one, 0), (two, 1), (three, 2)):
+        paths, names = unmade_image.not_on_disk(folder)
+        inside = {folder / unmade_image.FOLDER, *(folder / unmade_image.FOLDER).rglob("*")}
+        assert {folder / name for name in names} == inside
+        assert {path for path in inside if path.is_dir()} <= {*paths}
+        left = [path for path in inside - {*paths} if path.is_file()]
+        assert len(left) == 2 * lower
+        assert all(path.stat().st_nlink > 1 for path in left)
