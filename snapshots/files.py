@@ -50,9 +50,11 @@ class Ahead:
         self._synced: Future[None] = self._pool.submit(sync, self._paths)
         self._digests: Future[list[str]] = self._pool.submit(self._digested)
         self._added: list[Future[None]] = []
+        self._also: set[str] = set()
 
-    def add(self, work: Callable[[], None]) -> None:
-        """Begin a further write to the disk, for which `finish` also waits."""
+    def add(self, work: Callable[[], None], names: Iterable[str] = ()) -> None:
+        """Begin a further write to the disk, for which `finish` also waits; `names` are on the disk then."""
+        self._also.update(names)
         self._added.append(self._pool.submit(work))
 
     def watch(self, told: Callable[[int, int], None]) -> None:
@@ -71,14 +73,14 @@ class Ahead:
         return {**self._known, **dict(zip(self._names(), self._digests.result(), strict=True))}
 
     def finish(self) -> set[str]:
-        """Wait until all files are on the disk, and return their names below the folder.
+        """Wait until all files are on the disk, and return their names below the folder, and the added ones.
 
         Raises:
             OSError: a file cannot be written.
         """
         for each in (self._synced, *self._added):
             each.result()
-        return set(self._names())
+        return {*self._names(), *self._also}
 
     def close(self) -> None:
         """Wait until all work has ended; must be called, even after failures."""

@@ -112,12 +112,16 @@ class Filing:
         self._made: tuple[image.ExtendedImage, LayerArchive] | None = None
         self._below = container.image_id
         self._unmade: UnmadeImage | None = None
-        self._is_later = False
+        self._is_later = self._is_last = False
         self._later: LayersLater | None = None
         self._looking: Future[tuple[image.ParentImage, int, EarlierImage | None] | None] | None = None
 
-    def look_ahead(self, pool: ThreadPoolExecutor) -> None:
-        """Have a thread ask the engine what `begin` has to know, while something else is asked."""
+    def look_ahead(self, pool: ThreadPoolExecutor, *, is_last: bool = False) -> None:
+        """Have a thread ask the engine what `begin` has to know, while something else is asked.
+
+        `is_last`: the container ends with this image.
+        """
+        self._is_last = is_last
         self._looking = pool.submit(self._look)
 
     def begin(self) -> None:
@@ -171,7 +175,7 @@ class Filing:
 
         `most` is the number of layers that the earlier image has at most.
         """
-        found = self._chain.choose(self._held, most)
+        found = self._chain.choose(self._held, most, is_last=self._is_last)
         if found is None:
             return None
         try:
@@ -290,7 +294,8 @@ class Filing:
         config = image.config_of(self._parent, self._labels, archive.digest).decode()
         copied = self._unmade.missing if self._unmade is not None else 0
         present = len(self._parent.layers) - copied
-        unmade = UnmadeImage(config, self._below, present, copied + 1)
+        lower = self._unmade.lower if self._unmade is not None else ()
+        unmade = UnmadeImage(config, self._below, present, copied + 1, lower)
         with suppress(OSError):  # the next image has the whole layer then
             self._chain.take(layer / file_entry.INDEX)
         unmade_image.write(self._staging, unmade, archive.files)

@@ -5,6 +5,7 @@ Sessions here are ordinary unless a row says otherwise: a shell, a kernel, and a
 
 from __future__ import annotations
 
+import os
 import time
 from collections import defaultdict
 from collections.abc import Iterator
@@ -15,6 +16,7 @@ from bench.row import Row
 from bench.stats import Series, Target
 from bench.world import World
 from holdfast import Session, Snapshot
+from holdfast.snapshots import earlier_memory
 
 FAMILY = "a snapshot after each step"
 _DOCKER = "docker run … true"
@@ -33,6 +35,19 @@ _COMMANDS = (
     "git log --oneline | head -3; ls -la | tail -3",
 )
 _WORDS = 30
+_WRITER = """
+import os, resource
+block = bytearray(os.urandom({heap}))
+heap = bytearray(len(block))
+def passes():
+    before = resource.getrusage(resource.RUSAGE_SELF)
+    for _ in range({passes}):
+        heap[:] = block
+    after = resource.getrusage(resource.RUSAGE_SELF)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+"""
+_WRITTEN = 256 * MIB
+_PASSES = 60
 _THINKING = 2.0
 """Seconds between an agent's commands: models take longer."""
 
@@ -42,6 +57,7 @@ def rows(world: World, plan: Plan) -> Iterator[Row]:
     runs = _Runs(world)
     yield from _chain(world, plan, runs)
     yield from _memory(world, plan, runs)
+    yield from slowed_down(world, plan)
     yield from _files(world, plan)
     yield from _policy(world)
 
@@ -159,6 +175,44 @@ def _memory(world: World, plan: Plan, runs: _Runs) -> Iterator[Row]:
         over=docker,
         limit=Target(7.0, "ratio", "containers start one after the other"),
     )
+    world.forget()
+
+
+def slowed_down(world: World, plan: Plan) -> Iterator[Row]:
+    """Measure the processor time of a program that writes all pages of its heap over and over.
+
+    After a snapshot its writes are noted, or not, in turns. The snapshot's copy of the heap, which also costs
+    a page fault at the first write to each page, is made both times.
+    """
+    session = world.session("steps")
+    session.cell(_WRITER.format(heap=_WRITTEN, passes=_PASSES), timeout=300)
+    session.snapshot()
+    found: defaultdict[str, list[float]] = defaultdict(list)
+    before = os.environ.get(earlier_memory.VARIABLE)
+    try:
+        for turn in range(2 * plan.storage + 1):
+            world.tell(f"a program that writes, {turn + 1} of {2 * plan.storage + 1}")
+            for noted in ("1", "0") if turn % 2 else ("0", "1"):
+                os.environ[earlier_memory.VARIABLE] = noted
+                session.snapshot()
+                session.cell("passes()", timeout=300)  # the copy of the heap is written by then
+                session.snapshot()
+                used = float(str(session.cell("print(passes())", timeout=300).text))
+                if turn:
+                    found[noted].append(used)
+    finally:
+        os.environ.pop(earlier_memory.VARIABLE, None)
+        if before is not None:
+            os.environ[earlier_memory.VARIABLE] = before
+    yield _row(
+        f"{_PASSES} times all of 256 MiB written after a snapshot, processor time",
+        found["1"],
+        over=_seconds("writes not noted", found["0"]),
+        limit=Target(1.05, "ratio", "a program does not feel it"),
+    )
+    pages = _WRITTEN // 4096
+    more = [(noted - plain) / pages for noted, plain in zip(found["1"], found["0"], strict=True)]
+    yield _row("first write to a page after a snapshot, more processor time", more)
     world.forget()
 
 

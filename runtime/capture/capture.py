@@ -170,7 +170,7 @@ class Taking:
         """Like `live`, but the processes end once everything is kept. The caller completes the operation."""
         self._ends_session = True
         with _asking() as asking, _beside() as beside:
-            self._files.look_ahead(asking)
+            self._files.look_ahead(asking, is_last=True)
             self._clear(beside)
         finished: list[SnapshotRow] = []
 
@@ -391,7 +391,8 @@ class Taking:
             if ahead is not None and later is None:  # the rest of the snapshot takes about as long
                 ahead.add(engine.layers.make_durable)
             elif ahead is not None:
-                ahead.add(partial(files.make_durable, self._staging / unmade_image.FOLDER))
+                paths, names = unmade_image.not_on_disk(self._staging)
+                ahead.add(partial(files.sync, paths), names)
             kept_image = engine.images.described(image) if later is None else None
             if tree is not None:
                 held = self._baseline.held if self._baseline is not None else None

@@ -58,8 +58,8 @@ ANSWER = """\
 Type `text` (and Enter) for the command or cell that waits, or press a key: C-c, C-d, Enter, Up, \
 Esc, Tab. `id` means a background command, or a cell."""
 WAIT = """\
-Follow a running command, background command or cell, of any conversation, until it ends or asks \
-something, at most `seconds`. Shows new output. With `port` wait until a server accepts there."""
+Follow a running command or cell, of any conversation, until it ends or asks something, at most \
+`seconds`. Shows new output. With `port` wait until a server accepts there."""
 READ = """\
 Show the kept output of a command or cell from a line on; a negative one counts from the end."""
 CELL = """\
@@ -68,9 +68,8 @@ and a picture as PNG."""
 SCREEN = """\
 Show the terminal as a person would see it: for editors, debuggers and other full-screen programs."""
 STATUS = """\
-Show the present state: running or waiting commands, processes, ports, memory, kernel variables, what died
-since \
-the last status, snapshots to go back to."""
+Show running or waiting commands, processes, ports, memory, kernel variables, what died since the last \
+status, snapshots to go back to."""
 SNAPSHOT = "Capture the session at one instant: files, processes, memory. It continues."
 GO_BACK = """\
 Return the session to a snapshot (label or id; @-1 is the last); the present is kept as a snapshot. \
@@ -90,12 +89,9 @@ plan has a line for each phase, then `- STEP :: COMMAND`; done(step="1.2") runs 
 only if it passes. resume says where to continue. An action that lacks an argument says what it takes."""
 
 
-_LOOKS = ToolAnnotations(
-    read_only_hint=True, destructive_hint=False, idempotent_hint=True, open_world_hint=False
-)
-_ADDS = ToolAnnotations(
-    read_only_hint=False, destructive_hint=False, idempotent_hint=False, open_world_hint=False
-)
+# The hint about idempotent calls is left out: it is false by default, and means nothing of what only looks.
+_LOOKS = ToolAnnotations(read_only_hint=True, destructive_hint=False, open_world_hint=False)
+_ADDS = ToolAnnotations(read_only_hint=False, destructive_hint=False, open_world_hint=False)
 _OVERWRITES = _ADDS.model_copy(update={"destructive_hint": True})
 _CODE = _OVERWRITES.model_copy(update={"open_world_hint": True})
 """What runs code of the client's choice: it can delete, and reach what the session can."""
@@ -177,9 +173,10 @@ class AgentServer(MCPServer[Any]):
         ):
             self.add_tool(
                 function,
-                title=title,
                 description=description,
-                annotations=hints.model_copy(update={"title": title}),
+                annotations=hints.model_copy(
+                    update={"title": title}
+                ),  # every version of clients reads it there
                 structured_output=False,  # clients that find structure drop the text
             )
 

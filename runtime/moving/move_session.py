@@ -239,6 +239,8 @@ class _Moving:
             sent = send(self._context, snapshot, destination, self._send, self._series)
             if not destination.kept:
                 self._series.close()
+            if not destination.stacks:
+                self._series.layers = ()
             self._sent.append(sent.sent)
             self._warnings += sent.warnings
             return sent.digest

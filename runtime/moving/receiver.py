@@ -169,7 +169,7 @@ class Receiver:
 
     def _layers(self, fields: Fields) -> dict[str, Any]:
         diff_ids = [str(each) for each in fields["diff_ids"]]
-        return {"there": loading.there(self._context.engine, diff_ids)}
+        return {"there": loading.there(self._context.engine, diff_ids, self._series.image)}
 
     def _has(self, fields: Fields) -> dict[str, Any]:
         return {"has": self._parts.has(str(fields["digest"]), int(fields["size"]))}
@@ -192,7 +192,7 @@ class Receiver:
             row = receive(self._context, origin, options)
         self._read.append(origin)
         found = self._ready(form.described(media.INDEX, index).digest, row)
-        return {**found, "kept": self._series.earlier is not None}
+        return {**found, "kept": self._series.earlier is not None, "stacks": True}
 
     def _fetch(self, fields: Fields) -> dict[str, Any]:
         wire = push_pull.registry_wire(str(fields["reference"]), plain_http=fields["plain_http"] is True)

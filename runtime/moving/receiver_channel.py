@@ -275,12 +275,13 @@ class ReceiverDestination:
 
     Attributes:
         kept: True if it keeps what was imported, so that the next bundle may refer to it.
+        stacks: True if it remembers which layers are of one container, so that they may arrive one by one.
     """
 
     def __init__(self, receiver: ReceiverChannel, source: str) -> None:
         self._receiver = receiver
         self._source = source
-        self.kept = False
+        self.kept = self.stacks = False
 
     def layers_there(self, diff_ids: Sequence[str]) -> int:
         """Return how many of these layers, from the lowest, the receiver's engine has."""
@@ -299,6 +300,7 @@ class ReceiverDestination:
         """Send the index, and have the bundle imported. Return its id there."""
         found = self._receiver.ask("import", index, source=self._source)
         self.kept = found.get("kept") is True
+        self.stacks = found.get("stacks") is True
         return plain(str(found.get("snapshot")), 100)
 
     def __enter__(self) -> Self:

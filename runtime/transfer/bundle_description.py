@@ -25,7 +25,7 @@ from holdfast.runtime.store.row_details import SnapshotDetails
 from holdfast.snapshots.bundle import form, media
 from holdfast.snapshots.bundle.endpoints import BlobDescriptor
 from holdfast.snapshots.bundle.image_layers import ImageFacts
-from holdfast.snapshots.layer.image import base_layers
+from holdfast.snapshots.layer.image import base_layers, written_from
 from holdfast.snapshots.manifest import Manifest, StoredFile
 from holdfast.snapshots.record import RecordedProcess, StateRecord
 
@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 
 
 IDENTITY = "io.holdfast.identity"
+WRITTEN = "written"
+"""The detail with the position of the first layer of each container that has several layers."""
 _MOST = 20_000
 # Programs whose memory consists of keys and passwords.
 _KEEPERS = frozenset(
@@ -110,7 +112,11 @@ def bundle_config(
         base=base_layers(image.config, len(image.layers)),
         segments=segments,
         files=files,
-        details={key: scrubber.value(value) for key, value in details.portable.items()},
+        details={
+            **{key: scrubber.value(value) for key, value in details.portable.items()},
+            # Not a field of its own, which receivers of the last version would refuse.
+            **({WRITTEN: written} if (written := written_from(image.config)) else {}),
+        },
     )
     return form.dumps(made.model_dump(mode="json"))
 
@@ -170,7 +176,11 @@ def _digest(text: str) -> str:
 
 
 def secrets_warnings(
-    manifest: Manifest, record: StateRecord | None, layers: Sequence[Path], shells: Iterable[str] = ()
+    manifest: Manifest,
+    record: StateRecord | None,
+    layers: Sequence[Path],
+    shells: Iterable[str] = (),
+    copied: frozenset[str] = frozenset(),
 ) -> list[str]:
     """Return sentences about contents that are perhaps confidential.
 
@@ -179,6 +189,7 @@ def secrets_warnings(
         record: the record of its processes.
         layers: the folders of its image's layers, if they can be read here.
         shells: names of variables its shells had.
+        copied: paths of folders and non-empty files in its other layers.
     """
     found: list[str] = []
     if manifest.kind == "live":
@@ -189,7 +200,7 @@ def secrets_warnings(
         found.append(f"programs that keep keys or passwords ran: {_listed(keepers)}")
     if variables := _variables(processes, shells if manifest.kind == "live" else ()):
         found.append(f"variables of its programs sound like secrets: {_listed(variables)}")
-    if files := list(_files(layers)):
+    if files := list(_files(layers, copied)):
         found.append(f"files in it hold credentials: {_listed(files)}")
     return found
 
@@ -207,15 +218,20 @@ def _variables(processes: Iterable[RecordedProcess], shells: Iterable[str]) -> l
     ]
 
 
-def _files(layers: Sequence[Path]) -> Iterator[str]:
+def _files(layers: Sequence[Path], copied: frozenset[str]) -> Iterator[str]:
     """Return paths of well-known files in the topmost layer that has anything of that name."""
     homes = {"root", "workspace"}
     for layer in layers:
         with suppress(OSError), os.scandir(layer / "home") as entries:
             homes |= {f"home/{one.name}" for one in entries if _HOME.fullmatch(one.name)}
+    for path in copied:
+        first, _, name = path.partition("/")
+        if first == "home" and _HOME.fullmatch(name):
+            homes.add(path)
     for home in sorted(homes)[:MOST_HOMES]:
         for name in _CREDENTIAL_FILES:
-            if any(_is_there(layer, f"{home}/{name}") for layer in layers):
+            path = f"{home}/{name}"
+            if path in copied or any(_is_there(layer, path) for layer in layers):
                 yield f"/{home}/{name}"
 
 

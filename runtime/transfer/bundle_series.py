@@ -75,10 +75,12 @@ class BundleSeries:
     Attributes:
         packed: segments that were packed before, by their content.
         earlier: the first bundle, if the receiver keeps what it was made into.
+        layers: the layers of its image as they are here, if the receiver keeps apart what is on top of them.
     """
 
     packed: dict[str, BlobDescriptor] = field(default_factory=dict)
     earlier: SentBundle | None = None
+    layers: tuple[str, ...] = ()
 
     def changes(self, folder: Path, manifest: Manifest) -> dict[str, list[PageRange]]:
         """Return the large files' ranges in a snapshot that can be compared with sent ones."""
@@ -113,6 +115,7 @@ class BundleSeries:
 
     def close(self) -> None:
         """Forget the earlier bundle."""
+        self.layers = ()
         if self.earlier is not None:
             self.earlier.pages.close()
             self.earlier = None
@@ -208,13 +211,22 @@ class EarlierImport:
 
 
 class ImportSeries:
-    """The imports from one source: the first is kept for those after it. Close it in the end."""
+    """The imports from one source: the first is kept for those after it. Close it in the end.
+
+    Attributes:
+        earlier: the first import.
+        image: the name of its image, which has most layers of the later ones; empty without one.
+    """
 
     def __init__(self) -> None:
         self.earlier: EarlierImport | None = None
+        self.image = ""
 
-    def imported(self, folder: Path, config: BundleConfig, blobs: Sequence[BlobDescriptor]) -> None:
+    def imported(
+        self, folder: Path, config: BundleConfig, blobs: Sequence[BlobDescriptor], image: str
+    ) -> None:
         """Keep an import, if it is the first and still exists."""
+        self.image = self.image or image
         if self.earlier is None:
             with suppress(SnapshotDamaged):
                 self.earlier = EarlierImport(folder, config, blobs)

@@ -120,6 +120,15 @@ def check_facts(data: bytes) -> None:
         raise _refused("it has in-memory file systems that no session can have")
 
 
+def taken_positions(given: Any, first: int, end: int) -> list[int]:
+    """Return the positions of layers where those of one container begin: sorted, from `first`, below `end`.
+
+    A bundle that gives others only has its layers merged differently when it leaves again.
+    """
+    found = given if isinstance(given, list) and len(given) <= end else []
+    return sorted({each for each in found if type(each) is int and first <= each < end})
+
+
 def taken_details(given: Mapping[str, Any]) -> SnapshotDetails:
     """Return the details for the store: the position in the journal, the failure, the task record, the
     machines that its session had belonged to, and, unread, what that takes along.

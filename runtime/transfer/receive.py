@@ -27,7 +27,13 @@ from holdfast.runtime.storage import snapshot_storage
 from holdfast.runtime.storage.snapshot_storage import image_ref
 from holdfast.runtime.store.entry import CheckedLine
 from holdfast.runtime.store.rows import OperationKind
-from holdfast.runtime.transfer import foreign_snapshot, journal_export, transfer_options, unpack_parts
+from holdfast.runtime.transfer import (
+    bundle_description,
+    foreign_snapshot,
+    journal_export,
+    transfer_options,
+    unpack_parts,
+)
 from holdfast.runtime.transfer.transfer_options import ReceiveOptions
 from holdfast.runtime.transfer.unpack_parts import BundleSegments, BundleSource
 from holdfast.snapshots import files, manifest, raw_cache, storage
@@ -79,7 +85,8 @@ def receive(context: Context, origin: BundleOrigin, options: ReceiveOptions | No
         receiving = _Receiving(context, wanted, operation, options)
         row = receiving.receive(options.label)
     if wanted.live and options.series is not None:
-        options.series.imported(context.home.snapshots / row.id, wanted.config, wanted.segments)
+        folder = context.home.snapshots / row.id
+        options.series.imported(folder, wanted.config, wanted.segments, image_ref(row.id))
     if options.settle:
         snapshot_storage.leave_to_worker(context)
     session = context.store.find_session(row.session_id, removed=True)
@@ -168,6 +175,9 @@ class _Wanted:
         if self.config.base > len(image.layers):
             raise BundleRefused("cannot import: its image has fewer layers than its base")
         unpack_parts.check_names(self.config, journal_export.FILE)
+        self.written = foreign_snapshot.taken_positions(
+            self.config.details.get(bundle_description.WRITTEN), self.config.base, len(image.layers)
+        )
         self.live = self.foreign.kind == "live" and not files_only
         self.files_only = files_only
         # Without processes, of all files only those that belong to the image.
@@ -206,6 +216,7 @@ class _Receiving:
         self._id = operation.snapshot_id
         self._progress = options.progress
         self._earlier = options.series.earlier if options.series is not None else None
+        self._likely = options.series.image if options.series is not None else ""
         self._staging = context.home.staging / operation.id
         self._done = 0
         self._all = 1
@@ -213,7 +224,7 @@ class _Receiving:
     def receive(self, label: str | None) -> SnapshotRow:
         context, wanted, config = self._context, self._wanted, self._wanted.config
         diff_ids = wanted.image.rootfs.diff_ids
-        missing = wanted.layers[loading.there(context.engine, diff_ids) :]
+        missing = wanted.layers[loading.there(context.engine, diff_ids, self._likely) :]
         self._refuse_left_out([blob for _, blob, _ in missing])
         grown = sum(size for _, _, size in missing)
         state = sum(segment.bytes for segment in config.segments) if wanted.files else 0
@@ -257,6 +268,7 @@ class _Receiving:
                 "holdfast.operation": self._operation,
             },
             wanted.config.base,
+            wanted.written,
         )
         for path in archives.values():
             path.unlink()

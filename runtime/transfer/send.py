@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import io
 import os
+import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -15,7 +16,7 @@ from typing import TYPE_CHECKING, BinaryIO, Self
 
 from blake3 import blake3
 
-from holdfast.errors import SnapshotDamaged
+from holdfast.errors import SnapshotDamaged, StoreError
 from holdfast.images import build
 from holdfast.runtime.lifecycle.take_back import take_back
 from holdfast.runtime.operations.operation import carry_out, undoes
@@ -33,8 +34,10 @@ from holdfast.snapshots import manifest as manifests
 from holdfast.snapshots import raw, raw_cache, record
 from holdfast.snapshots.bundle import form, image_layers, media, signing
 from holdfast.snapshots.bundle.endpoints import BlobDescriptor, BundleDestination
+from holdfast.snapshots.bundle.image_source import MadeImage, UnmadeLayers
 from holdfast.snapshots.bundle.signing import Signer
 from holdfast.snapshots.bundle.squashed_layers import LeavingImage
+from holdfast.snapshots.layer import unmade_image
 from holdfast.snapshots.manifest import StoredFile
 
 if TYPE_CHECKING:
@@ -44,6 +47,7 @@ if TYPE_CHECKING:
     from holdfast.runtime.store.rows import SnapshotRow
     from holdfast.snapshots.bundle.earlier_pages import PageRange
     from holdfast.snapshots.bundle.image_layers import ImageFacts
+    from holdfast.snapshots.bundle.image_source import ImageSource
     from holdfast.snapshots.manifest import Manifest
 
 undoes(OperationKind.EXPORT)(take_back)
@@ -106,8 +110,9 @@ def send(
             known_processes = record.read(folder)
             changes = series.changes(folder, manifest) if series is not None else {}
             inspection.files(folder, known_processes, before.searched if before else None, changes)
-            ref = snapshot_image.obtain(context, snapshot)
-            image = LeavingImage(context.engine, ref, scratch, home.root / "cache" / "squashed.json")
+            source = _source(context, snapshot, scratch, is_first=before is None)
+            there = series.layers if series is not None else ()
+            image = LeavingImage(source, scratch, home.root / "cache" / "squashed.json", there)
             stored = inspection.rewritten(folder)
             if inspection.refuses:
                 inspection.layers(image)
@@ -131,10 +136,12 @@ def send(
                 inspection.layers(image)
             rest = sending.rest(folder, changes)
             if series is not None and before is None:
+                series.layers = image.unmerged
                 sending.remember(folder, inspection.searched)
-            layers = context.engine.images.layers(manifest.image)
             shells = journal_export.variables(journal_export.before(context, snapshot))
-            warnings = carried.secrets_warnings(manifest, known_processes, layers, shells)
+            warnings = carried.secrets_warnings(
+                manifest, known_processes, source.folders(), shells, source.copied_names()
+            )
             return replace(
                 sending.finish(found, rest, options.sign),
                 warnings=(*warnings, *inspection.warnings()),
@@ -143,9 +150,24 @@ def send(
                 new_key=options.new_key,
             )
         finally:
-            for left in scratch.iterdir():
-                left.unlink()
-            scratch.rmdir()
+            shutil.rmtree(scratch)
+
+
+def _source(context: Context, snapshot: SnapshotRow, scratch: Path, *, is_first: bool) -> ImageSource:
+    """Return the image to send.
+
+    The first of a series is made in the engine. A later one is sent while the session stands still, and what
+    the engine would make it of is in the folder of the snapshot.
+    """
+    unmade = None
+    if not is_first:
+        try:
+            unmade = unmade_image.share(context.home.snapshots / snapshot.id, scratch, whole=False)
+        except OSError as error:
+            raise StoreError(f"cannot write to {scratch}: {error.strerror or error}") from error
+    if unmade is not None:
+        return UnmadeLayers(context.engine, scratch, unmade)
+    return MadeImage(context.engine, snapshot_image.obtain(context, snapshot))
 
 
 def own_layers(engine: Engine) -> tuple[str, ...]:

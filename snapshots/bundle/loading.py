@@ -18,16 +18,23 @@ from pathlib import Path
 
 from holdfast.engine.engine import Engine
 from holdfast.engine.image_store import ImageStore
-from holdfast.snapshots.layer.image import BASE_LABEL
+from holdfast.snapshots.layer.image import BASE_LABEL, WRITTEN_LABEL
 
 _BLOCK = 1 << 20
 WORKSPACE = "/workspace"
 
 
-def there(engine: Engine, layers: Sequence[str]) -> int:
-    """Return how many of these layers, from the lowest, the engine already has."""
+def there(engine: Engine, layers: Sequence[str], likely: str = "") -> int:
+    """Return how many of these layers, from the lowest, the engine already has.
+
+    If the image called `likely` has all but the topmost one, no other image is looked at.
+    """
     if engine.layers.store() is not ImageStore.OVERLAY2:
         return 0
+    if likely and (image := engine.images.inspect(likely)) is not None:
+        found = list(image["RootFS"].get("Layers") or ())
+        if found == list(layers[: len(found)]) and len(found) >= len(layers) - 1:
+            return len(found)
     most = 0
     with closing(engine.images.layer_digests()) as images:
         for found in images:
@@ -46,6 +53,7 @@ def load(
     ref: str,
     labels: Mapping[str, str],
     base: int,
+    written: Sequence[int] = (),
 ) -> str:
     """Make the image, tagged ref, and return its id.
 
@@ -57,18 +65,20 @@ def load(
         ref: its name.
         labels: the labels it is found by.
         base: number of layers that do not come from snapshots.
+        written: the position of the first layer of each container that has several layers.
 
     Raises:
         EngineError: the engine refuses.
     """
     system, architecture = platform
     created = datetime.now(UTC).isoformat()
+    own = {BASE_LABEL: str(base), **({WRITTEN_LABEL: ",".join(map(str, written))} if written else {})}
     config = json.dumps(
         {
             "architecture": architecture,
             "os": system,
             "created": created,
-            "config": {"WorkingDir": WORKSPACE, "Labels": {**labels, BASE_LABEL: str(base)}},
+            "config": {"WorkingDir": WORKSPACE, "Labels": {**labels, **own}},
             "rootfs": {"type": "layers", "diff_ids": list(layers)},
             "history": [{"created": created, "created_by": "holdfast"} for _ in layers],
         }

@@ -23,11 +23,11 @@ from pathlib import Path
 from typing import BinaryIO, cast
 
 from holdfast.base import private_files
-from holdfast.engine.engine import Engine
 from holdfast.engine.joined import Joined
 from holdfast.errors import EngineError, StoreError
-from holdfast.snapshots.bundle import image_layers, names_below
+from holdfast.snapshots.bundle import names_below
 from holdfast.snapshots.bundle.image_layers import Hashed, ImageFacts
+from holdfast.snapshots.bundle.image_source import ImageSource
 from holdfast.snapshots.checkpointer.layers.file_entry import DELETES, HIDES
 from holdfast.snapshots.layer import image
 from holdfast.snapshots.layer.archive import END
@@ -209,41 +209,53 @@ def _range(descriptor: int, begin: int, end: int) -> Iterator[bytes]:
 class LeavingImage:
     """An image as it leaves: `facts` name its layers after those of a container are merged."""
 
-    def __init__(self, engine: Engine, ref: str, scratch: Path, cache: Path) -> None:
-        """Inspect an image, and read layers to be merged unless they were merged before.
+    def __init__(self, source: ImageSource, scratch: Path, cache: Path, there: tuple[str, ...] = ()) -> None:
+        """Read layers to be merged unless they were merged before.
 
         Args:
-            engine: the engine that has it.
-            ref: its name.
+            source: the image.
             scratch: an empty folder for archives of layers; the caller clears it.
             cache: a file with the digests of earlier results.
+            there: the layers, as they are here, of an earlier image of the same container, which the receiver
+                has in its leaving form: layers on top of them are not merged with them.
 
         Raises:
             EngineError: the engine fails, or a layer cannot be read.
+            SnapshotDamaged: a copy of a layer is damaged.
             StoreError: they do not fit on the disk.
         """
-        self._engine = engine
-        self._ref = ref
+        self._source = source
         self._scratch = scratch
         self._cache = cache
-        found = image_layers.look(engine, ref)
+        found = source.facts
         self._all = found.layers
         self._groups: dict[str, tuple[str, ...]] = {}
         self._made: dict[str, SquashedLayer] = {}
         self._known = self._read_cache()
         parts = image.parts(found.config, len(found.layers))
-        layers: list[str] = []
         base = image.base_layers(found.config, len(found.layers))
+        first, end = parts[-1] if parts else (0, 0)
+        written = ""
+        if first < len(there) < end and found.layers[: len(there)] == there:
+            parts[-1:] = [(first, len(there)), (len(there), end)]
+            written = str(len(parts) - 2)
+        layers: list[str] = []
         for first, end in parts:
             group = found.layers[first:end]
             layers.append(group[0] if len(group) == 1 else self._named(group))
         labels = {
             **(found.config.get("Labels") or {}),
             image.BASE_LABEL: str(sum(end <= base for _, end in parts)),
+            image.WRITTEN_LABEL: written,
         }
         self.facts: ImageFacts = replace(
             found, layers=tuple(layers), config={**found.config, "Labels": labels}
         )
+
+    @property
+    def unmerged(self) -> tuple[str, ...]:
+        """Its layers as they are here."""
+        return self._all
 
     def each(self, wanted: Sequence[str], take: Callable[[Hashed], None]) -> None:
         """Read layers of it, like `image_layers.each`.
@@ -252,7 +264,7 @@ class LeavingImage:
             EngineError: the engine fails, or some are missing.
             StoreError: they do not fit on the disk.
         """
-        image_layers.each(self._engine, self._ref, [one for one in wanted if one not in self._groups], take)
+        self._source.each([one for one in wanted if one not in self._groups], take)
         for diff_id in wanted:
             if diff_id not in self._groups:
                 continue
@@ -300,7 +312,7 @@ class LeavingImage:
                     place.replace(self._archive(layer.digest))
 
             try:
-                image_layers.each(self._engine, self._ref, group, take)
+                self._source.each(group, take)
                 (self._scratch / "read").unlink(missing_ok=True)
                 self._made[key] = SquashedLayer(
                     [self._archive(each) for each in reversed(group)],
@@ -318,8 +330,8 @@ class LeavingImage:
         """Return the names visible in the lowest `count` layers."""
         if not names:
             return set()
-        folders = self._engine.images.layers(self._ref)
-        if len(folders) == len(self._all) and all(os.access(each, os.R_OK | os.X_OK) for each in folders):
+        folders = self._source.folders()
+        if len(folders) >= count and all(os.access(each, os.R_OK | os.X_OK) for each in folders[-count:]):
             return names_below.shown(names, [names_below.of_folder(each) for each in folders[-count:]])
         found: dict[str, names_below.Lookup] = {}
 
@@ -335,7 +347,7 @@ class LeavingImage:
             elif layer.digest in self._all:
                 raise EngineError("cannot read the files of a snapshot: a layer is damaged")
 
-        image_layers.each(self._engine, self._ref, self._all[:count], take)
+        self._source.each(self._all[:count], take)
         return names_below.shown(names, [found[each] for each in reversed(self._all[:count])])
 
     def _archive(self, diff_id: str) -> Path:

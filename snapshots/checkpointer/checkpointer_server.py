@@ -56,6 +56,10 @@ _CODES: dict[type[Exception], str] = {
 }
 
 
+_ALLOCATED = 50_000
+"""Objects after which a worker looks for garbage. It lists tens of thousands of files, and then ends."""
+
+
 def main() -> None:
     """Serve until idle for IDLE_LIMIT seconds, or until SIGTERM."""
     mounting.make_writable(b"/proc/sys")
@@ -107,6 +111,7 @@ def _work(connection: socket.socket) -> None:
     # SIGTERM to the whole container must not cut a capture short: CRIU would leave its code in the tasks.
     # A handler and not SIG_IGN, which CRIU would inherit: it ends its own helpers with SIGTERM.
     signal.signal(signal.SIGTERM, lambda *_: None)
+    gc.set_threshold(_ALLOCATED)
     channel = HostChannel(connection)
     try:
         line = channel.receive(requests.MAX_LINE)

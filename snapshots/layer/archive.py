@@ -72,7 +72,8 @@ class NewLayer(ABC):
 class CopiedFiles:
     """The files in the copy of a layer. `entries` are in an archive, `apart` is what that cannot say.
 
-    `described` are all that the layer has, also files whose contents only the image below has.
+    `described` are all that is said of the layer, also of files whose contents only the image below has.
+    `omitted` is the number of further ones there, and the bytes of their contents in an archive.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -84,6 +85,8 @@ class CopiedFiles:
         self.folder = folder
         all_of_it, facts = file_entry.read(folder / file_entry.ENTRIES)
         left = {all_of_it[position].path for position in facts.get(file_entry.LEFT, ())}
+        count, size = facts.get(file_entry.OMITTED, (0, 0))
+        self.omitted = int(count), int(size)
         self.described, self.apart = apart.divided(all_of_it)
         self.entries = [item for item in self.described if item.path not in left]
 
@@ -144,7 +147,9 @@ class LayerArchive(NewLayer):
         self._headers = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115 - lives as long as this
         self._members: list[tuple[int, FileEntry | None]] = []
         self.size = len(END)
-        self.whole = sum(_HEADERS + _padded(item.size) for item in self.files.described)
+        count, size = self.files.omitted
+        described = [_HEADERS + _padded(item.size) for item in self.files.described]
+        self.whole = count * _HEADERS + size + sum(described)
         self.unpacked = 0
         for header, content in _members(self.files.entries):
             self._headers.write(header)

@@ -51,13 +51,14 @@ def parts(config: Mapping[str, Any], layers: int) -> list[tuple[int, int]]:
         config: the image's settings for containers; a stranger can have made it.
         layers: how many it has.
     """
-    starts = [each for each in _written_from(config) if each < layers]
+    starts = [each for each in written_from(config) if each < layers]
     first = starts[0] if starts else layers
     alone = [(position, position + 1) for position in range(first)]
     return [*alone, *zip(starts, [*starts[1:], layers], strict=True)] if starts else alone
 
 
-def _written_from(config: Mapping[str, Any]) -> list[int]:
+def written_from(config: Mapping[str, Any]) -> list[int]:
+    """Return the positions of the lowest layers of containers; none, unless the label is one of ours."""
     text = str((config.get("Labels") or {}).get(WRITTEN_LABEL, ""))
     return sorted({int(each) for each in text.split(",")}) if _POSITIONS.fullmatch(text) else []
 
@@ -82,7 +83,7 @@ class ParentImage:
 
     def labels(self, first: int) -> dict[str, str]:
         """Return the labels of an image whose layers from the position `first` on are of a new container."""
-        earlier = [each for each in _written_from(self.config) if each < first]
+        earlier = [each for each in written_from(self.config) if each < first]
         return {BASE_LABEL: str(self.base), WRITTEN_LABEL: ",".join(map(str, [*earlier, first]))}
 
     def without(self, count: int) -> ParentImage:

@@ -3,8 +3,9 @@
 An image of a container's whole layer has everything the container ever wrote. An image on top of an earlier
 one has only the later changes. It is not always on top of the last one, because engines stack a limited
 number of layers: the images form a tree in which each is on top of the image whose number lacks its lowest
-digit. So a thousand snapshots make fifteen layers at most, and a change is stored a few times at most. When
-an image would have more than twice the bytes that its files need, the next one has the whole layer again.
+digit. So a thousand snapshots make fifteen layers at most, and a change is stored a few times at most. The
+last image of a container, which is suspended with it, is on top of the one before. When an image would have
+more than twice the bytes that its files need, the next one has the whole layer again.
 
 The chain is a cache in a folder of the session that only the host sees: the layers of each image to build on,
 and an index of the container's files in it (`checkpointer/layers/earlier_layer.py`). The cache is valid for
@@ -66,18 +67,21 @@ class LayerChain:
         self._links = self._read()
         self._number = self._links[-1].number + 1 if self._links else 0
 
-    def choose(self, exists: Callable[[EarlierImage], bool], most: int) -> EarlierImage | None:
+    def choose(
+        self, exists: Callable[[EarlierImage], bool], most: int, *, is_last: bool = False
+    ) -> EarlierImage | None:
         """Choose the image on which the next one is to be made; None if it needs the whole layer.
 
         Args:
             exists: tells whether there is such an image, and holds it.
             most: the number of layers that an image has at most.
+            is_last: the container ends with the next image, which is on top of the last one then.
         """
         whole = self._links[-1].whole if self._links else 0
         while self._links and not exists(self._links[-1]):
             self._links.pop()
         # An image that exists has the layers of every image below it.
-        while self._links and not self._fits(self._links[-1], most):
+        while self._links and not self._fits(self._links[-1], most, is_last=is_last):
             self._links.pop()
         if sum(each.written for each in self._links) > 2 * whole + SPARE:
             self._links = []
@@ -86,8 +90,8 @@ class LayerChain:
             return None
         return self._links[-1]
 
-    def _fits(self, link: EarlierImage, most: int) -> bool:
-        if link.number > below(self._number) or len(link.layers) >= most:
+    def _fits(self, link: EarlierImage, most: int, *, is_last: bool) -> bool:
+        if (link.number > below(self._number) and not is_last) or len(link.layers) >= most:
             return False
         with suppress(OSError):
             return _digest(self._index(link.number)) == link.index

@@ -7,7 +7,8 @@
 An image's id is a digest of its config, which names digests of its layers: the id is known before the engine
 makes it, and the result is checked by it. Until then the name of the snapshot's image is on the image
 below, whose layers the engine keeps by this. Copies of layers are shared with earlier snapshots as hard
-links, so each snapshot is whole alone. Only for the engine's own store of images; rows are not known here.
+links, so each snapshot is whole alone. Layers of earlier snapshots' images that the engine has made in the
+meantime are not given to it again. Only for the engine's own store of images; rows are not known here.
 """
 
 from __future__ import annotations
@@ -40,13 +41,17 @@ _PARTS = (file_entry.ENTRIES, file_entry.DATA)
 class UnmadeImage:
     """The layers to make an image of. `below` is the id of an image with the first `present` of the layers.
 
-    There are copies of the other layers, as many as are `missing`.
+    There are copies of the other layers, as many as are `missing`. `lower` are the ids of earlier snapshots'
+    images that end with each of these except the topmost; they count in the `boot` of the machine in which
+    the copy was made. Both are empty if they are not known.
     """
 
     config: str
     below: str
     present: int
     missing: int
+    lower: tuple[str, ...] = ()
+    boot: str = ""
 
     @property
     def id(self) -> str:
@@ -68,7 +73,12 @@ def read(folder: Path) -> UnmadeImage | None:
     try:
         found = json.loads((folder / FOLDER / _RECORD).read_text())
         unmade = UnmadeImage(
-            str(found["config"]), str(found["below"]), int(found["present"]), int(found["missing"])
+            str(found["config"]),
+            str(found["below"]),
+            int(found["present"]),
+            int(found["missing"]),
+            tuple(map(str, found.get("lower", ()))),
+            str(found.get("boot", "")),
         )
         if unmade.missing < 1 or unmade.present + unmade.missing != len(unmade.layers):
             raise ValueError("its layers and copies differ in number")
@@ -89,11 +99,11 @@ def write(folder: Path, unmade: UnmadeImage, top: CopiedFiles) -> None:
     Raises:
         OSError: it cannot be written.
     """
-    place = _part(folder, unmade.missing - 1)
+    place = copy_of(folder, unmade.missing - 1)
     (folder / FOLDER).mkdir(mode=0o700, exist_ok=True)
     place.mkdir(mode=0o700)
     top.move(place)
-    text = json.dumps(asdict(unmade))
+    text = json.dumps({**asdict(unmade), "boot": _BOOT.read_text()})
     private_files.replace(folder / FOLDER / _BEGUN, b"", durable=False)
     private_files.replace(folder / FOLDER / _RECORD, text, durable=False)
 
@@ -114,7 +124,7 @@ def share(source: Path, target: Path, *, whole: bool = True) -> UnmadeImage | No
     (target / FOLDER).mkdir(mode=0o700)
     try:
         for number in range(found.missing):
-            _part(target, number).mkdir(mode=0o700)
+            copy_of(target, number).mkdir(mode=0o700)
         for name in (*names, *((_BEGUN, _RECORD) if whole else ())):
             os.link(source / FOLDER / name, target / FOLDER / name)
     except FileNotFoundError:  # it was made and removed meanwhile
@@ -123,16 +133,40 @@ def share(source: Path, target: Path, *, whole: bool = True) -> UnmadeImage | No
     return found
 
 
+def not_on_disk(folder: Path) -> tuple[list[Path], list[str]]:
+    """Return the paths that need to be synced, folders last, and then all names below a folder.
+
+    Copies of lower layers were written to the disk with the snapshot that they are shared with; only their
+    names here are new.
+
+    Raises:
+        SnapshotDamaged: the record cannot be understood.
+        OSError: a folder cannot be read.
+    """
+    unmade = read(folder)
+    if unmade is None:
+        return [], []
+    place = folder / FOLDER
+    copied = [copy_of(folder, number) for number in range(unmade.missing)]
+    new = [*copied[-1].iterdir(), place / _RECORD, place / _BEGUN]
+    shared = [path / name for path in copied[:-1] for name in _PARTS]
+    names = [path.relative_to(folder).as_posix() for path in (*new, *shared, *copied, place)]
+    return [*new, *copied, place], names
+
+
 def cut(folder: Path, unmade: UnmadeImage, count: int) -> UnmadeImage:
     """Remove copies of layers above the lowest `count` of all, and return the remaining layers to build on.
+
+    Its `lower` are the images that end with each of these.
 
     Raises:
         OSError: a copy cannot be removed.
     """
     left = max(0, count - unmade.present)
     for number in range(left, unmade.missing):
-        shutil.rmtree(_part(folder, number))
-    return replace(unmade, present=min(unmade.present, count), missing=left)
+        shutil.rmtree(copy_of(folder, number))
+    images = (*unmade.lower, unmade.id) if len(unmade.lower) == unmade.missing - 1 else ()
+    return replace(unmade, present=min(unmade.present, count), missing=left, lower=images[:left])
 
 
 def copies(folder: Path, count: int) -> list[CopiedFiles]:
@@ -141,7 +175,7 @@ def copies(folder: Path, count: int) -> list[CopiedFiles]:
     Raises:
         OSError: they cannot be read.
     """
-    return [CopiedFiles(_part(folder, number)) for number in reversed(range(count))]
+    return [CopiedFiles(copy_of(folder, number)) for number in reversed(range(count))]
 
 
 def obtain(engine: Engine, folder: Path, ref: str) -> None:
@@ -195,17 +229,19 @@ def _note(begun: Path, boot: str) -> None:
 def _make(engine: Engine, folder: Path, ref: str, unmade: UnmadeImage) -> None:
     what = "make the image of the session's files"
 
-    def load() -> None:
-        archives = [LayerArchive(_part(folder, number)) for number in range(unmade.missing)]
+    def load(there: int) -> None:
+        archives = [LayerArchive(copy_of(folder, number)) for number in range(there, unmade.missing)]
         engine.images.load(_checked(folder, unmade, archives, ref), what)
 
+    there = _made_in_the_meantime(engine, unmade)
     try:
         try:
-            load()
-        except EngineError as error:
-            if not is_lost_unpacking(str(error)):
+            load(there)
+        except (EngineError, ImageError) as error:
+            # An earlier snapshot may have been removed just now, with its image.
+            if not there and not is_lost_unpacking(str(error)):
                 raise
-            load()
+            load(0)
     except (EngineError, ImageError) as error:
         if engine.images.inspect(unmade.below) is None:
             raise SnapshotDamaged(
@@ -217,18 +253,34 @@ def _make(engine: Engine, folder: Path, ref: str, unmade: UnmadeImage) -> None:
         raise EngineError(f"cannot {what}: it is not the recorded one")
 
 
+def _made_in_the_meantime(engine: Engine, unmade: UnmadeImage) -> int:
+    """Return how many copies, from the lowest, are layers of an earlier snapshot's image in the engine.
+
+    None after a restart of the machine: that image may have been unpacked right before a power failure, which
+    only the record of its own snapshot tells (`begun`).
+    """
+    if len(unmade.lower) != unmade.missing - 1 or unmade.boot != _BOOT.read_text():
+        return 0
+    for number in range(len(unmade.lower), 0, -1):
+        if engine.images.inspect(unmade.lower[number - 1]) is not None:
+            return number
+    return 0
+
+
 def _checked(
     folder: Path, unmade: UnmadeImage, archives: Sequence[LayerArchive], ref: str
 ) -> Iterator[bytes]:
+    present = len(unmade.layers) - len(archives)
+
     def check() -> None:
         made = tuple(archive.digest for archive in archives)
-        if made != unmade.layers[unmade.present :]:
+        if made != unmade.layers[present:]:
             raise SnapshotDamaged(
                 f"cannot use snapshot {folder.name}: the copy of its files does not match its digest",
                 hint=f"`holdfast rmi {folder.name}` removes it",
             )
 
-    yield from image.as_archive(unmade.present, archives, unmade.config.encode(), ref, check)
+    yield from image.as_archive(present, archives, unmade.config.encode(), ref, check)
 
 
 def folders_of(folder: Path) -> list[Path]:
@@ -251,9 +303,8 @@ def settle(engine: Engine, snapshots: Path, only: Collection[str] | None = None)
     """
     made: list[Path] = []
     failed: list[str] = []
-    for folder in folders(snapshots):
-        if only is not None and folder.name not in only:
-            continue
+    wanted = [folder for folder in folders(snapshots) if only is None or folder.name in only]
+    for folder in sorted(wanted, key=lambda folder: len(folders_of(folder))):  # earlier ones first
         try:
             obtain(engine, folder, image.ref_of(folder.name))
             made.append(folder)
@@ -293,5 +344,6 @@ def _turn(folder: Path) -> Iterator[None]:
         os.close(descriptor)
 
 
-def _part(folder: Path, number: int) -> Path:
+def copy_of(folder: Path, number: int) -> Path:
+    """Return the folder of the copy with a number, 0 for the lowest."""
     return folder / FOLDER / str(number)

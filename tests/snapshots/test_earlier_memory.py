@@ -14,8 +14,9 @@ from tests.snapshots.test_files import make
 from holdfast.errors import SnapshotDamaged
 from holdfast.snapshots import earlier_memory, files, manifest
 from holdfast.snapshots.bundle import foreign_files
-from holdfast.snapshots.checkpointer.record import earlier_names, page_ranges
-from holdfast.snapshots.checkpointer.record.memory import IN_PARENT, PAGE, PRESENT, ImageMemory
+from holdfast.snapshots.checkpointer.record import earlier_names, page_chain, page_ranges
+from holdfast.snapshots.checkpointer.record.memory import ImageMemory
+from holdfast.snapshots.checkpointer.record.page_chain import IN_PARENT, PAGE, PRESENT
 from holdfast.snapshots.earlier_memory import EarlierMemory
 from holdfast.snapshots.manifest import StoredFile
 
@@ -101,6 +102,10 @@ def test_only_a_whole_snapshot_is_built_on(tmp_path: Path) -> None:
             assert found == EarlierMemory()
 
 
+def head(pages_id: int) -> Any:
+    return SimpleNamespace(pages_id=pages_id)
+
+
 def test_memory_is_searched_in_the_images_that_have_it(tmp_path: Path) -> None:
     """A page written since hides an earlier snapshot at the same address."""
     old, new = tmp_path / "old", tmp_path / "new"
@@ -108,7 +113,10 @@ def test_memory_is_searched_in_the_images_that_have_it(tmp_path: Path) -> None:
     old.write_bytes(word.ljust(PAGE, b"\0") * 3)
     new.write_bytes(bytes(PAGE))
     levels = [_entries((0x1000, 1, PRESENT), (0x2000, 1, IN_PARENT)), _entries((0x1000, 3, PRESENT))]
-    memory = ImageMemory(levels[0], new, [(levels[1], old)])
+    images = {"pagemap-7": [head(1), *levels[0]], "earlier-1-pagemap-7": [head(2), *levels[1]]}
+    chain = [*page_chain.follow(lambda name: images.get(name, []), "pagemap-7")]
+    assert [one.file for one in chain] == ["pages-1.img", "earlier-1-pages-2.img"]
+    memory = ImageMemory([(new, chain[0].parts), (old, chain[1].parts)])
     found = [address for address, _, _ in memory.find({word}, 8, 8, 0, iter(range(100)))]
     assert found == [0x2000]
     assert memory.has(0x2008)

@@ -30,9 +30,10 @@ from pycriu.images import (
 )
 from pycriu.images.magic import by_name
 
-from holdfast.snapshots.checkpointer.record import ImagesUnreadable
-from holdfast.snapshots.checkpointer.record.earlier_names import MOST, named, parted
-from holdfast.snapshots.checkpointer.record.memory import IN_PARENT, PAGE, PRESENT, ImageMemory
+from holdfast.snapshots.checkpointer.record import ImagesUnreadable, page_chain
+from holdfast.snapshots.checkpointer.record.earlier_names import parted
+from holdfast.snapshots.checkpointer.record.memory import ImageMemory
+from holdfast.snapshots.checkpointer.record.page_chain import IN_PARENT, PAGE, PRESENT
 
 MAX_BYTES = 64 << 20
 """Of one image that is read as a whole. 100 000 open sockets, or a million parts of memory, need less."""
@@ -201,13 +202,8 @@ class ImageFolder:
 
     def all_memory(self, pid: int) -> ImageMemory | None:
         """Return the memory of a process, to be searched; None if none of it was captured."""
-        levels: list[tuple[list[Any], Path]] = []
-        for captures in range(MOST + 1):
-            head, *maps = self.messages(named(captures, f"pagemap-{pid}")) or [None]
-            if head is None:
-                break
-            levels.append((maps, self._folder / named(captures, f"pages-{head.pages_id}.img")))
-        return ImageMemory(*levels[0], levels[1:]) if levels else None
+        found = [*page_chain.follow(self.messages, f"pagemap-{pid}")]
+        return ImageMemory((self._folder / one.file, one.parts) for one in found) if found else None
 
     def _read(self, name: str, position: int, size: int) -> bytes:
         try:

@@ -110,6 +110,13 @@ def _is_special(item: FileEntry) -> bool:
     return is_unnameable(item.path) or is_sparse(item) or bool(item.group and item.mtime < 0)
 
 
+def is_only_in_archive(item: FileEntry) -> bool:
+    """Check that an entry of a layer is in its archive as it is, and nothing of it is kept separately."""
+    if item.kind in (file_entry.WHITEOUT, file_entry.SOCKET) or item.group or item.mtime < 0:
+        return False
+    return not (item.attributes and unsaid(item)) and not _is_special(item)
+
+
 def is_unnameable(path: str) -> bool:
     """Check whether archives of a layer cannot hold a name."""
     return (

@@ -87,6 +87,7 @@ class LayerCopy:
             self._below = EarlierLayer.read(self._folder / file_entry.BELOW)
         for number, lower in enumerate(reversed(lowers)):
             self._lower.append(self._pass(lower, f"{number}:", set()))
+        self._known = self._below.entries()
         for _ in range(PASSES):
             before = self._end
             self._pass(upper, "", set())
@@ -104,21 +105,30 @@ class LayerCopy:
         self._pass(upper, "", self._mapped, deadline)
 
     def pause(self) -> None:
-        """Record the state, so that `resume` can continue with it."""
+        """Record the state, so that `resume` can continue with it.
+
+        Names that the image below has as they are need no record besides its index.
+        """
+        changed = [
+            (identity, item)
+            for path, (identity, item) in self._known.items()
+            if path not in self._same or not self._below.says(path, identity)
+        ]
         facts = {
             "end": self._end,
-            "identities": [list(identity) for identity, _ in self._known.values()],
+            "identities": [list(identity) for identity, _ in changed],
             "holes": self._holes_left,
             "contents": [[list(identity), *where] for identity, where in self._contents.items()],
             "lower": [[file_entry.as_fields(item) for item in layer] for layer in self._lower],
         }
-        file_entry.write(self._folder / file_entry.FIRST, [item for _, item in self._known.values()], **facts)
+        file_entry.write(self._folder / file_entry.FIRST, [item for _, item in changed], **facts)
 
     def resume(self) -> None:
         """Continue from the record of `pause`."""
         entries, facts = file_entry.read(self._folder / file_entry.FIRST)
         self._end = facts["end"]
         self._below = EarlierLayer.read(self._folder / file_entry.BELOW)
+        self._known = self._below.entries()
         for item, identity in zip(entries, facts["identities"], strict=True):
             self._known[item.path] = (tuple(identity), item)
         self._holes_left = facts["holes"]
@@ -140,11 +150,11 @@ class LayerCopy:
     def save(self) -> None:
         """Record the copied layer, and for the next copy, the contents of an image made of it."""
         earlier_layer.write_index(self._folder / file_entry.INDEX, self._known, self._mapped)
-        top, left = self._below.difference(self._known, self._same)
+        top = self._below.difference(self._known, self._same)
         file_entry.write(
             self._folder / file_entry.ENTRIES,
-            merged([*self._lower, top]) if self._lower else top,
-            **{file_entry.LEFT: left},
+            merged([*self._lower, top.entries]) if self._lower else top.entries,
+            **{file_entry.LEFT: top.left, file_entry.OMITTED: top.omitted},
         )
 
     def _pass(

@@ -9,10 +9,11 @@ count as changed each time. Pure but for reading and writing the index.
 from __future__ import annotations
 
 import json
+import stat
 from collections.abc import Collection, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from holdfast.snapshots.checkpointer.layers import apart, file_entry
 from holdfast.snapshots.checkpointer.layers.file_entry import FileEntry
@@ -22,12 +23,34 @@ Found = Mapping[str, tuple[Identity, FileEntry]]
 """A layer, parents before what is in them: identities, empty if they are not settled, and entries."""
 
 
+_MORE = ("target", "device", "attributes")
+"""What an entry has that its identity does not say."""
+_IDENTITY_FIELDS = 8
+
+
 class IndexedName(NamedTuple):
-    """A name in the earlier image. Its identity is empty if later changes could go unnoticed."""
+    """A name in the earlier image. Its identity is empty if later changes could go unnoticed.
+
+    `more` are fields of its entry that the identity does not say; None in an index of an older version.
+    """
 
     kind: str
     opaque: bool
     identity: Identity
+    more: dict[str, Any] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """The entries of a layer on top of the earlier image.
+
+    Those at the positions in `left` are in that image. Further ones of it, about which nothing else is to be
+    said, are only counted: `omitted` is their number, and the bytes of their contents in an archive.
+    """
+
+    entries: list[FileEntry]
+    left: list[int]
+    omitted: tuple[int, int]
 
 
 class EarlierLayer:
@@ -51,11 +74,34 @@ class EarlierLayer:
         except FileNotFoundError:
             return cls({})
         fields = json.loads(text)["names"]
-        return cls({each[0]: IndexedName(str(each[1]), bool(each[2]), tuple(each[3])) for each in fields})
+        return cls(
+            {
+                path: IndexedName(kind, opaque, tuple(identity), more[0] if more else None)
+                for path, kind, opaque, identity, *more in fields
+            }
+        )
 
     def begin(self) -> None:
         """Begin a pass."""
         self._hiding = set()
+
+    def entries(self) -> dict[str, tuple[Identity, FileEntry]]:
+        """Return the entries of the names that need not be examined while their identities are the same."""
+        return {
+            path: (known.identity, _entry(path, known))
+            for path, known in self._names.items()
+            if known.more is not None and len(known.identity) == _IDENTITY_FIELDS
+        }
+
+    def says(self, path: str, identity: Identity) -> bool:
+        """Check whether a name with this identity is among the `entries`."""
+        known = self._names.get(path)
+        return (
+            known is not None
+            and known.more is not None
+            and len(identity) == _IDENTITY_FIELDS
+            and known.identity == identity
+        )
 
     def has(self, item: FileEntry, identity: Identity) -> bool:
         """Check whether the image has a name unchanged. The folders above it must be checked first.
@@ -70,24 +116,34 @@ class EarlierLayer:
             return False
         return not hidden and known is not None and known.kind == item.kind and known.identity == identity
 
-    def difference(self, found: Found, same: Collection[str]) -> tuple[list[FileEntry], list[int]]:
-        """Return the entries of the layer, a deletion for each removed name, and the superfluous positions.
+    def difference(self, found: Found, same: Collection[str]) -> Difference:
+        """Return the entries of the layer that need to be listed, with a deletion for each removed name.
 
         Args:
             found: the layer after its last pass.
             same: the names for which `has` was true, and whose contents were not copied.
         """
         if not self._names:
-            return [item for _, item in found.values()], []
+            return Difference([item for _, item in found.values()], [], (0, 0))
         removed = [path for path in self._names if path not in found and self._is_in_image(path, found)]
         parted = {item.group for _, item in found.values() if item.group and item.path not in same}
         new = {path for path, (_, item) in found.items() if path not in same or item.group in parted}
         for path in [*new, *removed]:
             while (path := path.rpartition("/")[0]) and path not in new:
                 new.add(path)
-        entries = [self._written(item) if path in new else item for path, (_, item) in found.items()]
-        left = [position for position, item in enumerate(entries) if item.path not in new]
-        return [*entries, *(FileEntry(path, file_entry.WHITEOUT) for path in removed)], left
+        entries: list[FileEntry] = []
+        left: list[int] = []
+        omitted = size = 0
+        for path, (_, item) in found.items():
+            if path in new:
+                entries.append(self._written(item))
+            elif apart.is_only_in_archive(item):
+                omitted, size = omitted + 1, size + file_entry.in_archive(item)
+            else:
+                left.append(len(entries))
+                entries.append(item)
+        entries += (FileEntry(path, file_entry.WHITEOUT) for path in removed)
+        return Difference(entries, left, (omitted, size))
 
     def _is_in_image(self, path: str, found: Found) -> bool:
         """Check whether the image shows a removed name, in a folder that still exists."""
@@ -110,6 +166,20 @@ class EarlierLayer:
         return item if item.opaque == is_opaque else replace(item, opaque=is_opaque)
 
 
+def _entry(path: str, known: IndexedName) -> FileEntry:
+    if known.kind == file_entry.WHITEOUT:
+        return FileEntry(path, known.kind)
+    inode, _, _, mtime, size, mode, uid, gid = known.identity
+    made = FileEntry(path, known.kind, stat.S_IMODE(mode), uid, gid, mtime, opaque=known.opaque)
+    if known.kind == file_entry.FILE:
+        made.size = size
+    elif known.kind == file_entry.SOCKET:
+        made.group = str(inode)
+    for name, value in (known.more or {}).items():
+        setattr(made, name, value)
+    return made
+
+
 def _hides(item: FileEntry, known: IndexedName | None) -> bool:
     if known is not None and known.kind != file_entry.DIRECTORY:
         return True
@@ -128,7 +198,15 @@ def write_index(path: Path, found: Found, mapped: Collection[str]) -> None:
     unsure |= {item.path for item in items if item.path in beside}
     groups = {item.group for item in items if item.group and item.path in unsure}
     names = [
-        (item.path, item.kind, item.opaque, () if item.path in unsure or item.group in groups else identity)
+        (item.path, item.kind, item.opaque, (), {})
+        if item.path in unsure or item.group in groups
+        else (
+            item.path,
+            item.kind,
+            item.opaque,
+            identity,
+            {name: value for name in _MORE if (value := getattr(item, name))},
+        )
         for identity, item in found.values()
     ]
     path.write_text(json.dumps({"names": names}))

@@ -22,6 +22,9 @@ INDEX = "index.json"
 """The index of the image of this copy."""
 LEFT = "left"
 """The positions of the entries in the image below."""
+OMITTED = "omitted"
+"""How many more entries are in the image below, and the bytes of their contents in an archive."""
+_BLOCK = 512
 
 FILE, DIRECTORY, LINK, FIFO, CHARACTER, BLOCK, WHITEOUT, SOCKET, TOUCH, SAME = (
     "file",
@@ -81,6 +84,11 @@ class FileEntry:
             if begin > at:
                 yield at, begin - at
             at = begin + length
+
+
+def in_archive(item: FileEntry) -> int:
+    """Return the bytes of an entry's contents in an archive, which has whole blocks."""
+    return item.size + -item.size % _BLOCK
 
 
 _FIELDS = tuple(each.name for each in fields(FileEntry))

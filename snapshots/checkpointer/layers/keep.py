@@ -81,7 +81,7 @@ def measure(init_pid: int) -> LayerSize:
     once: set[int] = set()
     folder = os.open(found.upper, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        for seen in scan.scan(folder, found.private, lambda *_: None, scan.ScanBudget()):
+        for seen in scan.scan(folder, found.private, scan.sized, scan.ScanBudget()):
             if seen.entry.kind == file_entry.FILE and seen.identity[0] not in once:
                 once.add(seen.identity[0])
                 size.files, size.length = size.files + 1, size.length + seen.entry.size

@@ -86,21 +86,23 @@ class ScanBudget:
         """
         found = list(islice(items, MOST_FILES - self._names + 1))
         self._names += len(found)
-        self._names_in[_place(prefix)] += len(found)
+        self._names_in[place_of(prefix)] += len(found)
         if self._names > MOST_FILES:
             raise TooManyEntries(f"{MOST_FILES} files", _most(self._names_in))
         return found
 
-    def kept(self, item: FileEntry, prefix: str) -> None:
-        """Count an entry. Raises TooMany."""
-        size = len(item.path) + len(item.target) + sum(map(len, item.attributes.values()))
+    def kept(self, item: FileEntry, place: str) -> None:
+        """Count an entry below a place (`place_of`). Raises TooMany."""
+        size = len(item.path) + len(item.target)
+        if item.attributes:
+            size += sum(map(len, item.attributes.values()))
         self._text += size
-        self._text_in[_place(prefix)] += size
+        self._text_in[place] += size
         if self._text > MOST_TEXT:
             raise TooManyEntries(f"{MOST_TEXT >> 20} MB of names", _most(self._text_in))
 
 
-def _place(prefix: str) -> str:
+def place_of(prefix: str) -> str:
     """Return the first one or two folders of a path that ends with a slash."""
     return "/".join(prefix.split("/")[:-1][:2])
 
@@ -146,6 +148,12 @@ def settled(identity: Identity, least: int = UNSETTLED) -> bool:
 Known = Callable[[str, Identity], FileEntry | None]
 
 
+def sized(path: str, identity: Identity) -> FileEntry | None:
+    """Stand for `known` where only the kinds and sizes of files are wanted."""
+    is_file = stat.S_ISREG(identity[5])
+    return FileEntry(path, entry.FILE, size=identity[4]) if is_file else None
+
+
 @dataclass(frozen=True, slots=True)
 class _Rules:
     private: str
@@ -172,6 +180,7 @@ def _scan(folder: int, prefix: str, depth: int, rules: _Rules, budget: ScanBudge
         _refuse_depth(prefix)
     with os.scandir(folder) as listing:
         items = budget.listed(listing, prefix)
+    place = place_of(prefix)
     for item in items:
         path = prefix + item.name
         try:
@@ -183,7 +192,7 @@ def _scan(folder: int, prefix: str, depth: int, rules: _Rules, budget: ScanBudge
             continue
         if seen is None:
             continue
-        budget.kept(seen.entry, prefix)
+        budget.kept(seen.entry, place)
         yield seen
         if seen.entry.kind == entry.DIRECTORY:
             yield from _below(folder, item.name, path, depth, rules, budget)

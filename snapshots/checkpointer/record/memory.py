@@ -7,34 +7,21 @@ import re
 from bisect import bisect_right
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
-from holdfast.snapshots.checkpointer.record import page_ranges
-from holdfast.snapshots.checkpointer.record.page_ranges import Range
+from holdfast.snapshots.checkpointer.record.page_chain import PlacedPart
 
-PAGE = 4096
-IN_PARENT = 1
-PRESENT = 4
-"""Flags of an entry (CRIU's pagemap.proto): its pages are in another snapshot; they are in this one."""
 _MOST_HEADS = 128
 """Beginnings of what is searched; searching takes longer the more there are."""
 
 
 class ImageMemory:
-    """The memory of one process. `maps` are the entries of its pagemap, `pages` is their file.
+    """The memory of one process, by the parts of each file that count (`page_chain.follow`)."""
 
-    `earlier`: the same of earlier captures, the last one first, for pages that are in its parent.
-    """
-
-    def __init__(
-        self, maps: Sequence[Any], pages: Path, earlier: Iterable[tuple[Sequence[Any], Path]] = ()
-    ) -> None:
-        self._files: list[_PagesFile] = []
-        wanted = [(0, 1 << 64)]
-        for entries, path in ((maps, pages), *earlier):
-            parts = [(position, address, size) for position, address, size, _ in located(entries, wanted)]
-            self._files.append(_PagesFile(path, parts))
-            wanted = page_ranges.common(wanted, [range_of(one) for one in entries if one.flags & IN_PARENT])
+    def __init__(self, files: Iterable[tuple[Path, Sequence[PlacedPart]]]) -> None:
+        self._files = [
+            _PagesFile(path, [(position, address, size) for position, address, size, _ in parts])
+            for path, parts in files
+        ]
         self._by_address = sorted(
             (address, address + size) for file in self._files for _, address, size in file.parts
         )
@@ -92,28 +79,3 @@ class _PagesFile:
                     yield one.start(), pages[one.start() : one.start() + size]
         except (OSError, ValueError):  # an empty file cannot be mapped
             return
-
-
-def located(entries: Iterable[Any], wanted: Sequence[Range]) -> Iterator[tuple[int, int, int, int]]:
-    """Yield the pages of these addresses that are in the file of an image: position, address, bytes, flags.
-
-    The entries are in the order of their addresses, as CRIU has them.
-    """
-    position = first_left = 0
-    for one in entries:
-        if not one.flags & PRESENT or one.flags & IN_PARENT:
-            continue
-        start, end = range_of(one)
-        while first_left < len(wanted) and wanted[first_left][1] <= start:
-            first_left += 1
-        for number in range(first_left, len(wanted)):
-            first, last = max(start, wanted[number][0]), min(end, wanted[number][1])
-            if first >= last:
-                break
-            yield position + first - start, first, last - first, one.flags
-        position += end - start
-
-
-def range_of(entry: Any) -> Range:
-    """Return the addresses of an entry."""
-    return int(entry.vaddr), int(entry.vaddr) + (entry.nr_pages or entry.compat_nr_pages) * PAGE

@@ -20,11 +20,11 @@ from typing import Any
 from pycriu.images import pagemap_pb2
 
 from holdfast.snapshots.checkpointer.carried import heaps
-from holdfast.snapshots.checkpointer.carried.heaps import IN_EARLIER, LAZY, PAGE, PRESENT
+from holdfast.snapshots.checkpointer.carried.heaps import LAZY, PAGE, PRESENT
 from holdfast.snapshots.checkpointer.criu import criu_images
-from holdfast.snapshots.checkpointer.record import ImagesUnreadable, page_ranges
-from holdfast.snapshots.checkpointer.record.earlier_names import MOST, named
-from holdfast.snapshots.checkpointer.record.memory import located, range_of
+from holdfast.snapshots.checkpointer.record import ImagesUnreadable, page_chain
+from holdfast.snapshots.checkpointer.record.earlier_names import MOST
+from holdfast.snapshots.checkpointer.record.page_chain import CapturedPages
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -78,32 +78,26 @@ class FlatMemory:
         return MarkedMemory(self, [*heaps.mark_waiting(self._entries(), waiting)])
 
     def _found(self) -> Iterator[_Piece]:
-        wanted = [(0, 1 << 64)]
-        for captures in range(MOST + 1):
-            magic, listed = criu_images.read(self._kept / named(captures, self.name))
-            if not listed:
-                raise ImagesUnreadable(f"{self.name} lacks pages that an earlier capture had")
-            head, *entries = listed
-            if not captures:
-                self._magic, self._head = magic, head
-            self._files.append(named(captures, f"pages-{head.pages_id}.img"))
-            found = [*located(entries, wanted)]
-            room = self._bytes(captures) if found else 0
-            for position, address, size, flags in found:
+        last: CapturedPages | None = None
+        for last in page_chain.follow(self._read, self.name):
+            self._head = self._head or last.head
+            self._files.append(last.file)
+            room = self._bytes(last.captures) if last.parts else 0
+            for position, address, size, flags in last.parts:
                 if position + size > room:
-                    raise ImagesUnreadable(f"{self._files[-1]} is shorter than {self.name} says")
-                yield _Piece(address, size, captures, position, flags)
-            here = [(address, address + size) for _, address, size, _ in found]
-            in_earlier = page_ranges.joined(
-                sorted(range_of(one) for one in entries if one.flags & IN_EARLIER)
-            )
-            known = page_ranges.joined(sorted([*here, *in_earlier]))
-            if captures and page_ranges.without(wanted, known):
+                    raise ImagesUnreadable(f"{last.file} is shorter than {self.name} says")
+                yield _Piece(address, size, last.captures, position, flags)
+            if last.missing:
                 raise ImagesUnreadable(f"{self.name} names pages that no earlier capture has")
-            wanted = page_ranges.common(wanted, in_earlier)
-            if not wanted:
-                return
-        raise ImagesUnreadable(f"{self.name} reaches too many captures back")
+        if last is not None and last.left and last.captures == MOST:
+            raise ImagesUnreadable(f"{self.name} reaches too many captures back")
+        if last is None or last.left:
+            raise ImagesUnreadable(f"{self.name} lacks pages that an earlier capture had")
+
+    def _read(self, name: str) -> Sequence[Any]:
+        magic, listed = criu_images.read(self._kept / name)
+        self._magic = self._magic or magic
+        return listed
 
     def _entries(self) -> Iterator[Any]:
         for piece in self._pieces:

@@ -53,11 +53,15 @@ def test_tools_that_only_look_say_so(server: AgentServer) -> None:
 
 
 def test_every_tool_has_a_title_and_all_hints(server: AgentServer) -> None:
-    """A client takes a tool without hints for one that destroys and reaches the world, whatever it does."""
-    hints = {"title", "readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint"}
+    """Tools have one title, and every hint whose default is wrong for some tool.
+
+    A client takes a tool without hints for one that destroys and reaches the world, whatever it does.
+    """
+    hints = {"title", "readOnlyHint", "destructiveHint", "openWorldHint"}
     tools = listed(server)
     assert all(set(tool["annotations"]) == hints for tool in tools)
-    assert len({tool["title"] for tool in tools}) == len(tools) == 13
+    assert len({tool["annotations"]["title"] for tool in tools}) == len(tools) == 13
+    assert not any("title" in tool for tool in tools)
     destroys = {tool["name"] for tool in tools if tool["annotations"]["destructiveHint"]}
     assert destroys == {"run", "answer", "cell", "file", "sessions", "task"}
     assert {tool["name"] for tool in tools if tool["annotations"]["openWorldHint"]} == {

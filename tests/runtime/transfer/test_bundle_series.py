@@ -205,11 +205,11 @@ def test_segments_that_were_not_sent_are_refused(ends: Ends, tmp_path: Path) -> 
 def test_only_the_first_import_is_kept_and_only_while_it_is_there(ends: Ends, tmp_path: Path) -> None:
     config, blobs = ends.send(MEMORY)
     series = ImportSeries()
-    series.imported(tmp_path / "gone", config, blobs)
+    series.imported(tmp_path / "gone", config, blobs, "an image")
     assert series.earlier is None
-    series.imported(ends.there, config, blobs)
+    series.imported(ends.there, config, blobs, "another")
     first = series.earlier
-    series.imported(ends.there, config, blobs)
+    series.imported(ends.there, config, blobs, "another")
     assert series.earlier is first is not None
     series.close()
     assert series.earlier is None

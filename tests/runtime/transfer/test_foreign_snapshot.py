@@ -210,6 +210,25 @@ def test_only_understood_details_are_kept() -> None:
         assert foreign_snapshot.taken_details({"moment": moment}) == {}
 
 
+@pytest.mark.parametrize(
+    ("given", "kept"),
+    [
+        ([2], [2]),
+        ([3, 2, 3], [2, 3]),
+        ([0, 1, 4, 99], []),
+        ([-1, True, "2", 2.0, None, [2]], []),
+        ([2] * 5, []),
+        ({"2": 2}, []),
+        ("2", []),
+        (None, []),
+    ],
+    ids=["one", "sorted", "outside", "wrong", "many", "object", "text", "none"],
+)
+def test_positions_of_layers_are_only_those_of_snapshots(given: Any, kept: list[int]) -> None:
+    """A stranger can name others; the label that they get into says nothing about these."""
+    assert foreign_snapshot.taken_positions(given, 2, 4) == kept
+
+
 def test_trust_is_in_a_key_or_not_needed() -> None:
     """A hint says what to do in each case."""
     transfer_options.refuse_untrusted("x", KEY, "friend", files_only=False)

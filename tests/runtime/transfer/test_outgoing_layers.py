@@ -14,6 +14,7 @@ from holdfast.runtime.transfer.outgoing_parts import OutgoingLayers, Remembered
 from holdfast.snapshots.bundle import bundle_segments, form, image_layers, media
 from holdfast.snapshots.bundle.endpoints import BlobDescriptor
 from holdfast.snapshots.bundle.image_layers import Hashed, ImageFacts
+from holdfast.snapshots.bundle.image_source import MadeImage
 from holdfast.snapshots.bundle.sealing import Sealing
 from holdfast.snapshots.bundle.squashed_layers import LeavingImage
 
@@ -66,7 +67,7 @@ def read(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 def _layers(tmp_path: Path, seal: Sealing | None = None, compression: str = "gzip") -> OutgoingLayers:
     engine: Any = None
-    image = LeavingImage(engine, "x", tmp_path, tmp_path / "cache/squashed.json")
+    image = LeavingImage(MadeImage(engine, "x"), tmp_path, tmp_path / "cache/squashed.json")
     return OutgoingLayers(image, compression, tmp_path, Remembered(tmp_path / "cache/layers.json"), seal)
 
 

@@ -14,6 +14,7 @@ from holdfast.engine.engine import Engine
 from holdfast.errors import EngineError
 from holdfast.snapshots.bundle import image_layers, names_below
 from holdfast.snapshots.bundle.image_layers import Hashed, ImageFacts
+from holdfast.snapshots.bundle.image_source import MadeImage
 from holdfast.snapshots.bundle.names_below import Name
 from holdfast.snapshots.bundle.squashed_layers import LeavingImage, SquashedLayer
 from holdfast.snapshots.layer import image
@@ -149,7 +150,7 @@ def test_an_image_leaves_the_same_each_time(tmp_path: Path, monkeypatch: pytest.
 
     def leaving(name: str) -> LeavingImage:
         (tmp_path / name).mkdir()
-        return LeavingImage(store.engine, "x", tmp_path / name, cache)
+        return LeavingImage(MadeImage(store.engine, "x"), tmp_path / name, cache)
 
     first = leaving("first").facts
     assert first.layers[0] == store.facts.layers[0]
@@ -174,3 +175,34 @@ def test_an_image_leaves_the_same_each_time(tmp_path: Path, monkeypatch: pytest.
     with pytest.raises(EngineError, match="changed"):
         wrong.each(wrong.facts.layers, lambda layer: list(layer).clear())
     assert leaving("then").facts == first
+
+
+def test_layers_on_top_of_sent_ones_stay_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The sent layers leave as they did, the new ones as one more; a label says what belongs together.
+
+    Layers that are not the lowest ones of the image, or not of its last container, change nothing.
+    """
+    layers = (archive("theirs=1"), archive("x=1"), archive(".wh.x", "y=1"), archive("z=1"), archive(".wh.z"))
+    store = Store(*layers, written="1", base="1")
+    monkeypatch.setattr(image_layers, "look", store.look)
+    monkeypatch.setattr(image_layers, "each", store.each)
+    ids = store.facts.layers
+
+    def leaving(name: str, count: int, there: Sequence[str] = ()) -> ImageFacts:
+        (tmp_path / name).mkdir()
+        store.facts = ImageFacts("amd64", "linux", store.facts.config, ids[:count])
+        source = MadeImage(store.engine, "x")
+        return LeavingImage(source, tmp_path / name, tmp_path / "squashed.json", tuple(there)).facts
+
+    first = leaving("first", 3)
+    assert (len(first.layers), image.written_from(first.config)) == (2, [])
+    one_more = leaving("one more", 4, ids[:3])
+    assert one_more.layers == (*first.layers, ids[3])
+    assert image.parts(one_more.config, 3) == [(0, 1), (1, 3)]
+    assert image.base_layers(one_more.config, 3) == 1
+    two_more = leaving("two more", 5, ids[:3])
+    assert (two_more.layers[:2], len(two_more.layers)) == (first.layers, 3)
+    assert ids[3] not in two_more.layers
+    merged = leaving("merged", 5)
+    for name, others in (("other", ids[1:4]), ("whole", ids), ("base", ids[:1]), ("none", ())):
+        assert leaving(name, 5, others) == merged

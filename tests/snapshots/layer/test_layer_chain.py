@@ -26,11 +26,18 @@ class Engine:
         self.layers: dict[str, tuple[str, ...]] = {}
 
     def take(
-        self, name: str, *, written: int = 10, whole: int = 1000, most: int = 24, container: str = "c"
+        self,
+        name: str,
+        *,
+        written: int = 10,
+        whole: int = 1000,
+        most: int = 24,
+        container: str = "c",
+        is_last: bool = False,
     ) -> str:
         """Return the name of the image that this one is on top of; empty if it has the whole layer."""
         chain = LayerChain(self.folder, container)
-        base = chain.choose(lambda each: each.image in self.there, most)
+        base = chain.choose(lambda each: each.image in self.there, most, is_last=is_last)
         layers = (*(base.layers if base else ("base",)), name)
         index = self.folder.parent / "index.json"
         index.write_text(name)
@@ -64,6 +71,18 @@ def test_a_thousand_images_are_few_layers_and_few_indexes(engine: Engine) -> Non
         assert engine.take(str(number)) == str(layer_chain.below(number))
     assert max(map(len, engine.layers.values())) <= 1 + 15
     assert len(list(engine.folder.iterdir())) <= 1 + 15
+
+
+def test_the_last_image_of_a_container_is_on_top_of_the_one_before(engine: Engine) -> None:
+    """If it was not the last after all, the images after it form the tree as before."""
+    for number in range(8):
+        engine.take(str(number))
+    assert layer_chain.below(8) == 4
+    assert engine.take("8", is_last=True) == "7"
+    engine.there.remove("8")
+    assert engine.take("8 again", is_last=True) == "7"
+    assert engine.take("9") == "8 again"
+    assert engine.take("10", is_last=True, most=3) == "0"
 
 
 def test_removed_layers_are_not_built_on(engine: Engine) -> None:

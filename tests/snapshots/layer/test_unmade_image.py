@@ -17,6 +17,9 @@ from typing import Any
 import pytest
 
 from holdfast.errors import EngineError, SnapshotDamaged
+from holdfast.snapshots.bundle import image_layers
+from holdfast.snapshots.bundle.image_layers import Hashed, ImageFacts
+from holdfast.snapshots.bundle.image_source import UnmadeLayers
 from holdfast.snapshots.checkpointer.ground import beneath
 from holdfast.snapshots.checkpointer.layers import file_entry
 from holdfast.snapshots.checkpointer.layers.file_entry import FileEntry
@@ -35,6 +38,7 @@ class Store:
         self.names: dict[str, list[str]] = {"sha256:base": []}
         self.layers: set[str] = {"sha256:a", "sha256:b"}
         self.loads = 0
+        self.sent: list[int] = []
         self.synced = 0
         self.fault: Exception | None = None
         self.images = self
@@ -61,6 +65,7 @@ class Store:
             files = {member.name: archive.extractfile(member).read() for member in archive}  # type: ignore[union-attr]
         (described,) = json.loads(files["manifest.json"])
         config = files[described["Config"]]
+        self.sent.append(sum(name in files for name in described["Layers"]))
         for name, digest in zip(described["Layers"], json.loads(config)["rootfs"]["diff_ids"], strict=True):
             if name in files:
                 assert digest == f"sha256:{hashlib.sha256(files[name]).hexdigest()}"
@@ -91,6 +96,8 @@ def kept(snapshots: Path, name: str, text: str, on: Path | None = None) -> tuple
     folder = snapshots / name
     folder.mkdir()
     earlier = unmade_image.share(on, folder, whole=False) if on is not None else None
+    if earlier is not None:
+        earlier = unmade_image.cut(folder, earlier, len(earlier.layers))
     layer = folder / file_entry.FOLDER
     layer.mkdir()
     (layer / file_entry.DATA).write_text(text)
@@ -99,9 +106,10 @@ def kept(snapshots: Path, name: str, text: str, on: Path | None = None) -> tuple
     for _ in archive.read():
         pass
     below = BASE if earlier is None else ParentImage("amd64", "linux", {}, earlier.layers)
+    lower = earlier.lower if earlier is not None else ()
     config = image.config_of(below, {}, archive.digest).decode()
     missing = 1 + (earlier.missing if earlier is not None else 0)
-    unmade = UnmadeImage(config, "sha256:base", len(below.layers) + 1 - missing, missing)
+    unmade = UnmadeImage(config, "sha256:base", len(below.layers) + 1 - missing, missing, lower)
     unmade_image.write(folder, unmade, archive.files)
     shutil.rmtree(layer)
     return folder, unmade.id
@@ -131,6 +139,66 @@ def test_images_are_made_in_any_order_and_without_earlier_snapshots(engine: Any,
     engine.images.remove(three)
     unmade_image.obtain(engine, third, ref(third))  # nothing to make it of; the caller notices
     assert three not in engine.images.names
+
+
+def test_the_engine_gets_each_layer_of_a_chain_once(engine: Any, snapshots: Path) -> None:
+    """Whichever snapshot is asked for first; later ones of the chain are settled after earlier ones."""
+    one, _ = kept(snapshots, "z", "1")
+    two, _ = kept(snapshots, "b", "22", one)
+    three, _ = kept(snapshots, "a", "333", two)
+    unmade_image.obtain(engine, two, ref(two))
+    assert engine.images.sent == [2]
+    unmade_image.obtain(engine, three, ref(three))
+    assert engine.images.sent == [2, 1]
+    four, _ = kept(snapshots, "c", "4444", three)
+    five, _ = kept(snapshots, "0", "55555", four)
+    assert unmade_image.settle(engine, snapshots) == []
+    assert engine.images.sent == [2, 1, 1, 1, 1]
+    named = [name for names in engine.images.names.values() for name in names]
+    assert sorted(named) == sorted(ref(each) for each in (one, two, three, four, five))
+
+
+def test_an_earlier_image_that_is_removed_meanwhile_is_not_missed(
+    engine: Any, snapshots: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All layers are given again."""
+    one, lower = kept(snapshots, "one", "1")
+    two, upper = kept(snapshots, "two", "22", one)
+    unmade_image.obtain(engine, one, ref(one))
+    load = engine.images.load
+
+    def removed(pieces: Iterable[bytes], what: str) -> None:
+        monkeypatch.setattr(engine.images, "load", load)
+        engine.images.remove(lower)
+        engine.images.layers -= set(unmade_image.read(two).layers[2:])  # type: ignore[union-attr]
+        load(pieces, what)
+
+    monkeypatch.setattr(engine.images, "load", removed)
+    unmade_image.obtain(engine, two, ref(two))
+    assert engine.images.sent == [1, 1, 2]
+    assert engine.images.names[upper] == [ref(two)]
+
+
+def test_an_image_of_an_earlier_boot_is_not_built_on(
+    engine: Any, snapshots: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After a power failure its files can be empty. A record of an older version knows no earlier image."""
+    boot = tmp_path / "boot"
+    boot.write_text("first")
+    monkeypatch.setattr(unmade_image, "_BOOT", boot)
+    one, _ = kept(snapshots, "one", "1")
+    two, _ = kept(snapshots, "two", "22", one)
+    unmade_image.obtain(engine, one, ref(one))
+    boot.write_text("second")
+    unmade_image.obtain(engine, two, ref(two))
+    assert engine.images.sent == [1, 2]
+    three, _ = kept(snapshots, "three", "333", two)
+    record = three / unmade_image.FOLDER / "image.json"
+    fields = json.loads(record.read_text())
+    del fields["lower"], fields["boot"]
+    record.write_text(json.dumps(fields))
+    unmade_image.obtain(engine, three, ref(three))
+    assert engine.images.sent == [1, 2, 3]
 
 
 def test_an_image_that_others_removed_is_made_again_while_its_copy_is_there(
@@ -262,3 +330,57 @@ def test_contents_are_the_layers_own(tmp_path: Path) -> None:
     for path in ("/d", "/gone"):
         with pytest.raises(OSError, match="Invalid argument"):
             copied.digest(path, 5)
+
+
+def test_layers_can_be_read_before_the_image_is_made(
+    engine: Any, snapshots: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Copies are read as the engine would get them, also once it has the image; the others by the engine."""
+    first, _ = kept(snapshots, "one", "1")
+    second, _ = kept(snapshots, "two", "22", first)
+    asked: list[tuple[str, list[str]]] = []
+    monkeypatch.setattr(
+        image_layers, "each", lambda _engine, ref, wanted, _take: asked.append((ref, list(wanted)))
+    )
+    scratch = snapshots.parent / "scratch"
+    scratch.mkdir()
+    unmade = unmade_image.share(second, scratch, whole=False)
+    assert unmade is not None
+    source = UnmadeLayers(engine, scratch, unmade)
+    assert source.facts == ImageFacts("amd64", "linux", source.facts.config, unmade.layers)
+    assert source.copied_names() == {"f"}
+    unmade_image.obtain(engine, second, ref(second))
+    unmade_image.settle(engine, snapshots)
+    read: dict[str, bytes] = {}
+
+    def take(layer: Hashed) -> None:
+        data = b"".join(layer)
+        read[layer.digest] = data
+
+    source.each([unmade.layers[0], *unmade.layers[2:]], take)
+    assert asked == [("sha256:base", [unmade.layers[0]])]
+    assert list(read) == list(unmade.layers[2:])
+    with tarfile.open(fileobj=io.BytesIO(read[unmade.layers[3]])) as archive:
+        assert archive.extractfile("f").read() == b"22"  # type: ignore[union-attr]
+    (scratch / unmade_image.FOLDER / "1" / file_entry.DATA).write_text("xx")
+    with pytest.raises(SnapshotDamaged, match="does not match its digest"):
+        source.each(unmade.layers, take)
+
+
+def test_only_what_is_new_is_written_to_the_disk(snapshots: Path) -> None:
+    """Copies that are shared with an earlier snapshot were written with it, their names here were not.
+
+    A chain of many snapshots would otherwise sync more for each of them.
+    """
+    assert unmade_image.not_on_disk(snapshots) == ([], [])
+    one, _ = kept(snapshots, "one", "1")
+    two, _ = kept(snapshots, "two", "22", one)
+    three, _ = kept(snapshots, "three", "333", two)
+    for folder, lower in ((one, 0), (two, 1), (three, 2)):
+        paths, names = unmade_image.not_on_disk(folder)
+        inside = {folder / unmade_image.FOLDER, *(folder / unmade_image.FOLDER).rglob("*")}
+        assert {folder / name for name in names} == inside
+        assert {path for path in inside if path.is_dir()} <= {*paths}
+        left = [path for path in inside - {*paths} if path.is_file()]
+        assert len(left) == 2 * lower
+        assert all(path.stat().st_nlink > 1 for path in left)

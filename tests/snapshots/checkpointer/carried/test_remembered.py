@@ -13,8 +13,9 @@ import pytest
 
 from holdfast.snapshots.checkpointer.carried import remembered
 from holdfast.snapshots.checkpointer.carried.remembered import NumberPlaces, Numbers
-from holdfast.snapshots.checkpointer.record import ImagesUnreadable
-from holdfast.snapshots.checkpointer.record.memory import IN_PARENT, PAGE, PRESENT, ImageMemory
+from holdfast.snapshots.checkpointer.record import ImagesUnreadable, page_chain
+from holdfast.snapshots.checkpointer.record.memory import ImageMemory
+from holdfast.snapshots.checkpointer.record.page_chain import IN_PARENT, PAGE, PRESENT
 
 PAIR = struct.pack("=QQ", 191, 7922051)
 MODE, LINKS = 0o100644, 2
@@ -39,7 +40,7 @@ class Captured:
             SimpleNamespace(vaddr=at, nr_pages=0, compat_nr_pages=count, flags=flags)
             for at, count, flags in PAGES
         ]
-        return ImageMemory(maps, self._pages) if pid == 7 else None
+        return ImageMemory([(self._pages, [*page_chain.located(maps, [(0, 1 << 64)])])]) if pid == 7 else None
 
 
 def searched(folder: Path, memory: bytes, *files: Numbers) -> list[NumberPlaces]:

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import itertools
+import json
 import mmap
 import os
+import socket
+import stat
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -29,10 +33,11 @@ class Home:
         self._numbers = itertools.count()
         self.copied = 0
         self.archive: LayerArchive
+        self.folder: Path
 
     def keep(self, *mapped: str) -> dict[str, str]:
         """Return what a layer on top of the last image has: kinds by path, `+` with those that hide."""
-        folder = self._folder / f"copy{next(self._numbers)}"
+        folder = self.folder = self._folder / f"copy{next(self._numbers)}"
         first = LayerCopy(folder, PRIVATE)
         first.first(self.upper, (), self.index if self.index.exists() else None)
         first.pause()
@@ -151,6 +156,71 @@ def test_unsettled_pages_are_not_in_the_index(home: Home, monkeypatch: pytest.Mo
     assert home.keep() == {"file": "file"}
 
 
+def test_unchanged_files_are_neither_examined_nor_written_down(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The index of the image below says what they are; only they themselves are looked at, for changes."""
+    (home.upper / "d").mkdir()
+    for number in range(300):
+        (home.upper / f"d/{number}").write_bytes(b"x" * 700)
+    home.keep()
+    whole = home.archive.whole
+    examined: list[str] = []
+    describe = scan._describe
+
+    def described(made: FileEntry, *given: Any) -> None:
+        examined.append(made.path)
+        describe(made, *given)
+
+    monkeypatch.setattr(scan, "_describe", described)
+    (home.upper / "d/7").write_bytes(b"y" * 700)
+    assert home.keep() == {"d": "directory", "d/7": "file"}
+    assert examined == ["d/7"]
+    assert home.archive.whole == whole
+    for name in (file_entry.ENTRIES, file_entry.FIRST):
+        assert (home.folder / name).stat().st_size < 1000
+
+
+def test_an_index_says_what_an_examination_would_say(home: Home) -> None:
+    """Of each kind of file, with its attributes; of what can change unseen it says nothing."""
+    home.upper.joinpath("d/in").mkdir(parents=True)
+    (home.upper / "d/file").write_bytes(b"x" * 5000)
+    (home.upper / "d/file").chmod(0o4751)
+    os.setxattr(home.upper / "d/file", "user.note", b"\xff\0a")
+    os.setxattr(home.upper / "d/in", f"{PRIVATE}opaque", b"y")
+    os.link(home.upper / "d/file", home.upper / "name")
+    (home.upper / "link").symlink_to("d/f\udcff")
+    os.mkfifo(home.upper / "pipe")
+    os.mknod(home.upper / "null", stat.S_IFCHR | 0o666, os.makedev(1, 3))
+    os.mknod(home.upper / "gone", stat.S_IFCHR)
+    (home.upper / ".wh.x").write_bytes(b"apart")
+    with socket.socket(socket.AF_UNIX) as bound:
+        bound.bind(str(home.upper / "socket"))
+        home.keep()
+        said = EarlierLayer.read(home.index).entries()
+        folder = os.open(home.upper, os.O_RDONLY)
+        try:
+            seen = list(scan.scan(folder, PRIVATE, lambda *_: None, scan.ScanBudget()))
+        finally:
+            os.close(folder)
+    assert said.keys() == {each.entry.path for each in seen} - {".wh.x"}
+    for each in seen:
+        if each.entry.path in said:
+            assert said[each.entry.path] == (each.identity, each.entry)
+
+
+def test_an_index_of_an_older_version_only_tells_what_changed(home: Home) -> None:
+    """It lacks attributes: everything is examined, and what is unchanged is not copied."""
+    (home.upper / "file").write_bytes(b"x")
+    os.setxattr(home.upper / "file", "user.note", b"1")
+    home.keep()
+    fields = json.loads(home.index.read_text())
+    home.index.write_text(json.dumps({"names": [each[:4] for each in fields["names"]]}))
+    assert EarlierLayer.read(home.index).entries() == {}
+    assert (home.keep(), home.copied) == ({}, 0)
+    assert len(EarlierLayer.read(home.index).entries()) == 1
+
+
 def names(*items: tuple[FileEntry, Identity]) -> dict[str, tuple[Identity, FileEntry]]:
     return {item.path: (identity, item) for item, identity in items}
 
@@ -166,8 +236,8 @@ def compared(
     below = EarlierLayer.read(path)
     below.begin()
     same = {name for name, (identity, item) in now.items() if below.has(item, identity)}
-    entries, left = below.difference(now, same)
-    return {item.path: item.opaque for position, item in enumerate(entries) if position not in left}
+    found = below.difference(now, same)
+    return {item.path: item.opaque for at, item in enumerate(found.entries) if at not in found.left}
 
 
 def test_a_newly_opaque_folder_needs_all_its_entries(tmp_path: Path) -> None:
