@@ -1,7 +1,7 @@
-"""Output of a hostile guest: what makes a terminal answer, obey or give something away.
+"""Output of a hostile guest: sequences that make a terminal answer, obey or give something away.
 
-Each case is one thing to try, under a name that says what. `MARK` is what an answer, a clipboard or a title
-would carry, where the guest chooses it.
+Each case is one thing to try, under a name that says what. `MARK` is the content of an answer, a clipboard
+or a title, where the guest chooses it.
 """
 
 from __future__ import annotations

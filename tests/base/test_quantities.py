@@ -1,4 +1,4 @@
-"""Durations and sizes: what people write is read, and nothing else."""
+"""Durations and sizes: the spellings people use are read, and all others refused."""
 
 from __future__ import annotations
 

@@ -63,8 +63,7 @@ STACKS: Mapping[str, Stack] = {
 def context(name: str, environ: Mapping[str, str] = os.environ) -> BuildContext:
     """Return the content of a stack's image.
 
-    Raises:
-        InvalidArgument: there is no such stack.
+    Raises: InvalidArgument: the stack does not exist.
     """
     stack = STACKS.get(name)
     if stack is None:
@@ -87,9 +86,8 @@ def reference(name: str, environ: Mapping[str, str] = os.environ) -> str:
 def image(controller: Holdfast, name: str) -> str | None:
     """Return the tag of the image of a stack, built first if the engine does not have it; none for no stack.
 
-    Raises:
-        ImageError: it could not be built; the hint is the end of the build's output.
-        InvalidArgument: there is no such stack.
+    Raises: ImageError: it could not be built; the hint is the end of the build's output. InvalidArgument:
+    the stack does not exist.
     """
     if not name:
         return None

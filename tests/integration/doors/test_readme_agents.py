@@ -1,4 +1,4 @@
-"""What the README tells a newcomer to do for an agent of their own, done as it stands there."""
+"""The README's steps to an agent of one's own, followed word for word."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ pytestmark = pytest.mark.brief
 
 @pytest.fixture(scope="module")
 def section() -> str:
-    """Return the text below the heading, with what follows it in blocks."""
+    """Return the text below the heading, with its blocks."""
     return (ROOT / "README.md").read_text().split("\n## Your own agent\n")[1].split("\n## ")[0]
 
 
@@ -98,7 +98,7 @@ def test_over_mcp(section: str, home: Home, hf: Holdfast, tmp_path: Path) -> Non
 
 
 def test_over_the_sdk_of_e2b(section: str, server: Served, tmp_path: Path) -> None:
-    """The clients have an environment of their own; what is typed to use them is run, but for that."""
+    """The clients have a separate environment; the typed commands are run as they are, except for that."""
     python = SUITES / "e2b-newest" / "bin" / "python"
     assert python.exists(), "the clients are not installed: `make test-doors` does it"
     token_file = "~/.local/state/holdfast/server-token"

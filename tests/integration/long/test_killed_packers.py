@@ -1,6 +1,6 @@
 """The process that packs is killed at many points of packing real snapshots, each of which is used then.
 
-HOLDFAST_PACKER_KILLS sets the number of points, HOLDFAST_PACKER_SEED other ones.
+HOLDFAST_PACKER_KILLS sets the number of points, HOLDFAST_PACKER_SEED a different choice of them.
 """
 
 from __future__ import annotations
