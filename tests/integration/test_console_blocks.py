@@ -116,7 +116,7 @@ def matches(shown: str, printed: str) -> bool:
 
 
 def test_a_console_that_shows_other_output_is_found() -> None:
-    """The comparison itself: a line that differs, is missing or is too much; and what the ellipsis covers."""
+    """The comparison itself: a different, missing or additional line; and the lines the ellipsis covers."""
     assert matches("a\n…\nd", "a\nb\nc\nd\n")
     assert matches("a\n…", "a\n")
     assert not matches("a", "a\nb\n")

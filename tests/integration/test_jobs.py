@@ -118,7 +118,7 @@ def test_killing_a_detached_command_is_reported(shared: Session, shared_cli: Any
 
 
 def test_a_server_that_another_command_kills_is_reported(shared: Session, shared_cli: Any) -> None:
-    """With its port, the command that started it, and what ran when it died."""
+    """With its port, its command, and the command that ran when it died."""
     after = max((event.seq for event in shared.events()), default=0)
     serving = shared.exec(
         "python3 -m http.server 8000 >/dev/null 2>&1 & until curl -s localhost:8000 >/dev/null; do :; done"
