@@ -1,7 +1,7 @@
 """The English of docstrings, messages, comments and pages: patterns that read as a translation.
 
 Each is counted, and has a ceiling for each kind of text. Ceilings only fall: a change that repairs texts
-lowers them to what `python tests/test_english.py` prints. Those that are gone (`INSTEAD`) stay so.
+lowers them to the output of `python tests/test_english.py`. Eliminated patterns (`INSTEAD`) stay so.
 """
 
 from __future__ import annotations
@@ -200,7 +200,7 @@ def test_a_pattern_is_counted(name: str, text: str) -> None:
 
 
 def test_pages_are_idiomatic() -> None:
-    """Except for what commands print, in blocks of code."""
+    """Except for the output of commands, in blocks of code."""
     wrong = [
         f"{path.relative_to(ROOT)}: {each}"
         for path in PAGES

@@ -167,7 +167,7 @@ K = 1 << 10
 
 
 def test_which_output_makes_a_picture() -> None:
-    """The end of it; of a full-screen program what it painted, and what was there before it."""
+    """The end of it; of a full-screen program its picture, and the text before it."""
     assert parts(0, 10 * K, None, None, 0) == (OutputPart(0, 10 * K), None)
     assert parts(0, 900 * K, None, None, 0) == (OutputPart(900 * K - TAIL, 900 * K, cut=True), None)
     inside = parts(0, 900 * K, 100 * K, None, 0)

@@ -45,7 +45,7 @@ def _no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_transient_failures_are_retried() -> None:
-    """A process that is just ending is gone at the next try."""
+    """A process that is just ending has ended by the next try."""
     attempts = Attempts(PASSING, PASSING)
 
     assert capture_failures.until_settled(attempts, say) == "captured"

@@ -194,7 +194,7 @@ LINKS = re.compile(
 
 
 class _Texts(HTMLParser):
-    """Pieces of text between tags; what is preformatted is left alone by both."""
+    """Pieces of text between tags; both leave preformatted text alone."""
 
     def __init__(self) -> None:
         super().__init__()

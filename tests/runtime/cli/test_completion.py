@@ -26,7 +26,7 @@ def named(home: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 def asked(shell: str, line: str, action: str = "get-args") -> tuple[str, int]:
-    """Return what a shell gets for a line, whose last word is being typed."""
+    """Return the candidates a shell gets for a line whose last word is being typed."""
     words = line.split()
     environ = {caller.COMPLETION: f"complete_{shell}", "COMP_WORDS": line, "_TYPER_COMPLETE_ARGS": line}
     environ |= {"COMP_CWORD": str(len(words) - (not line.endswith(" ")))}
@@ -102,7 +102,7 @@ def test_an_unknown_question_is_refused() -> None:
 def test_completion_is_installed_once(
     shell: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Where the shell looks for it; what its settings have stays."""
+    """In the shell's own place; existing settings stay."""
     monkeypatch.setenv("HOME", str(tmp_path))
     settings = tmp_path / f".{shell}rc"
     settings.write_text("mine")

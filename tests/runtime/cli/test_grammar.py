@@ -1,4 +1,4 @@
-"""Words of command lines are read as people write them, and what is wrong is named."""
+"""Words of command lines are read as people write them, and mistakes are named."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def verb(
 
 
 def read(line: str, of: Any = verb) -> dict[str, Any]:
-    """Return the values that are not those of a line without options."""
+    """Return the values that differ from a line without options."""
     values = Words(Verb("verb", of), line.split()).values()
     usual = Words(Verb("verb", of), ["s"]).values() if of is verb else {}
     return {name: value for name, value in values.items() if name not in usual or value != usual[name]}
@@ -65,7 +65,7 @@ def read(line: str, of: Any = verb) -> dict[str, Any]:
     ],
 )
 def test_words_become_values(line: str, found: dict[str, Any]) -> None:
-    """Options stand anywhere before `--`, with their value behind or beside them."""
+    """Options stand anywhere before `--`, with their value after or joined to them."""
     assert read(line) == found
 
 

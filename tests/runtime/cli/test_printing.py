@@ -20,7 +20,8 @@ from holdfast.runtime.cli.verb_table import VERBS
 
 
 def test_no_invisible_character_is_left() -> None:
-    """Characters that would turn or hide text on a terminal are escaped, in the long text and beside it."""
+    """Characters that would turn or hide text on a terminal are escaped, in the long text and next to
+    it."""
     hidden = "\u202e\x9b31m\u200b"
     written = "".join(pieces({"name": hidden}, "output", hidden.encode()))
 
@@ -90,7 +91,7 @@ def test_every_help_is_written_in_latin_1(monkeypatch: pytest.MonkeyPatch, colum
 
 
 def test_tables_trees_and_errors_are_approximated(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What Latin-1 has stays as it is, symbols become similar ones, and the rest question marks."""
+    """Characters of Latin-1 stay as they are, symbols become similar ones, and the rest question marks."""
     with latin(monkeypatch) as shown:
         printing.table(("NAME", "WHAT"), [("ü", "│ ● … 日本 🙂")])
         printing.note("→ ü")
@@ -116,7 +117,7 @@ def test_an_ordinary_terminal_gets_the_characters_themselves(capsys: pytest.Capt
 
 
 def test_a_process_in_such_a_terminal_ends_as_usual() -> None:
-    """The command itself prepares its streams, and a pipe that closes is no error worth a word."""
+    """The command itself prepares its streams, and a closed pipe is not an error worth a word."""
     for line in ("holdfast fork --help", "holdfast help all | head -1", "holdfast nosuch…"):
         done = subprocess.run(
             ["bash", "-c", f'holdfast() {{ {sys.executable} -m holdfast "$@"; }}; {line}'],

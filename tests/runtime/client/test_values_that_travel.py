@@ -1,4 +1,4 @@
-"""What a server tells of a value is the value: what is written and read again is equal to what was there."""
+"""A value from a server equals the original: writing and reading it again changes nothing."""
 
 from __future__ import annotations
 
@@ -230,7 +230,7 @@ def copied(value: Copied) -> Copied:
 
 
 def answered(answer: type[AnswerBody], read: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """Return what sends a value in an answer over HTTP, and reads it again."""
+    """Return a function that sends a value in an answer over HTTP, and reads it again."""
 
     def travel(value: Any) -> Any:
         told = value.as_dict() if hasattr(value, "as_dict") else None

@@ -258,7 +258,7 @@ def test_an_ended_process_has_no_descriptors() -> None:
 
 
 def test_the_tables_of_sockets_agree() -> None:
-    """Netlink reports the same about a socket as /proc/net, which is used where there is no netlink."""
+    """Netlink reports the same about a socket as /proc/net, which is used where netlink is missing."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
         by_netlink = sockets.tcp()

@@ -1,4 +1,4 @@
-"""Real programs on a real terminal: which of them wait for their user, and what for."""
+"""Real programs on a real terminal: the ones that wait for their user, and their questions."""
 
 from __future__ import annotations
 
@@ -221,7 +221,7 @@ def test_half_an_answer_leaves_it_waiting(guest: Guest) -> None:
 
 
 def test_a_later_connection_receives_the_state(guest: Guest) -> None:
-    """The state is the session's, not that of a connection."""
+    """The state belongs to the session, not to a connection."""
     with guest.begin("read -p 'Name: ' x", id="asks") as first:
         first.until("waiting")
         with guest.call("wait", id="asks") as second:

@@ -1,4 +1,4 @@
-"""What is watched and what is really there, after any sequence of changes."""
+"""The watched files and the existing ones, after any sequence of changes."""
 
 from __future__ import annotations
 

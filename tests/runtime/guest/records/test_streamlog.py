@@ -68,7 +68,7 @@ def test_a_log_stays_within_its_capacity(tmp_path: Path) -> None:
 
 
 def test_a_write_that_fails_becomes_a_gap(tmp_path: Path) -> None:
-    """When nothing can be written, what was kept reads as a gap, and the stream recovers."""
+    """When writing is impossible, kept output reads as a gap, and the stream recovers."""
     log = StreamLog(tmp_path / "log", 5000, segment_size=1000)
     log.append(b"x" * 1500)
     (tmp_path / "log").rename(tmp_path / "away")

@@ -32,7 +32,7 @@ def test_marks_are_found_with_their_place_and_values() -> None:
 
 
 def test_a_mark_can_carry_its_time() -> None:
-    """In Unix seconds; those of older shells carry none."""
+    """In Unix seconds; marks of older shells have no time."""
     new, old = mark("C", 3, serial=";x=7;t=1700000000250000"), mark("C", 4, serial=";x=8")
 
     assert [one.at for one in MarkReader(NONCE).feed(new + old)] == [1700000000.25, None]

@@ -1,4 +1,4 @@
-"""The people at a shell, without a terminal: when a copy's size may change."""
+"""The people at a shell, without a terminal: the times at which a copy's size can change."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ def test_a_circle_in_the_store_ends() -> None:
 
 
 def test_a_session_is_rewound_to_its_own_snapshots_and_their_past() -> None:
-    """Also to those of an abandoned life; those of others are refused."""
+    """Also to snapshots of an abandoned life; others' snapshots are refused."""
     fork = SessionRow("f", "fork", "running", "i", NOW, None, "b", 1)
     family.check(_session("a", 1), CHAIN[2], CHAIN)
     family.check(fork, CHAIN[0], CHAIN)
