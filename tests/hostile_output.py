@@ -396,7 +396,7 @@ BYTES = {
 
 
 def cases() -> dict[str, bytes]:
-    """All of them. Questions come also in their 8-bit forms and with a control character inside."""
+    """Return all cases. Questions also come in their 8-bit forms and with a control character inside."""
     texts = {f"question: {name}": CSI + body for name, body in QUESTIONS.items()}
     texts |= {f"question in C1: {name}": "\x9b" + body for name, body in QUESTIONS.items()}
     texts |= {

@@ -39,7 +39,7 @@ def modules() -> Iterator[tuple[str, ast.Module]]:
 
 
 def _fields(node: ast.ClassDef) -> frozenset[str]:
-    """Return the annotated names of a class, except the ones of its own use."""
+    """Return the annotated names of a class, except for its private ones."""
     return frozenset(
         each.target.id
         for each in node.body

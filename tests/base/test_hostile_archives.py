@@ -41,7 +41,7 @@ END = bytes(1024)
 
 
 def entry(name: str, data: bytes = b"", form: Literal[0, 1, 2] = tarfile.GNU_FORMAT, **fields: Any) -> bytes:
-    """Return a member as it lies in an archive; `size` is claimed, whatever there is."""
+    """Return a member as it lies in an archive; `size` is the claimed size, whatever the real one."""
     member = tarfile.TarInfo(name)
     member.size = len(data)
     member.mode = 0o6755

@@ -53,7 +53,7 @@ def test_vendor_repositories_are_not_mirrors() -> None:
 
 
 def test_media_are_not_mirrors() -> None:
-    """An installation disc cannot serve another release."""
+    """An installation disc cannot serve a different release."""
     assert choose([("cdrom:[Debian]/", "bookworm")], "bookworm") is None
 
 

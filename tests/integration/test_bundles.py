@@ -288,7 +288,7 @@ def test_exceptions_are_given_where_a_bundle_is_imported(
 
 
 def test_the_files_of_a_bundle_need_no_trust(elsewhere: Holdfast, hollow: Forgery, tmp_path: Path) -> None:
-    """They are an ordinary image's: no memory is imported, and none of its programs run."""
+    """They are an ordinary image's: memory is not imported, and its programs do not run."""
     unsigned = hollow.write(tmp_path / "unsigned.tar", None)
 
     came = elsewhere.import_(unsigned, files_only=True, label="files")

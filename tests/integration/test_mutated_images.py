@@ -454,7 +454,7 @@ def altered(corpus: Corpus, image: str, data: bytes) -> Iterator[None]:
 
 
 def replace(path: Path, data: bytes) -> None:
-    """Put another file under that name: files that restores have linked stay unchanged."""
+    """Put a different file under that name: files that restores have linked stay unchanged."""
     fresh = path.with_suffix(".fresh")
     fresh.write_bytes(data)
     fresh.replace(path)

@@ -54,8 +54,7 @@ def outside(paths: list[str], *places: str) -> list[str]:
 
 
 def attacks(session: Session) -> tuple[list[str], list[str]]:
-    """Run the attacks in a session; return the attacks that a writable root lets succeed, and the ones that
-    did."""
+    """Run the attacks in a session; return those that succeed under a writable root, and under this one."""
     session.files.write("/tmp/attack.py", ATTACK.read_bytes())
     lines = session.exec("python3 /tmp/attack.py", timeout=120).text.splitlines()
     head, *plain = lines[0].split()

@@ -88,7 +88,7 @@ def work(shared_hf: Holdfast) -> Session:
 def test_several_shells_are_opened_chosen_and_ended(
     line: ClientConnection, cli: Cli, server: Served, work: Session
 ) -> None:
-    """Typed text goes to the shown shell; the page names the people there, and the one who types."""
+    """Typed text goes to the shown shell; the page names the people there, and the typist."""
     other, page = opened(line, cli, "views"), opened(line, cli, "views")
     page.until(PRESS, "New shell")
     page.until(TYPED, "dialog input", "build", "End")

@@ -75,7 +75,7 @@ class Small:
         )
 
     def images(self) -> set[str]:
-        """Return the ids of all images of the engine, including those that a build has left half-way."""
+        """Return the ids of all images of the engine, including unfinished ones of a build."""
         return set(self.machine.engine.client.api.images(all=True, quiet=True))
 
 

@@ -23,7 +23,7 @@ from holdfast.runtime.terminal.vt_parser import Sequence
 
 
 class Session:
-    """Output that grows, shown on a terminal of another or the same size."""
+    """Output that grows, shown on a terminal of the same or a different size."""
 
     def __init__(self, rows: int, cols: int, mine: tuple[int, int], *, status: bool = False) -> None:
         self.output = b""

@@ -161,7 +161,7 @@ def test_a_capture_that_is_too_large_or_refused_is_remarked() -> None:
 
 
 def test_a_capture_without_a_failure_is_not_a_failure() -> None:
-    """A checkpoint that a program wants does not stand for the end of a job that failed."""
+    """A checkpoint that a program requested does not replace the capture of a failed job."""
     asked = captures(DeliveryTarget(), [])
     asked._place(snapshot(Fake(failure=Failure(reason="asked", command="x"))))
     assert not asked.of_failures

@@ -175,8 +175,7 @@ def test_each_member_is_the_same_over_a_url(kinds: tuple[type, type, type]) -> N
 
 @pytest.mark.parametrize("kinds", PAIRS, ids=lambda kinds: kinds[0].__name__)
 def test_requests_to_the_server_are_awaited(kinds: tuple[type, type, type]) -> None:
-    """Of async handles, each method is a coroutine function or yields, except for the ones that only make
-    handles."""
+    """Of async handles, each method is a coroutine function or yields, except for makers of handles."""
     _, blocking, waiting = kinds
     for name, each in _members(waiting).items():
         if callable(each) and name not in PLAIN:

@@ -89,7 +89,7 @@ def reached(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[str]:
 
 
 def wrong(met: Met, caplog: pytest.LogCaptureFixture) -> list[tuple[str, str, Answer]]:
-    """Return the answers that are failures, and the ones that had an effect."""
+    """Return the failed answers, and the answers that had an effect."""
     assert [each.getMessage()[:300] for each in caplog.records if each.levelno >= logging.ERROR] == []
     return [
         (route, id_[:40], answer)

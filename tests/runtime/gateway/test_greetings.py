@@ -289,7 +289,7 @@ def test_altered_greetings_raise_nothing_else() -> None:
 
 
 def test_encrypted_records_pass_whatever_is_in_them() -> None:
-    """As they follow a change of ciphers in TLS 1.2: all except the ones that look like a greeting."""
+    """As they follow a change of ciphers in TLS 1.2: all except those that resemble a greeting."""
     drawn = random.Random(11)
     for _ in range(2000):
         watch = GreetingWatch(HOST)

@@ -123,7 +123,7 @@ def test_a_restore_is_not_the_end_of_anything(session: Session) -> None:
 
 
 def test_the_roster_is_bounded(session: Session) -> None:
-    """A session may start any number of processes."""
+    """A session can start any number of processes."""
     for pid in range(30, 30 + 2 * MAX_WATCHED):
         session.add(pid, 20, JOB)
     session.look()

@@ -251,7 +251,7 @@ def test_other_tasks_get_their_turn(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_an_ended_process_has_no_descriptors() -> None:
-    """A process may end between two scans."""
+    """A process can end between two scans."""
     (table,) = descriptors.look(1 << 22, 0, 0, ScanBounds(links=10, files=10))
     assert (table.count, table.files) == (None, [])
     assert access.stat(1 << 22) is None

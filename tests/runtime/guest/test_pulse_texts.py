@@ -173,7 +173,7 @@ def test_limits_that_are_not_reported() -> None:
 
 
 def test_modes_of_a_terminal() -> None:
-    """Input is echoed, read by lines, and may be a signal: each by its bit."""
+    """Input is echoed, read by lines, and can be a signal: each by its bit."""
     cooked = [0, termios.OPOST, 0, termios.ECHO | termios.ICANON | termios.ISIG]
     assert terminal_modes(cooked) == {"echo": True, "canonical": True, "signals": True, "raw": False}
     assert terminal_modes([0, 0, 0, 0]) == {"echo": False, "canonical": False, "signals": False, "raw": True}

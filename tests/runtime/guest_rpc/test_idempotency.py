@@ -63,7 +63,7 @@ def test_a_session_that_died_with_a_key_leaves_it_unknown(controller: Holdfast, 
 
 
 def test_a_key_that_was_never_sent_is_not_unknown(controller: Holdfast, session: SessionRow) -> None:
-    """A session that had died before has not run it."""
+    """A session that had already died has not run it."""
     dead = controller.store.update_session(session.id, state="dead")
 
     with pytest.raises(SessionDead):

@@ -79,7 +79,7 @@ def test_a_job_that_asks_for_a_password_says_so(guest: Guest) -> None:
 
 
 def test_a_follower_of_a_job_learns_that_it_waits(guest: Guest) -> None:
-    """After what it wrote before, and once, as with a command of the shell."""
+    """After its earlier output, and once, as with a command of the shell."""
     start(guest, "echo first; read -p 'Name: ' name; echo $name")
     with guest.call("wait", id="t") as follower:
         frames = []

@@ -37,7 +37,7 @@ def test_forgetting_all_leaves_an_empty_stream_that_continues() -> None:
 
 
 def test_negative_offsets_count_from_the_end() -> None:
-    """A reader may ask for the last bytes without knowing where they are."""
+    """A reader can ask for the last bytes without knowing where they are."""
     index = SegmentIndex(10, 20)
     index.append(35)
     index.trim()

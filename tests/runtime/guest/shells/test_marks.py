@@ -76,7 +76,7 @@ def test_readers_get_output_without_marks_at_true_offsets() -> None:
 
 
 def test_every_start_gives_the_same_rest() -> None:
-    """A reader may begin anywhere, even in the middle of a mark."""
+    """A reader can begin anywhere, even in the middle of a mark."""
     shown = [(piece.offset + i, byte) for piece in visible(STREAM)[0] for i, byte in enumerate(piece.data)]
     for start in range(len(STREAM)):
         pieces, _ = visible(STREAM, start=start)
@@ -100,7 +100,7 @@ def test_an_endless_mark_is_output() -> None:
 
 
 def test_marks_in_capital_letters_are_marks() -> None:
-    """A terminal may be set to write nothing else (`stty olcuc`)."""
+    """A terminal can be set to write only capital letters (`stty olcuc`)."""
     capitals = (
         STREAM.replace(NONCE.encode(), NONCE.upper().encode()).replace(b"hf=", b"HF=").replace(b"x=", b"X=")
     )

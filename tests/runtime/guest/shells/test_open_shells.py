@@ -72,7 +72,7 @@ def test_commands_in_them_run_beside_each_other(guest: Guest) -> None:
 
 
 def test_opening_one_again_finds_it(guest: Guest) -> None:
-    """A request whose answer was lost may be repeated."""
+    """A request whose answer was lost can be repeated."""
     first = opened(guest, "build")
     guest.exec("x=1", shell="build")
     again = opened(guest, "build", rows=10)

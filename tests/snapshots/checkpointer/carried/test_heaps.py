@@ -65,7 +65,7 @@ def test_other_memory_is_not(line: str) -> None:
 
 
 @pytest.mark.parametrize("flag", ["dc", "wf", "io", "pf", "lo", "ht", "gd", "sh"])
-def test_memory_that_a_child_has_not_or_that_is_special_is_not(flag: str) -> None:
+def test_memory_withheld_from_children_and_special_memory_are_not_heaps(flag: str) -> None:
     """Each flag of such memory excludes it."""
     assert found(mapping(CODE, 8), mapping(BIG, 65536, f"{ORDINARY} {flag}")) is None
 

@@ -31,8 +31,7 @@ class Home:
         self.archive: LayerArchive
 
     def keep(self, *mapped: str) -> dict[str, str]:
-        """Return the content of a layer on top of the last image: kinds by path, `+` with the ones that
-        hide."""
+        """Return the content of a layer on top of the last image: kinds by path, `+` for hiding ones."""
         folder = self._folder / f"copy{next(self._numbers)}"
         first = LayerCopy(folder, PRIVATE)
         first.first(self.upper, (), self.index if self.index.exists() else None)
