@@ -63,7 +63,8 @@ STACKS: Mapping[str, Stack] = {
 def context(name: str, environ: Mapping[str, str] = os.environ) -> BuildContext:
     """Return the content of a stack's image.
 
-    Raises: InvalidArgument: the stack does not exist.
+    Raises:
+        InvalidArgument: the stack does not exist.
     """
     stack = STACKS.get(name)
     if stack is None:
@@ -86,8 +87,9 @@ def reference(name: str, environ: Mapping[str, str] = os.environ) -> str:
 def image(controller: Holdfast, name: str) -> str | None:
     """Return the tag of the image of a stack, built first if the engine does not have it; none for no stack.
 
-    Raises: ImageError: it could not be built; the hint is the end of the build's output. InvalidArgument:
-    the stack does not exist.
+    Raises:
+        ImageError: it could not be built; the hint is the end of the build's output.
+        InvalidArgument: the stack does not exist.
     """
     if not name:
         return None

@@ -64,9 +64,11 @@ def play(
 ) -> Played:
     """Let workers finish the task; each interruption ends one, and the next begins with the name alone.
 
-    Args: hf: the controller of the session. name: the session's. order: the calls of an uninterrupted
-    worker that change something. interruptions: in the order of their calls. An interruption whose call has
-    passed comes at the next one.
+    Args:
+        hf: the controller of the session.
+        name: the session's.
+        order: the calls of an uninterrupted worker that change something.
+        interruptions: in the order of their calls. An interruption whose call has passed comes at the next.
 
     Raises:
         AssertionError: a worker gave up, or an interruption found none to end.

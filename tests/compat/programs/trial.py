@@ -51,8 +51,10 @@ class Trial:
     def run(self) -> list[Outcome]:
         """Try all of them.
 
-        Raises: Together: a failure cannot be attributed to a single one; nothing is left, and the caller
-        can divide them. HoldfastError: no session could be made.
+        Raises:
+            Together: a failure cannot be attributed to a single program; nothing is left, and the caller
+                can divide them.
+            HoldfastError: no session could be made.
         """
         with scratch(self._controller) as sessions:
             parent = self._controller.new(image=self._image, memory=self._batch.memory)
