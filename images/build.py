@@ -375,7 +375,7 @@ def _default_lock_folder() -> Path:
 def _turn(folder: Path | None, kind: str, say: Callable[[str], None]) -> Iterator[None]:
     """Hold the build lock of `kind`; it is released by the end of the process at the latest.
 
-    Without a place for it (no HOME, read-only, without locks) two builds at once only cost time.
+    Without a place for it (no HOME, read-only, without locks) two concurrent builds only cost time.
     """
     with ExitStack() as held:
         try:

@@ -1,6 +1,6 @@
 """Records the cells of one kernel with their code and outputs, so that a notebook can be made of them.
 
-It follows events and decides nothing. Outputs are those of a notebook (nbformat 4), within a limit.
+It follows events and decides nothing. Outputs have the form of a notebook's (nbformat 4), within a limit.
 """
 
 from __future__ import annotations

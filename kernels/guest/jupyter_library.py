@@ -26,7 +26,7 @@ class KernelFailure(Exception):
 
 
 class UnknownSpec(KernelFailure):
-    """There is no kernel spec of that name."""
+    """There is no kernel spec with that name."""
 
 
 async def load_library() -> None:

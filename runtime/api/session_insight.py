@@ -116,8 +116,8 @@ class SessionInsight:
         all_timelines: bool = False,
         limit: int | None = None,
     ) -> list[Entry]:
-        """Return the journal of the session and of its ancestors, oldest first; also after the session is
-        gone.
+        """Return the journal of the session and of its ancestors, oldest first; also after the session was
+        removed.
 
         Args:
             after: the `seq` of an entry; only later ones.

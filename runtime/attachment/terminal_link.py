@@ -219,7 +219,7 @@ class TerminalLink:
             connection.send(protocol.request("resize", {"rows": rows, "cols": cols}))
 
     def _start_over(self) -> None:
-        """Start over after a rewind: the terminal shows something else, and pending input is gone."""
+        """Start over after a rewind: the terminal shows something else, and pending input is dropped."""
         with self._lock:
             self._unsent.clear()
             self._taken = self._sent = 0

@@ -95,7 +95,7 @@ class BeganLate(Exception):
 
 
 def connected(client: GuestClient) -> Connection:
-    """Connect to a session that may just be waking up.
+    """Connect to a session that is possibly just waking up.
 
     Raises:
         GuestDisconnected: it does not listen within `AWAKE_SECONDS`.

@@ -147,7 +147,7 @@ def since(context: Context, session: SessionRow) -> tuple[SnapshotRow, Frame] | 
 def touched(upper: Path, since: float) -> bool:
     """Check whether a file of the session's layer was changed after a time, even by `docker cp`.
 
-    The supervisor's own files are left out: what it writes is known otherwise.
+    The supervisor's own files are left out: its writes are known otherwise.
 
     Raises:
         OSError: the layer cannot be read.

@@ -1,8 +1,8 @@
 """The variables of a job, and the way secret ones enter a session without being written to disk anywhere.
 
 Variables that are not secret are options of the session. Secrets there would be in the manifest and in the
-engine's own records. So the shell reads those from a file in memory that is gone before the command runs, and
-forgets them right after it, because the state of a shell at its prompt is recorded in the session.
+engine's own records. So the shell reads them from a file in memory that is removed before the command runs,
+and forgets them right after it, because the state of a shell at its prompt is recorded in the session.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def chosen(wanted: Sequence[str], host: Mapping[str, str]) -> dict[str, str]:
     """Return the requested variables: NAME and `NAME*` as on this host, if they exist, and NAME=VALUE.
 
     Raises:
-        InvalidArgument: a request has none of these forms.
+        InvalidArgument: a request is malformed.
     """
     found = dict(DEFAULTS)
     for each in wanted:
@@ -65,7 +65,7 @@ def with_plugin(variables: Mapping[str, str], command: str) -> dict[str, str]:
 
 
 def split(variables: Mapping[str, str], redaction: Redaction) -> tuple[dict[str, str], dict[str, str]]:
-    """Return the variables that may be recorded, and the others."""
+    """Return the variables that can be recorded, and the others."""
     hidden = {name: value for name, value in variables.items() if redaction.secret(name)}
     return {name: value for name, value in variables.items() if name not in hidden}, hidden
 

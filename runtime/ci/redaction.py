@@ -121,7 +121,7 @@ class Redaction:
 
 
 class RedactedStream:
-    """A filter that redacts a stream, however it is cut. A possible secret waits for what follows."""
+    """A filter that redacts a stream, however it is cut. A possible secret waits for the next text."""
 
     def __init__(self, redaction: Redaction, rest: scrubbing.ScrubbedStream | None = None) -> None:
         self._redaction = redaction

@@ -92,8 +92,8 @@ class HangDetector:
 class TimeLimits:
     """The time limits of a job, in seconds; None is unlimited.
 
-    `standstill` is the time without any progress after which it hangs, 0 never; `answer` is how long it may
-    wait for input that no one will give.
+    `standstill` is the time without any progress after which it hangs, 0 never; `answer` limits its wait
+    for input that no one will give.
     """
 
     total: float | None = None

@@ -36,7 +36,7 @@ def init(
     cluster: str | None = CLUSTER,
     json: bool = JSON,
 ) -> None:
-    """Make the cluster's tables in its database; what is there is kept."""
+    """Make the cluster's tables in its database; existing ones are kept."""
     with _store(cluster) as store:
         from holdfast.runtime.cluster.cluster_rows import LeaseTerms
 

@@ -1,6 +1,6 @@
 """Completion: scripts for bash, zsh and fish, and the answers to each press of Tab.
 
-A shell asks the command itself, by environment variables, so that names of sessions are those of now. These
+A shell asks the command itself, by environment variables, so that names of sessions are current. These
 variables have the names that scripts use which people have installed.
 """
 
@@ -82,7 +82,7 @@ def _words_of_line(line: str) -> list[str]:
 
 
 def _split(line: str) -> list[str]:
-    """Return the words of a line, whose last quotes may be open."""
+    """Return the words of a line, whose last quotes can be open."""
     if not any(char in line for char in "'\"\\"):
         return line.split()
     import shlex

@@ -1,7 +1,7 @@
 """Calls over the WebSocket, each as the messages sent and the values made of the answers. Pure.
 
-A call whose connection is lost is opened again where it was: it knows the id of what it follows, and how far
-it has read. One that joins this process's terminal to a session's is painted again instead.
+A call whose connection is lost is opened again at its place: it knows the id of its work, and how far it
+has read. One that joins this process's terminal to a session's is painted again instead.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ OVERHEAD = 200
 
 
 class ServerStopped(ServerUnavailable):
-    """The server ends all calls because it is being stopped; a new server may take its place."""
+    """The server ends all calls because it is being stopped; a new server can take its place."""
 
     code = "server_stopped"
 
@@ -92,7 +92,7 @@ class ChannelCall(ABC, Generic[Result]):
         """Return the message that opens the call, or continues it over a new connection.
 
         Raises:
-            OutcomeUnknown: whether it began is not known, and it may not begin twice.
+            OutcomeUnknown: it possibly began, and must not begin twice.
         """
         if self._opened:
             self._continue()
@@ -170,7 +170,7 @@ class ChannelCall(ABC, Generic[Result]):
 
     @abstractmethod
     def _continue(self) -> None:
-        """Change call and arguments into those that continue it."""
+        """Change call and arguments into the ones that continue it."""
 
     def _begun_twice(self) -> None:
         if self.key is None:

@@ -417,7 +417,7 @@ class ListQuery:
         """Parse the query of an address.
 
         Raises:
-            InvalidArgument: a part of it has another form.
+            InvalidArgument: a part of it is malformed.
         """
         # Clients quote both, and then the whole of it again.
         pairs = parse_qsl(metadata or "", keep_blank_values=True)

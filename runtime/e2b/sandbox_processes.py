@@ -328,7 +328,7 @@ class PipedProcess(SandboxProcess):
         self._program.close_input()
 
     def resize(self, size: PtyArea) -> None:
-        """Refuse: it has no terminal."""
+        """Refuse: it does not have a terminal."""
         raise InvalidArgument(
             f"cannot resize process {self.pid} to {size.cols}x{size.rows}: it has no terminal",
             hint="start it with `pty`",

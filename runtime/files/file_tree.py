@@ -30,9 +30,9 @@ class WatchedChange:
     """One change: the kind of change to the absolute `path`; `file` is the present file, if any.
 
     A file that is replaced by another one is modified; a file in the place of a folder is created after the
-    folder was removed. A name that moves is removed and created; `moved` says of the first that this is why,
-    if the watch saw it happen. Of what was modified `content` says whether its content may have changed, and
-    `attributes` whether its rights or owner have.
+    folder was removed. A name that moves is removed and created; `moved` says of the first that this is
+    why, if the watch saw it happen. Of a modified one `content` tells whether its content can have changed,
+    and `attributes` whether its rights or owner have.
     """
 
     kind: ChangeKind
@@ -102,8 +102,8 @@ class FileTree:
     ) -> Iterator[TreeChange]:
         """Process the present entry of a name; yield the changes.
 
-        `written` says whether it was written to; None if the session has not seen that. `moved`: what had the
-        name has another one now.
+        `written` says whether it was written to; None if the session has not seen that. `moved`: the entry
+        with that name has a new name now.
         """
         folder = self._folders.get(at)
         if folder is None:
@@ -212,7 +212,7 @@ def _differ(before: SessionFile, after: SessionFile) -> bool:
 
 
 def _content_differs(before: SessionFile, after: SessionFile, written: bool | None) -> bool:
-    """Return whether the content may differ; a changed time is not evidence where writes would be seen."""
+    """Return whether the content can differ; a changed time is not evidence where writes would be seen."""
     if before.kind == "folder":
         return False
     same = (before.kind, before.size, before.target, _number(before)) == (

@@ -185,8 +185,8 @@ class Gateway:
         self._refusals.add(policy.session, host, port, time.time())
 
     async def _addresses(self, policy: SessionRules, host: str, port: int) -> list[Address]:
-        """Return the addresses of a host now, if it may be reached at all: those of the home's own list, else
-        those this machine finds.
+        """Return the present addresses of a host, if it can be reached at all: the home's own list, else
+        the ones this machine finds.
 
         Raises:
             NoAnswer: the resolver does not answer.

@@ -1,9 +1,9 @@
 """The greeting of a tunnel's client to a host allowed by name alone: TLS that names this host. Pure.
 
-A tunnel to a domain is not opened, so its greetings are all that says where it leads: behind a shared front
-end, a host of any other name may answer. Whatever does not name the host in a form that is understood here is
-refused. A client can greet twice (RFC 8446, 4.1.4), after early data too, so its records are followed as long
-as the tunnel lasts; what is in them once they are encrypted, no one sees.
+A tunnel to a domain is not opened, so only its greetings tell its destination: behind a shared front end, a
+host with any name can answer. Whatever does not name the host in a form that is understood here is refused.
+A client can greet twice (RFC 8446, 4.1.4), after early data too, so its records are followed as long as the
+tunnel lasts; once they are encrypted, no one sees their content.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class NotThisHost(Exception):
 class GreetingWatch:
     """Follows the data that the client of one tunnel sends.
 
-    `feed` returns what may be passed on; before the first greeting is complete, that is nothing.
+    `feed` returns the part that can be passed on; before the first greeting is complete, that is empty.
     """
 
     def __init__(self, host: str) -> None:
@@ -184,7 +184,7 @@ def _name(fields: _Fields) -> bytes:
 
 
 def _all_of(fields: _Fields) -> bytes:
-    """Return the one block that it consists of."""
+    """Return its only block."""
     content = fields.block(2)
     if fields.left:
         raise EOFError

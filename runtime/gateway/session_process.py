@@ -1,6 +1,6 @@
 """The process of one session in the gateway: mitmproxy as a library, with our addon and no pages of its own.
 
-It takes connections from a channel, and ends when its traffic takes more memory than one session may have.
+It takes connections from a channel, and ends when its traffic takes more memory than a session's limit.
 """
 
 from __future__ import annotations

@@ -55,7 +55,7 @@ class ShellPaths:
 
     @property
     def pid(self) -> Path:
-        """Pid of the one bash that may write marks."""
+        """Pid of the only bash that can write marks."""
         return self.control / "pid"
 
     @property
@@ -122,7 +122,8 @@ class ShellPaths:
 class IdentityPaths:
     """The folder with the session's identity, readable by everyone in the session.
 
-    In the container's own file system, not in the shared folder: what programs have open there is in a copy.
+    In the container's own file system, not in the shared folder: files that programs have open there are in
+    a copy.
     """
 
     folder: Path
@@ -189,7 +190,7 @@ class Layout:
         return self.run / WAKE_NAME
 
     def paused(self, token: str) -> Path:
-        """Return the file that exists while the supervisor waits for a capture and has no connections."""
+        """Return the file that exists while the supervisor waits for a capture without connections."""
         return self.run / paused_name(token)
 
     @property

@@ -38,7 +38,7 @@ class Event:
 
 
 def parse(entry: Mapping[str, Any]) -> Event:
-    """Parse an entry of a guest's journal, which may be anything.
+    """Parse an entry of a guest's journal, which can be anything.
 
     Raises:
         ProtocolError: it is not valid.

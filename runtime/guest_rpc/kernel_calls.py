@@ -111,7 +111,7 @@ class KernelCall:
     def run(self) -> CellResult:
         """Run the cell and wait for its end.
 
-        An interrupt (Ctrl-C) interrupts the cell, whose end is awaited; a second one is raised at once.
+        An interrupt (Ctrl-C) interrupts the cell, whose end is awaited; a second one is raised immediately.
 
         Raises:
             KernelDied: the kernel's process ended.

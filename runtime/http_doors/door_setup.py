@@ -48,8 +48,8 @@ def check_packages(extra: str, what: str) -> None:
 def install_command(*extras: str) -> str:
     """Return the command that installs the packages of extras into the environment that runs this process.
 
-    It names the packages, not this one with its extras: this one may have come from a checkout or a file. In
-    an environment without pip, as uv makes them, uv installs.
+    It names the packages, not this one with its extras: this one can have come from a checkout or a file.
+    In an environment without pip, as uv makes them, uv installs.
     """
     from importlib import metadata
 

@@ -1,8 +1,8 @@
 """The Dockerfile of a build and its sources, read once; and the check of the engine's downloads.
 
-What is checked is what is built: builders get the text that was read here. A file of the project is not
-followed out of its folder. Images that a project names are had before it is built: what they trigger in
-a build (ONBUILD) counts as if it stood in the project's own file.
+The checked text is the built one: builders get the text that was read here. A file of the project is not
+followed out of its folder. Images that a project names are fetched before it is built: their triggers in a
+build (ONBUILD) count as if they stood in the project's own file.
 """
 
 from __future__ import annotations

@@ -179,7 +179,7 @@ class PortableLayer(NewLayer):
 
 
 def take_layer(saved: Path, layer: Path, diff_id: str) -> None:
-    """Take the one layer out of a saved image, as `docker save` of any version writes it.
+    """Take the only layer out of a saved image, as `docker save` of any version writes it.
 
     Args:
         saved: the archive with the image.

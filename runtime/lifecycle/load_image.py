@@ -249,7 +249,7 @@ class StoredImage:
 
 
 def find_image(place: ImagePlace, platform: str) -> StoredImage:
-    """Return the one image of a file that is for a platform.
+    """Return the only image of a file that is for a platform.
 
     Raises:
         ImageError: there is none, or there are several; without "cannot", which the caller says.

@@ -1,7 +1,7 @@
 """The tool for a session's task: its goal and steps, verified one by one, for the next conversation.
 
-Arguments are words of agents, read here by pure functions. An agent over MCP has no command line: where a
-text for people names a command, the agent reads the tool's action.
+Arguments are words of agents, read here by pure functions. An agent over MCP does not have a command line:
+where a text for people names a command, the agent reads the tool's action.
 """
 
 from __future__ import annotations
@@ -57,7 +57,8 @@ def for_agents(text: str) -> str:
 
 
 def fields(text: str, known: tuple[str, ...], first: str = "") -> dict[str, Any]:
-    """Return the values of lines such as `back end: sqlite`; the first line may be the field `first`'s value.
+    """Return the values of lines such as `back end: sqlite`; the first line can be the field `first`'s
+    value.
 
     Raises:
         InvalidArgument: a line has another field than those, or one occurs twice.
@@ -182,7 +183,7 @@ def fetch_artifact(kept: HomeArtifacts, session: Session, wanted: str) -> str:
     Without a path it gets the last part of its name, in the directory of the shell.
 
     Raises:
-        ArtifactNotFound: there is none of that name.
+        ArtifactNotFound: there is no artifact with that name.
         InvalidArgument: several sessions have one, or something is at the place.
     """
     told = _WANTED_ARTIFACT.fullmatch(wanted.strip())

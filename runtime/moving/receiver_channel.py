@@ -1,7 +1,7 @@
 """The source's way to a receiver: its address as people write it, a process of ssh, the requests over its
 standard streams, where every wait has an end, and the destination of a bundle that goes straight there.
 
-A receiver may be silent, drip, or read nothing. Knows nothing of sessions.
+A receiver can be silent, drip, or never read. Knows nothing of sessions.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ class ReceiverAddress:
 
 
 class PatientReader(io.RawIOBase):
-    """A pipe that is read until a deadline; an answer may arrive in pieces by then."""
+    """A pipe that is read until a deadline; an answer can arrive in pieces by then."""
 
     def __init__(self, pipe: IO[bytes]) -> None:
         super().__init__()
@@ -102,7 +102,7 @@ class PatientReader(io.RawIOBase):
         self._seconds, self._until = 0.0, 0.0
 
     def allow(self, seconds: float) -> None:
-        """Set how long may be read from now on."""
+        """Set the remaining time for reading."""
         self._seconds, self._until = seconds, time.monotonic() + seconds
 
     def readable(self) -> bool:
@@ -166,7 +166,7 @@ def _ready(descriptor: int, event: int, seconds: float) -> bool:
 
 
 class ReceiverChannel:
-    """A connection; a context manager. Its errors are those of `move_wire`, except when it is made."""
+    """A connection; a context manager. Its errors are `move_wire`'s, except when it is made."""
 
     def __init__(self, address: ReceiverAddress) -> None:
         self._address = address
@@ -274,7 +274,7 @@ class ReceiverDestination:
     """A receiver as a destination; `source` is its name for this machine.
 
     Attributes:
-        kept: True if it keeps what was imported, so that the next bundle may refer to it.
+        kept: True if it keeps imported files, so that the next bundle can refer to them.
     """
 
     def __init__(self, receiver: ReceiverChannel, source: str) -> None:

@@ -1,7 +1,7 @@
 """The file of a tar archive at an offset, determined while the archive passes. Pure.
 
-Only used to name a place: malformed members have no name, and nothing in the archive is trusted. Names are
-those of ustar, of GNU tar's long names, and of pax.
+Only used to name a place: malformed members do not have a name, and nothing in the archive is trusted.
+Names are read in the forms of ustar, GNU tar's long names, and pax.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The door for agents on the server's own port: its path, its lifetime, its end.
 
 The application is made for the first request that has the token: the package `mcp`, which it needs, takes
-half as long to load as all the rest of the server. Who is let in, and how requests are limited, is decided
-before they arrive here. Their streams have no end of their own: they are ended when the server is.
+half as long to load as all the rest of the server. Admission, and the limits of requests, are decided
+before they arrive here. Their streams have no end of their own: the server ends them when it ends.
 """
 
 from __future__ import annotations

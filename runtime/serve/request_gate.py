@@ -298,7 +298,7 @@ async def _opened(door: ServedDoor, own: Scope, sent: Scope) -> App | Refusal:
 
 
 def _repeated(door: ServedDoor, scope: Scope) -> Refusal | None:
-    """Refuse duplicate headers where one counts: an intermediary may have read a different one."""
+    """Refuse duplicate headers where one counts: an intermediary can have read the other one."""
     names = [name.lower() for name, _ in scope.get("headers", ())]
     several = next((name for name in sorted(door.single) if names.count(name) > 1), None)
     if several is None:

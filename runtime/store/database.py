@@ -1,6 +1,6 @@
 """The database of a home: opened, migrated to the present schema, read and written in transactions.
 
-Owns SQLite and its errors; knows nothing of the contents.
+Owns SQLite and its errors; does not know the contents.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ ADVICE = (
 
 
 class Database:
-    """Safe to use from several processes and threads at once."""
+    """Safe to use from several processes and threads."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -123,7 +123,7 @@ class Database:
     def together(self) -> Iterator[None]:
         """Make this thread's reads and writes in the block one transaction: all of it lasts, or nothing.
 
-        Each transaction waits for the disk several times. Nothing else may be waited for in the block.
+        Each transaction waits for the disk several times. The block must not wait for anything else.
         """
         with self.writing() as db:
             outer, self._joint.connection = self._joined(), db

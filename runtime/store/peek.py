@@ -49,7 +49,7 @@ _COLUMNS = (
 
 
 def abandoned(database: Place) -> bool | None:
-    """Check whether a process that is gone left an operation unfinished."""
+    """Check whether a process that has ended left an operation unfinished."""
     try:
         with closing(opened(database)) as db:
             found = db.execute(

@@ -45,7 +45,7 @@ EXIT_SECONDS = 1.0
 def open_shell(found: Session, asked: NewShell, patience: Patience) -> str:
     """Open a shell, and return its startup files' output.
 
-    `patience` is how long they may take, if there are any.
+    `patience` is the longest time for them, if there are any.
 
     Raises:
         ShellExists: there is one of that name.

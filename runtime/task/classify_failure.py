@@ -59,8 +59,8 @@ class Evidence:
     """The end of a command or cell.
 
     `exit_code` is 128+n after signal n. `events` are the kinds of journal entries during its run (`oom`,
-    `kernel_died`, `refused`). `waiting` is what it waits for: `line`, `password`, `key`, `pager`, `repl`.
-    `error` is the exception of a cell, `report` a test report in JUnit's form.
+    `kernel_died`, `refused`). `waiting` is the input it waits for: `line`, `password`, `key`, `pager`,
+    `repl`. `error` is the exception of a cell, `report` a test report in JUnit's form.
     """
 
     command: str = ""

@@ -1,8 +1,8 @@
-"""Bundles of one session to one receiver, and the data that need not be read, searched, sent or written
-again.
+"""Bundles of one session to one receiver, and the data that does not have to be read, searched, sent or
+written again.
 
-At the sender that is what an earlier bundle had; at the receiver, the files of an earlier import, of which
-those of the next one are mostly made.
+At the sender that is an earlier bundle's content; at the receiver, the files of an earlier import, of which
+the next one's are mostly made.
 """
 
 from __future__ import annotations
@@ -140,7 +140,7 @@ class EarlierImport:
         """Keep the files below a snapshot's folder from being evicted.
 
         Raises:
-            SnapshotDamaged: the folder is gone.
+            SnapshotDamaged: the folder is missing.
         """
         self._held = ExitStack()
         self._places: dict[_Identity, _SegmentPlace] = {}

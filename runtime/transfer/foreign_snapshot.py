@@ -122,7 +122,7 @@ def check_facts(data: bytes) -> None:
 
 def taken_details(given: Mapping[str, Any]) -> SnapshotDetails:
     """Return the details for the store: the position in the journal, the failure, the task record, the
-    machines that its session had belonged to, and, unread, what that takes along.
+    earlier machines of its session, and, unread, the session's own details.
 
     Raises:
         BundleRefused: the record is not valid.
@@ -176,8 +176,7 @@ def judge_processes(context: Context, staging: Path, manifest: Manifest) -> None
 
     Raises:
         BundleNewer: a newer version recorded their processes.
-        BundleRefused: they give processes more than a session may have, or do not match the bundle's
-            record.
+        BundleRefused: they give processes more than a session's rights, or do not match the bundle's record.
     """
     try:
         with service.ask(

@@ -39,7 +39,7 @@ def compare(
 ) -> Verification:
     """Add the comparison of the kernels of the session in `folder` to a verification.
 
-    `moment` is the last journal entry before the freeze: names listed before it may have changed since.
+    `moment` is the last journal entry before the freeze: names listed before it can have changed since.
     """
     every = record.kernels if record is not None else {}
     busy = [

@@ -3,7 +3,7 @@
 Memory is written without gaps, so one page more moves all that follow it in the file. A course is followed
 as long as pages are equal; after that, samples of the earlier files say where it continues. Every page that
 is called equal was compared byte for byte. Owns the earlier files, which stay readable after they have been
-removed; knows nothing of segments.
+removed; does not know segments.
 """
 
 from __future__ import annotations

@@ -43,7 +43,7 @@ Word = Annotated[str, Field(max_length=300)]
 
 
 class _Document(BaseModel):
-    """A document from elsewhere. It may have more fields; those are ignored."""
+    """A document from elsewhere. It can have more fields; they are ignored."""
 
     model_config = ConfigDict(extra="ignore", frozen=True, populate_by_name=True)
 

@@ -282,7 +282,7 @@ class _Window(io.RawIOBase):
 class PipeDestination(FileDestination):
     """A destination that writes a bundle to a descriptor, which stays the caller's.
 
-    What was written cannot be taken back: left before `finish`, the archive is truncated, and is refused.
+    Written bytes cannot be taken back: left before `finish`, the archive is truncated, and is refused.
     """
 
     def __init__(self, descriptor: int, name: str = "") -> None:

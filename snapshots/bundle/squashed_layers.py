@@ -207,7 +207,7 @@ def _range(descriptor: int, begin: int, end: int) -> Iterator[bytes]:
 
 
 class LeavingImage:
-    """An image as it leaves: `facts` name its layers after those of a container are merged."""
+    """An image as it leaves: `facts` name its layers after a container's are merged."""
 
     def __init__(self, engine: Engine, ref: str, scratch: Path, cache: Path) -> None:
         """Inspect an image, and read layers to be merged unless they were merged before.

@@ -143,7 +143,7 @@ def _of_helper(answer: str | None) -> RegistryCredentials | None:
 
 
 def _run(name: str, server: str) -> str | None:
-    """Run a helper (https://github.com/docker/docker-credential-helpers); it fails if it knows nothing."""
+    """Run a helper (https://github.com/docker/docker-credential-helpers); it fails if it has no answer."""
     if not _HELPER.fullmatch(name):
         return None
     program = f"docker-credential-{name}"

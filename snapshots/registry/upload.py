@@ -223,7 +223,7 @@ class Upload:
 
 
 class UploadNotes:
-    """The uploads in progress to one repository; with no folder, nothing is remembered."""
+    """The uploads in progress to one repository; without a folder, they are not remembered."""
 
     def __init__(self, folder: Path | None, reference: Reference) -> None:
         self.folder = folder

@@ -164,8 +164,7 @@ class Load:
             )
 
     def _person(self, team: TeamUnderLoad, other: TeamUnderLoad) -> None:
-        """A page: the list, a terminal over a WebSocket, the journal; and the attempts of a script in
-        it."""
+        """A page: the list, a terminal over a WebSocket, the journal; and the attempts of a script in it."""
         bearer = {"authorization": f"Bearer {team.keys['person']}"}
         with self._http(team, other) as client:
             page = ""

@@ -261,8 +261,7 @@ def test_new_ls_rm(hf: Holdfast, cli: Any) -> None:
 
 
 def test_a_session_begins_with_a_copy_of_a_folder(hf: Holdfast, cli: Any, tmp_path: Path) -> None:
-    """In its directory, without the credentials of Git; a folder that cannot be copied leaves no
-    session."""
+    """In its directory, without the credentials of Git; a folder that cannot be copied leaves no session."""
     (project := tmp_path / "project").mkdir()
     (project / "main.py").write_text("print('copied')")
     (project / ".git").mkdir()

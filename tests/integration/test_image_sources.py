@@ -86,8 +86,7 @@ def test_a_folder_is_built(
 def test_buildkit_is_used_where_it_is_there(
     hf: Holdfast, folder: Path, monkeypatch: pytest.MonkeyPatch, provided: Callable[[str], str]
 ) -> None:
-    """It has mounts for one step, which the classic builder lacks; but no rules for the network of
-    steps."""
+    """It has mounts for one step, which the classic builder lacks; but no rules for the network of steps."""
     found = _with_buildkit()
     if found is None:
         pytest.skip("no command of Docker here has BuildKit")

@@ -76,8 +76,7 @@ def test_a_session_continues_on_another_machine(hf: Holdfast, there: There, cli:
 
 @pytest.fixture
 def back(hf: Holdfast, there: There, tmp_path: Path) -> Iterator[str]:
-    """Return a script in the place of ssh in a move from the second machine to this one, which trusts
-    it."""
+    """Return a script in the place of ssh in a move from the second machine to this one, which trusts it."""
     with there.machine.holdfast() as holdfast:
         Keys(hf.home).trust(Keys(holdfast.home).sending()[0].public, "there")
     leaving = ["nsenter", f"--target={os.getpid()}", "--net", "--mount", "--", "env", "-u", "DOCKER_HOST"]

@@ -146,8 +146,7 @@ def attacking(hf: Holdfast, listener: Listener, where: str) -> str:
 def test_no_step_of_a_build_reaches_the_host(
     hf: Holdfast, listener: Listener, project: Path, provided: Callable[[str], str]
 ) -> None:
-    """Neither by its own sockets nor by packets that it gives to the link; allowed addresses are
-    reached."""
+    """Neither by its own sockets nor by packets that it gives to the link; allowed addresses are reached."""
     (project / "Dockerfile").write_text(attacking(hf, listener, "ruled"))
     found = outcome(hf, provided(hf.images.build(project)))
     assert found["tcp"]

@@ -134,8 +134,7 @@ def test_a_restart_ends_the_cell_and_begins_a_new_epoch(guest: Guest) -> None:
 
 
 def test_a_dead_kernel_is_reported_and_replaced(guest: Guest) -> None:
-    """A process that ends ends its cell immediately, with its output; the next cell starts a new
-    process."""
+    """A process that ends ends its cell immediately, with its output; the next cell starts a new process."""
     epoch = guest.run_cell("0")[0].head["epoch"]
     with guest.cell("import os\nprint('last words', flush=True)\ninput()\nos._exit(3)") as cell:
         assert cell.until("stream").payload == b"last words\n"

@@ -128,8 +128,7 @@ class Postgres:
                 time.sleep(0.1)
 
     def promote(self) -> None:
-        """Start it as a standby that takes over: data that it did not receive is lost, on a new
-        timeline."""
+        """Start it as a standby that takes over: data that it did not receive is lost, on a new timeline."""
         (self.data / "standby.signal").touch(mode=0o600)
         if os.geteuid() == 0:
             os.chown(self.data / "standby.signal", _NOBODY, _NOBODY)

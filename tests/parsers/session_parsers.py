@@ -1,5 +1,4 @@
-"""The parsers of input from sessions, peers and hosts of the internet: frames, archives, greetings,
-pages."""
+"""The parsers of input from sessions, peers and hosts of the internet: frames, archives, greetings, pages."""
 
 from __future__ import annotations
 

@@ -189,7 +189,7 @@ class DeathWatch:
         )
 
     def _during(self) -> list[dict[str, str]]:
-        """Return the origins of the work at that time, which may have caused it."""
+        """Return the origins of the work at that time, which can have caused it."""
         return [origin.as_dict() for origin in self._origins.active(_JUST_NOW)[-_MAX_DURING:]]
 
 

@@ -95,7 +95,7 @@ def terminal_name(device: int) -> str | None:
 
 
 def command_line(data: bytes) -> str:
-    """Return the arguments of a process on one line, those with blanks in quotes."""
+    """Return the arguments of a process on one line, arguments with blanks in quotes."""
     words = data[:MAX_COMMAND].rstrip(b"\0").decode("utf-8", "replace").split("\0")
     return " ".join(
         f"'{word}'" if len(words) > 1 and (not word or " " in word) else word for word in words

@@ -3,9 +3,9 @@
 The rules of the lease are in `lease.py`. This module keeps its connections, its clock, its entries in the
 journal and its waiters. Input and output pass by elsewhere.
 
-The size of the shell's terminal is that of the writers: it follows their terminal when they attach,
-change its size or type. Viewers never change it, even where they could type now. When the last writer leaves,
-it reverts to the size it had without them.
+The size of the shell's terminal is the writers': it follows their terminal when they attach, change its
+size or type. Viewers never change it, even where they could type now. When the last writer leaves, it
+reverts to the size it had without them.
 """
 
 from __future__ import annotations

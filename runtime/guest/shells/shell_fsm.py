@@ -74,7 +74,7 @@ class ShellBusy(Exception):
 
 @dataclass(slots=True)
 class Exec:
-    """One command, from its request to its result. Offsets are those of the shell's stream."""
+    """One command, from its request to its result. Offsets count in the shell's stream."""
 
     id: str
     serial: int
@@ -104,7 +104,7 @@ class Exec:
 
 @dataclass(slots=True)
 class ShellMachine:
-    """Follows one shell and the one command it may be running for us."""
+    """Follows one shell and the single command it can be running for us."""
 
     state: ShellActivity = ShellActivity.STARTING
     current: Exec | None = None
@@ -166,7 +166,8 @@ class ShellMachine:
             self.wake_at = max(now, current.began + current.timeout)
 
     def withdrawn(self, *, gone: bool) -> None:
-        """Process the result of WITHDRAW. If the offer was gone the shell has it; its mark is on the way."""
+        """Process the result of WITHDRAW. If the offer has been taken, the shell has it; its mark is on the
+        way."""
         current = self.current
         if current is None or current.phase is not Phase.OFFERED:
             return
@@ -299,7 +300,7 @@ class ShellMachine:
 
 
 def _escalation(begin: float) -> Iterator[tuple[float, ShellAction]]:
-    """Return the signals after the first SIGINT, with their times. A loop may start children as fast as
+    """Return the signals after the first SIGINT, with their times. A loop can start children as fast as
     they die."""
     yield begin + GRACE, ShellAction.TERMINATE
     at = begin + 2 * GRACE

@@ -1,6 +1,7 @@
 """Calls that follow work to its end: commands, jobs, cells, programs, events, changes of files.
 
-The result of a watch says whether what is watched is gone (`ended`), or the waiting was ended (`left`).
+The result of a watch tells whether the watched path was removed (`ended`), or the waiting was ended
+(`left`).
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ from holdfast.runtime.serve.calls.followed_calls import OVERHEAD, Emit
 
 
 class TerminalCall:
-    """One terminal, for one channel. Input may come before it is linked."""
+    """One terminal, for one channel. Input can come before it is linked."""
 
     def __init__(self, args: Mapping[str, Any]) -> None:
         self._args = dict(args)
@@ -153,7 +153,7 @@ class FarTerminal:
 
 
 class AttachmentCall:
-    """One attachment, for one channel. Input may come before it is joined."""
+    """One attachment, for one channel. Input can come before it is joined."""
 
     def __init__(self, args: Mapping[str, Any]) -> None:
         self._args = dict(args)

@@ -25,7 +25,7 @@ from holdfast.runtime.serve.key_rules import AllowedCall
 
 
 class CreditGate:
-    """So many characters of messages may pass; the last message may exceed them."""
+    """A limited number of characters of messages can pass; the last message can exceed it."""
 
     def __init__(self, credit: int) -> None:
         self._changed = threading.Condition()
@@ -204,7 +204,7 @@ class _Channel:
         """Return the call as one into which can be typed.
 
         Raises:
-            InvalidArgument: it is another one.
+            Return the call as one into which can be typed.
             NotPermitted: the caller's key allows to see it only.
         """
         if self.allowed.is_seen_only:

@@ -1,11 +1,11 @@
 """Lets programs in a copy recognize their files again, where they remember the device and inode of open
 files.
 
-In a copy a file has other numbers, and what remembers them takes it for another file. SQLite refuses to begin
-writing in rollback mode (SQLITE_READONLY_DBMOVED). It also finds by them the locks of other connections of
-its process, which the kernel does not hold against each other (fcntl(2)): a connection that was made in a
-copy would not know of those from before, and both would write at once. `tail -F` says that the file was
-replaced and tells all of it again.
+In a copy a file has new numbers, and programs that remember the old ones take it for a different file.
+SQLite refuses to begin writing in rollback mode (SQLITE_READONLY_DBMOVED). It also finds by them the locks
+of other connections of its process, which the kernel does not hold against each other (fcntl(2)): a
+connection that was made in a copy would not know of those from before, and both would write at once. `tail
+-F` says that the file was replaced and tells all of it again.
 
 So wherever the memory of a process has the numbers of a regular file it has open, it has those of the copy
 from then on. Only in forms that are nothing else: device and inode, of eight bytes each, one after the other;
@@ -232,7 +232,7 @@ def write_memory(pid: int, address: int, data: bytes) -> None:
     """Write memory of a process.
 
     Raises:
-        OSError: it does not exist, or its process may not write it either.
+        OSError: it does not exist, or its process cannot write it either.
     """
     _transfer("process_vm_writev", pid, ctypes.create_string_buffer(data, len(data)), address, len(data))
 

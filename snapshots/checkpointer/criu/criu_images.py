@@ -71,10 +71,10 @@ _MOST_DESCRIBED = 1 << 20
 
 
 def read(path: Path) -> tuple[bytes, list[Any]]:
-    """Return the magic bytes and the messages; no messages if there is no such image.
+    """Return the magic bytes and the messages; no messages if the image is missing.
 
     Raises:
-        Unreadable: it is not an image of this kind, or CRIU might read it differently.
+        Unreadable: it is not an image of this kind, or CRIU could read it differently.
         OSError: it cannot be read.
     """
     try:
@@ -90,7 +90,7 @@ def read(path: Path) -> tuple[bytes, list[Any]]:
 
 
 def parse(name: str, data: bytes) -> tuple[bytes, list[Any]]:
-    """Parse the bytes of an image; `name` is that of the file, without its suffix.
+    """Parse the bytes of an image; `name` is the file's, without its suffix.
 
     Raises:
         Unreadable: as for `read`.
@@ -164,7 +164,7 @@ class ImageFolder:
         self._read_before: dict[str, list[Any]] = {}
 
     def messages(self, name: str) -> list[Any]:
-        """Yield the messages of an image; none if there is no such image."""
+        """Yield the messages of an image; none if the image is missing."""
         known = self._read_before.get(name)
         if known is not None:
             return known

@@ -277,7 +277,7 @@ def run(request: Dump, channel: HostChannel) -> None:
 
 
 def _drive(capture: _Capture, running: criu.Running) -> None:
-    """Follow CRIU until it has ended or may continue. The session cannot hold it up."""
+    """Follow CRIU until it has ended or can continue. The session cannot hold it up."""
     process, control = running.process, running.control
     began = time.monotonic()
     while process.poll() is None:

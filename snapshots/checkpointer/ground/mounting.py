@@ -1,6 +1,6 @@
 """mount(2), umount2(2), move_mount(2) and open_tree(2), by the C library.
 
-Knows nothing of what is mounted, or why.
+Does not know the mounts or their purpose.
 """
 
 from __future__ import annotations

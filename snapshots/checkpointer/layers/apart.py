@@ -3,8 +3,8 @@
 Five things: names that image formats use for deletions (`.wh.NAME`), paths longer than an engine's unpacker
 makes, files most of which are holes, which it would fill with zeros, attributes and times that its archives
 have no form for, and that names are of one file: an overlay forgets that of what it has below when one of
-them is written to, and makes a pipe of its own for each. Pure but for reading and writing `apart.json` and
-`apart.data`; the host and the checkpointer use it. What is read here may come from another machine.
+them is written to, and makes a pipe of its own for each. Pure except for reading and writing `apart.json`
+and `apart.data`; the host and the checkpointer use it. The files read here can come from another machine.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _KINDS = (
 def divided(entries: Iterable[FileEntry]) -> tuple[list[FileEntry], list[FileEntry]]:
     """Divide a layer: the part that an archive can hold, and the rest; both in their order.
 
-    Where a whole name is kept apart, the layer hides what the layers below have of it. Names of one file stay
+    Where a whole name is kept apart, the layer hides the lower layers' entry. Names of one file stay
     together.
 
     Raises:

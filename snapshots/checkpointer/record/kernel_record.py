@@ -1,9 +1,9 @@
 """Describes a frozen tree by the kernel's reports, in the form that `decode` gives to images.
 
 No memory of processes is read: where it comes on demand, reading would wait for it. Files are examined
-through their descriptors only; none of the session's paths is followed. A mapped file needs no descriptor: it
-is opened, mapped and closed. What counts is the mount through which it was opened, which the kernel reveals
-by the mapping's entry in /proc/PID/map_files (proc_pid_map_files(5)).
+through their descriptors only; none of the session's paths is followed. A mapped file does not need a
+descriptor: it is opened, mapped and closed. The mount through which it was opened counts, which the kernel
+reveals by the mapping's entry in /proc/PID/map_files (proc_pid_map_files(5)).
 """
 
 from __future__ import annotations

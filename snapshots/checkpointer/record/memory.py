@@ -51,8 +51,8 @@ class ImageMemory:
         pattern; and `after` bytes that follow, 0 where there is nothing.
 
         They are searched by their first `head` bytes, which most have in common: in one pass, gigabytes a
-        second. Each place that has these takes some microseconds, and a process may have them everywhere:
-        each uses up one of `looks`, and the search ends when there are none left.
+        second. Each place with these patterns takes some microseconds, and a process can have them
+        everywhere: each uses up one of `looks`, and the search ends after the last.
         """
         heads = sorted({one[:head] for one in wanted})[:_MOST_HEADS]
         if not heads:

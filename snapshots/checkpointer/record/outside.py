@@ -116,9 +116,7 @@ def has_ended(images: ImageMessages, pid: int) -> bool:
 
 
 def _of_entry(entry: Any, leads: Leads, *, foreign: bool) -> Iterator[str]:
-    """Return the fault of an entry of files.img; `foreign` images may not name inodes of this
-    machine.
-    """
+    """Return the fault of an entry of files.img; `foreign` images must not name inodes of this machine."""
     if entry.HasField("isk"):
         yield from _of_internet(entry.isk)
     for field in ("isk", "usk", "nlsk"):

@@ -176,8 +176,7 @@ def _name_parts_of_the_task(case: Any, operation: str) -> None:
 
 
 def _wait_briefly(case: Any, operation: str) -> None:
-    """Bound the wait of a request: without a limit it waits for ever, and much of its subject has no
-    end."""
+    """Bound the wait of a request: without a limit it waits for ever, and much of its subject has no end."""
     if operation in STREAMING_QUERIES:
         _bound(case.query, "patience", WAIT)
     if operation == "ports.wait_port":

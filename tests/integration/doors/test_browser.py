@@ -136,8 +136,7 @@ def attack(line: ClientConnection, kind: str, door: str, paths: tuple[str, ...],
 def test_no_page_of_another_place_reaches_the_server(
     line: ClientConnection, server: Served, shared_hf: Holdfast, kind: str
 ) -> None:
-    """Also a page that knows the token: it is not a page of this server, or its name is not the
-    server's."""
+    """Also a page that knows the token: it is not a page of this server, or its name is not the server's."""
     names = [each.name for each in shared_hf.sessions()]
     paths = ("/v1/sessions", "/mcp", "/v2/sandboxes")
     attack(line, kind, server.url, paths, "x" * 20, server.token)

@@ -1,5 +1,4 @@
-"""Moves of sessions that fail at different requests, and in different ways, than the moves of `make
-test`."""
+"""Moves of sessions that fail at different requests, and in different ways, than the moves of `make test`."""
 
 from __future__ import annotations
 

@@ -199,8 +199,7 @@ def test_removal_leaves_nothing_and_takes_nothing_from_others(there: Holdfast, s
 
 
 def test_blobs_survive_the_removal_of_others_that_share_them(there: Holdfast, session: Session) -> None:
-    """Images are loaded and removed concurrently, in a loop; each remaining image can be read as a
-    whole."""
+    """Images are loaded and removed concurrently, in a loop; each remaining image can be read as a whole."""
     below = session.snapshot("below").restore("copy")
     over = threading.Event()
     failed: list[BaseException] = []

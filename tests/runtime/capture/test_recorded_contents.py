@@ -34,7 +34,7 @@ def test_the_topmost_layer_with_the_file_counts(layers: list[Path]) -> None:
 
 
 def test_no_link_is_followed_and_nothing_but_files_is_opened(layers: list[Path], tmp_path: Path) -> None:
-    """Links that the session put into its layer lead nowhere else."""
+    """Links that the session put into its layer are not followed."""
     (tmp_path / "secret").write_text("of the host")
     (layers[0] / "link").symlink_to(tmp_path / "secret")
     (layers[0] / "folder").symlink_to(tmp_path)

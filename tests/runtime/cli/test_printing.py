@@ -20,8 +20,7 @@ from holdfast.runtime.cli.verb_table import VERBS
 
 
 def test_no_invisible_character_is_left() -> None:
-    """Characters that would turn or hide text on a terminal are escaped, in the long text and next to
-    it."""
+    """Characters that would turn or hide text on a terminal are escaped, in the long text and next to it."""
     hidden = "\u202e\x9b31m\u200b"
     written = "".join(pieces({"name": hidden}, "output", hidden.encode()))
 

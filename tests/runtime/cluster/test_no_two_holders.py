@@ -238,8 +238,7 @@ def test_a_release_that_never_arrives_is_told_again(world: World, *, hand_over: 
 
 
 def test_a_release_that_the_database_forgot_is_told_again(world: World) -> None:
-    """A standby that has not received it takes over: a session released under that epoch is placed
-    again."""
+    """A standby that has not received it takes over: a session released under that epoch is placed again."""
     holder = _holder(world)
     world.capture(holder, "s0")
     world.commit(holder, 0)

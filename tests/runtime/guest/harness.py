@@ -235,8 +235,7 @@ class Guest:
         self.wake(token=self.prepare()["token"], event="resumed")
 
     def open_files(self) -> list[str]:
-        """Return the supervisor's open files. A descriptor that is closed during the listing is not
-        open."""
+        """Return the supervisor's open files. A descriptor that is closed during the listing is not open."""
         links = []
         for descriptor in Path(f"/proc/{self.process.pid}/fd").iterdir():
             with contextlib.suppress(FileNotFoundError):

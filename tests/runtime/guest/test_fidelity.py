@@ -220,8 +220,7 @@ def matches(said: str, expected: str) -> bool:
 
 @pytest.mark.parametrize("name", STEPS)
 def test_each_command_has_its_own_output_and_exit_code(guest: Guest, name: str) -> None:
-    """Neither the prompt, the echo nor a different command appears in an output, whatever was set
-    before."""
+    """Neither the prompt, the echo nor a different command appears in an output, whatever was set before."""
     for command, expected, code in STEPS[name]:
         result = guest.exec(command)
         assert matches(plain(result), expected), (command, plain(result))
@@ -365,8 +364,7 @@ def test_the_longest_command(guest: Guest) -> None:
 def test_a_shell_of_a_different_kind_is_a_plain_terminal(
     guest: Guest, replacement: str, name: str, typed: bytes, end: bytes
 ) -> None:
-    """`exec` is refused immediately with the reason; typing and reading work; when it ends, bash is
-    back."""
+    """`exec` is refused immediately with the reason; typing and reading work; when it ends, bash is back."""
     with guest.begin(replacement) as connection:
         guest.ask("send", typed)
         connection.until_output(b"is-1")

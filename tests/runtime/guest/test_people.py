@@ -57,8 +57,7 @@ def pause(guest: Guest, event: str) -> None:
 
 
 def test_attaching_takes_the_lease(guest: Guest) -> None:
-    """Others are refused with the holder's name, can wait for the end, and the holder's own commands
-    run."""
+    """Others are refused with the holder's name, can wait for the end, and the holder's own commands run."""
     with attach(guest, ALICE):
         assert holder(guest) == ALICE
         for op, args in (("exec", {"id": "x"}), ("send", {}), ("signal", {"signal": "INT"})):

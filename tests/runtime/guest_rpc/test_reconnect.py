@@ -115,8 +115,7 @@ def test_a_session_being_captured_is_waited_for(monkeypatch: pytest.MonkeyPatch)
 def test_a_session_that_falls_asleep_is_woken_for_a_call_that_it_had_not_taken(
     why: str, begun: bool, seconds: float, wakes: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """And for an overlooked one, but for no other: a call that waits for an answer keeps no session
-    awake."""
+    """And for an overlooked one, but for no other: a call that waits for an answer keeps no session awake."""
     asleep = [why]
 
     def check() -> None:

@@ -73,8 +73,7 @@ def test_foreign_push_keys_are_refused(point: bytes, auth: bytes) -> None:
 
 
 def test_a_push_service_can_check_the_sender() -> None:
-    """The token names the service and an end within a day, and is signed by the key next to it (RFC
-    8292)."""
+    """The token names the service and an end within a day, and is signed by the key next to it (RFC 8292)."""
     jwt = pytest.importorskip("jwt")
     signer = PushSigner(push_messages.new_key())
     header = signer.authorization("https://push.example.net:8443/send/abc?d", "mailto:a@b.invalid", 1_000_000)

@@ -139,8 +139,7 @@ def test_values_of_variables_are_found_in_all_their_forms() -> None:
 
 
 def test_no_text_makes_an_expression_backtrack() -> None:
-    """Expressions are RE2's: one that would take other engines longer than the universe ends
-    immediately."""
+    """Expressions are RE2's: one that would take other engines longer than the universe ends immediately."""
     hostile = checked("hostile", "(a+)+b")
     pieces = ["sk-", "eyJ", ".", "://", ":", "-----BEGIN ", "PRIVATE KEY-----", "gl", "pat-", "a", "AKIA"]
     text = "".join(random.Random(1).choices(pieces, k=200_000)) + "a" * 100_000

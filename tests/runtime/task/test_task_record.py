@@ -1,5 +1,4 @@
-"""The task record: its changes, its JSON, its Markdown; a refused change leaves the old record as it
-was."""
+"""The task record: its changes, its JSON, its Markdown; a refused change leaves the old record as it was."""
 
 from __future__ import annotations
 

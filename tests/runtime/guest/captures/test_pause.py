@@ -54,8 +54,7 @@ def outside_sockets(pid: int) -> int:
 
 
 def test_nothing_is_open_to_the_outside_while_paused(guest: Guest) -> None:
-    """After the answer there is neither a listening socket nor a connection nor a file of the run
-    folder."""
+    """After the answer there is neither a listening socket nor a connection nor a file of the run folder."""
     guest.exec("true")
     reader = guest.call("read", offset=0, follow=True)
     reader.until("output")

@@ -123,8 +123,7 @@ def test_an_entry_that_is_too_long_loses_its_texts(tmp_path: Path) -> None:
 
 
 def test_the_copy_has_entries_since_the_session_began(tmp_path: Path) -> None:
-    """Not the entries of the session it was forked from, but all of its own, also the entries of a
-    pause."""
+    """Not the entries of the session it was forked from, but all of its own, also the entries of a pause."""
     journal = Journal(tmp_path / "journal", tmp_path / "run")
     journal.append("before")
     journal.pause()

@@ -156,8 +156,7 @@ def test_an_eaten_key_is_sent_again_and_then_given_up() -> None:
 
 
 def test_an_unfinished_command_is_cancelled_until_it_is_over() -> None:
-    """The shell can miss the first interrupt, but not twenty; after that the shell itself is the
-    problem."""
+    """The shell can miss the first interrupt, but not twenty; after that the shell itself is the problem."""
     play = Play()
     request = play.running()
     play.mark(MarkKind.MORE)

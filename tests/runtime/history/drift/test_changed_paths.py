@@ -85,8 +85,7 @@ def test_since_a_time() -> None:
 
 
 def test_spans_are_joined() -> None:
-    """A file made and deleted in between is not a change; a new one stays new; a restored one is
-    changed."""
+    """A file made and deleted in between is not a change; a new one stays new; a restored one is changed."""
     earlier = {
         "/a": FileChange("/a", "new"),
         "/b": FileChange("/b", "new"),

@@ -77,8 +77,7 @@ def test_versions_are_filled_in() -> None:
 
 
 def test_a_removed_debian_package() -> None:
-    """Without an installed version it has been removed, although its list can stay for its
-    configuration."""
+    """Without an installed version it has been removed, although its list can stay for its configuration."""
     found = find([change("/var/lib/dpkg/info/jq.list", "changed")])
 
     assert told(settle(found, {found[0].key: {"new": "", "old": "1.6"}}, {})) == [("apt", "jq", "1.6", None)]

@@ -1,5 +1,4 @@
-"""The report of a process that holds packets back, at its end. For what it holds:
-test_moving_streams.py."""
+"""The report of a process that holds packets back, at its end. For what it holds: test_moving_streams.py."""
 
 from __future__ import annotations
 

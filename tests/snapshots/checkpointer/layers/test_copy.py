@@ -263,8 +263,7 @@ def test_all_names_of_a_large_file_have_its_contents(
 def test_files_larger_than_the_free_space_are_refused_by_name(
     upper: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nothing large is copied then. A file counts by its space, and by its length where the image has
-    it."""
+    """Nothing large is copied then. A file counts by its space, and by its length where the image has it."""
     monkeypatch.setattr(copy, "LARGE_FILE", 4096)
     monkeypatch.setattr(os, "statvfs", lambda _: SimpleNamespace(f_bavail=20, f_frsize=1 << 20))
     (upper / "large").write_bytes(bytes(8 << 20))

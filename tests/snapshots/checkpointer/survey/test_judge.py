@@ -139,8 +139,7 @@ def test_a_tracer_within_the_session_is_named() -> None:
 
 
 def test_a_process_adopted_out_of_its_session_is_reported() -> None:
-    """Its leader has ended, a process other than the supervisor is its parent, and no copy can make it
-    so."""
+    """Its leader has ended, a process other than the supervisor is its parent, and no copy can make it so."""
     shell = process("Pid:4200\nNSpid:4200 42\nNSsid:4200 42", pid=4200, inner=42)
     daemon = process("Pid:4300\nNSpid:4300 43\nPPid:4200\nNSsid:4399 50", pid=4300, inner=43)
     found = verdicts(shell, daemon)
