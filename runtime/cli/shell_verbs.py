@@ -153,9 +153,10 @@ def wait(
         except (CommandNotFound, ShellNotFound):
             # Jobs are listed only now, because most calls are for commands, whose ids no job has.
             known = [] if command is None else found.jobs()
-            if not any(each.name == command or each.id.startswith(name) for each in known):
+            job = next((each for each in known if each.name == command or each.id.startswith(name)), None)
+            if job is None:
                 raise
-            result = found.job(name).wait(**how, on_bytes=show)
+            result = found.job(job.id).wait(**how, on_bytes=show)
     return report(found, result, shell, as_json=wants_json(json))
 
 
