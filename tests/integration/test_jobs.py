@@ -76,6 +76,13 @@ def test_the_client_of_a_detached_command_can_die(shared: Session, shared_cli: A
     assert (done["exit_code"], done["output"].split()) == (0, ["begun", "done"])
 
 
+def test_waiting_for_a_job_by_its_name_reports_its_id(shared: Session, shared_cli: Any) -> None:
+    """As `jobs` lists it, also for the beginning of its id."""
+    job = shared.detach("echo done", name="named")
+    for reference in ("named", job.id[:6], job.id):
+        assert shared_cli("wait", "shared", reference, "--json").json["command_id"] == job.id
+
+
 @pytest.mark.parametrize("work", both_doors.BLOCKING, indirect=True)  # its callback uses the job
 def test_the_terminal_of_a_job_has_a_size_a_kind_and_a_user(work: Session) -> None:
     """Its output can be had as the terminal has it, with the ends of lines of one."""

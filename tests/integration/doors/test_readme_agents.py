@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.busy_machine import busy_machine
 from tests.integration.conftest import Cli
 from tests.integration.doors.conftest import ROOT, SUITES
 from tests.integration.served import Served, serving
@@ -39,8 +40,9 @@ def server(cli: Cli, home: Home) -> Iterator[Served]:
 
 @pytest.fixture(autouse=True)
 def ended(hf: Holdfast) -> Iterator[None]:
-    """Remove what the examples leave: a newcomer's sessions stay."""
-    yield
+    """Keep the machine busy, and remove the sessions that the examples leave: a newcomer's stay."""
+    with busy_machine():
+        yield
     for session in hf.sessions():
         session.remove()
     for snapshot in hf.snapshots():
