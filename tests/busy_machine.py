@@ -1,4 +1,4 @@
-"""A machine with more work than processors, as a newcomer's is during a build, for programs that pages show."""
+"""A machine with more work than processors, as during a build, for programs that pages show."""
 
 from __future__ import annotations
 
