@@ -28,9 +28,10 @@ is for.
 """
 PYTHON_HEAD = """# Python API
 
-The classes that `import holdfast` offers, and the classes of objects that its handles return. [python.md](python.md)
-shows how they are used. `AsyncHoldfast` and `AsyncSession` have the methods of `RemoteHoldfast` and `RemoteSession`
-as coroutines; these have methods of `Holdfast` and `Session`, over a URL ([client.md](client.md)).
+The classes that `import holdfast` offers, and the classes of objects that its handles return.
+[python.md](python.md) shows how they are used. `AsyncHoldfast` and `AsyncSession` have the methods of
+`RemoteHoldfast` and `RemoteSession` as coroutines; these have methods of `Holdfast` and `Session`, over a URL
+([client.md](client.md)).
 
 """
 HANDED_OUT = (ImageSources, SessionKernel, SessionKernels, SessionPrograms, SessionShells)

@@ -258,6 +258,11 @@ def image(ref: str) -> str:
     return ref[7:19] if ref.startswith("sha256:") else ref
 
 
+def origin(ref: str, snapshot: str | None) -> str:
+    """Return the image that a session began with, or the snapshot if that is what its image has."""
+    return f"snapshot {snapshot}" if snapshot is not None and ref.startswith("sha256:") else image(ref)
+
+
 def ago(moment: datetime, now: datetime) -> str:
     """Return how long ago a time was, in the largest whole unit."""
     return f"{seconds(max(0.0, (now - moment).total_seconds()))} ago"

@@ -144,3 +144,20 @@ def test_color_is_left_out_where_it_is_not_wanted(
     assert printing.has_color(Terminal())
     monkeypatch.setenv(name, value)
     assert not printing.has_color(Terminal())
+
+
+@pytest.mark.parametrize(
+    ("image", "snapshot", "shown"),
+    [
+        ("holdfast/session:7cb0e0bfee2c", None, "holdfast/session:7cb0e0bfee2c"),
+        ("sha256:4f6de330515800", "a8569ba70742", "snapshot a8569ba70742"),
+        ("sha256:4f6de330515800", None, "4f6de3305158"),
+        ("debian:trixie", "a8569ba70742", "debian:trixie"),
+    ],
+    ids=["ours", "copy", "no-name", "files-of-an-image"],
+)
+def test_the_origin_of_a_session_is_an_image_or_a_snapshot(
+    image: str, snapshot: str | None, shown: str
+) -> None:
+    """A copy's image has no name that means something to a person; its snapshot can be restored again."""
+    assert printing.origin(image, snapshot) == shown
