@@ -212,8 +212,9 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
     if terminal:
         import shutil
 
-        if sum(widths) + GAP * (len(widths) - 1) > shutil.get_terminal_size().columns:
-            _narrow_table(columns, lines[1:])
+        room = shutil.get_terminal_size().columns
+        if sum(widths) + GAP * (len(widths) - 1) > room:
+            _narrow_table(columns, lines[1:], shares(widths, room - (len(widths) - 1)))
             return
     for number, line in enumerate(lines):
         cells = (cell + " " * (width - _width(cell) + GAP) for cell, width in zip(line, widths, strict=True))
@@ -233,14 +234,22 @@ def _width(text: str) -> int:
     )
 
 
-def _narrow_table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-    """Write a table that is wider than the terminal: its widest columns are cut."""
+def shares(widths: Sequence[int], room: int) -> list[int]:
+    """Return widths that fit into the room together, by cutting the widest columns. Pure."""
+    most = max(widths)
+    while most > 1 and sum(min(width, most) for width in widths) > room:
+        most -= 1
+    return [min(width, most) for width in widths]
+
+
+def _narrow_table(columns: Sequence[str], rows: Iterable[Sequence[str]], widths: Sequence[int]) -> None:
+    """Write a table that is wider than the terminal, with one blank between columns that are cut."""
     from rich.table import Table
     from rich.text import Text
 
-    drawn = Table(box=None, pad_edge=False, header_style="bold")
-    for column in columns:
-        drawn.add_column(column, no_wrap=True)
+    drawn = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0), header_style="bold")
+    for column, width in zip(columns, widths, strict=True):
+        drawn.add_column(column, no_wrap=True, width=width)
     for row in rows:
         drawn.add_row(*map(Text, row))
     console().print(drawn)

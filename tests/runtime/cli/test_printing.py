@@ -161,3 +161,18 @@ def test_the_origin_of_a_session_is_an_image_or_a_snapshot(
 ) -> None:
     """A copy's image has no name that means something to a person; its snapshot can be restored again."""
     assert printing.origin(image, snapshot) == shown
+
+
+@pytest.mark.parametrize(
+    ("widths", "room", "expected"),
+    [
+        ([11, 12, 7, 10, 29], 36, [7, 7, 7, 7, 7]),
+        ([4, 12, 7], 20, [4, 9, 7]),
+        ([4, 5], 20, [4, 5]),
+        ([9, 9, 9], 2, [1, 1, 1]),
+    ],
+    ids=["all-cut", "widest-cut", "fits", "no-room"],
+)
+def test_no_column_of_a_narrow_table_disappears(widths: list[int], room: int, expected: list[int]) -> None:
+    """The widest are cut first, to equal widths."""
+    assert printing.shares(widths, room) == expected
