@@ -483,7 +483,7 @@ def test_a_users_mistakes_are_explained(cli: Cli) -> None:
     for words, said in (
         (["--http", "0.0.0.0:80"], "must be a port of this machine's loopback"),
         (["--http", "x"], "must be a port"),
-        (["extra"], "unexpected extra argument"),
+        (["extra"], "too many arguments"),
         (["--session", "no/name"], "cannot name session"),
         (["--memory", "much"], "memory"),
         (["--mount", "nowhere"], "mount"),
