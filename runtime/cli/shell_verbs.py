@@ -252,9 +252,9 @@ def screen(session: str = SESSION_REF, shell: str = SHELL, json: bool = JSON) ->
 def report(found: Session, result: ExecResult, shell: str, *, as_json: bool = False) -> int:
     """Report the outcome of a command, except its output, and return the exit code."""
     if as_json:
-        from holdfast.runtime.api import plain_tables
+        from holdfast.runtime.api import results_as_json
 
-        fields = {"id": found.id, "name": found.name, **plain_tables.exec_result(result)}
+        fields = {"id": found.id, "name": found.name, **results_as_json.exec_result(result)}
         printing.emit_long(fields, "output", result.output)
     else:
         notes(found, result, shell)

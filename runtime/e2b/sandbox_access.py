@@ -28,8 +28,8 @@ from holdfast.runtime.http_doors import admission
 from holdfast.runtime.http_doors.admission import Admission, App, Refusal, Scope, Send
 from holdfast.runtime.http_doors.door_sockets import ADMITTED
 from holdfast.runtime.serve import key_rules, preview_visits
+from holdfast.runtime.serve.access_key_requests import opened_with
 from holdfast.runtime.serve.callers import Callers
-from holdfast.runtime.serve.keyed_requests import opened_with
 from holdfast.runtime.serve.preview_visits import PreviewVisits
 from holdfast.runtime.serve.request_gate import ServedDoor
 from holdfast.runtime.sessions import preview_grants

@@ -28,7 +28,7 @@ from holdfast.runtime.http_doors.admission import Admission, App, Receive, Refus
 from holdfast.runtime.http_doors.door_sockets import ADMITTED
 from holdfast.runtime.http_doors.request_limits import Paths, RequestRate, limited
 from holdfast.runtime.serve import answer_forms
-from holdfast.runtime.serve.keyed_requests import opened_with
+from holdfast.runtime.serve.access_key_requests import opened_with
 from holdfast.runtime.serve.server_metrics import ServerMetrics
 
 if TYPE_CHECKING:

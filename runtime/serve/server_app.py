@@ -22,8 +22,8 @@ from holdfast.runtime.http_doors import admission
 from holdfast.runtime.http_doors.admission import Admission, App, Refusal, Scope
 from holdfast.runtime.http_doors.request_limits import RequestRate
 from holdfast.runtime.serve import answer_forms
+from holdfast.runtime.serve.access_key_requests import PageVisitor, opened_with
 from holdfast.runtime.serve.callers import Callers
-from holdfast.runtime.serve.keyed_requests import PageVisitor, opened_with
 from holdfast.runtime.serve.request_gate import BearerDoor, RequestGate
 from holdfast.runtime.serve.routes import (
     command_routes,

@@ -13,7 +13,7 @@ from typing import Any
 
 from holdfast.base.value_classes import as_table
 from holdfast.errors import InvalidArgument
-from holdfast.runtime.api import plain_tables
+from holdfast.runtime.api import results_as_json
 from holdfast.runtime.api.session import Session
 from holdfast.runtime.api.session_files import watched
 from holdfast.runtime.files.file_tree import WatchedChange
@@ -118,7 +118,7 @@ def job_call(job: str, asked: JobQuery) -> ServedCall:
 def exec_answer(result: ExecResult) -> dict[str, Any]:
     """Return the fields of an `ExecAnswer`."""
     return {
-        **plain_tables.exec_result(result),
+        **results_as_json.exec_result(result),
         "running": result.running,
         "rows": result.rows,
         "cols": result.cols,
@@ -217,7 +217,7 @@ def answer_cell_call(cell_id: str, asked: CellAnswerRequest) -> ServedCall:
 
 def _followed_cell(run: Callable[[Session, Patience, Emit | None], CellResult]) -> ServedCall:
     def call(found: Session, patience: Patience, emit: Emit | None) -> dict[str, Any]:
-        told = plain_tables.cell_result(run(found, patience, emit))
+        told = results_as_json.cell_result(run(found, patience, emit))
         return told if emit is None else told | {"stdout": "", "stderr": "", "outputs": []}
 
     return call

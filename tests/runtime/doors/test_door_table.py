@@ -33,7 +33,7 @@ from holdfast.runtime.access.access_keys import LINK
 from holdfast.runtime.e2b.port_traffic import PortTraffic
 from holdfast.runtime.e2b.sandbox_access import PORT, SANDBOX
 from holdfast.runtime.page.page_keys import PageKeys
-from holdfast.runtime.serve.keyed_requests import PageVisitor
+from holdfast.runtime.serve.access_key_requests import PageVisitor
 
 PAGE = Path(__file__).parents[3] / "docs" / "security.md"
 FIRST = "| paths |"

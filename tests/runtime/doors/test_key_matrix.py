@@ -143,7 +143,7 @@ def test_a_role_reaches_its_operations_by_every_wire(tmp_path: Path) -> None:
 def _page(doors: WalkedDoors, key: AccessKey) -> str:
     """Return the key of a page that the holder of an access key has opened."""
     from holdfast.runtime.page.page_keys import PageKeys
-    from holdfast.runtime.serve.keyed_requests import PageVisitor
+    from holdfast.runtime.serve.access_key_requests import PageVisitor
 
     return PageKeys(TOKEN).key(PageVisitor(key.actor, key.id), 2e9)
 

@@ -23,7 +23,7 @@ from holdfast.runtime.cli.served_teams import ServedTeam
 from holdfast.runtime.e2b.port_traffic import PortTraffic
 from holdfast.runtime.e2b.sandbox_access import SandboxTokens
 from holdfast.runtime.page.page_keys import PageKeys
-from holdfast.runtime.serve.keyed_requests import PageVisitor
+from holdfast.runtime.serve.access_key_requests import PageVisitor
 from holdfast.runtime.store.store import Store
 
 BEHIND: ContextVar[str] = ContextVar("team")

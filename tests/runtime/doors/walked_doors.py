@@ -26,7 +26,7 @@ from holdfast.runtime.http_doors.admission import App
 from holdfast.runtime.mcp.http_door import agent_app
 from holdfast.runtime.operations.context import no_progress
 from holdfast.runtime.page.page_keys import PageKeys
-from holdfast.runtime.serve.keyed_requests import PageVisitor
+from holdfast.runtime.serve.access_key_requests import PageVisitor
 from holdfast.runtime.sessions.preview_grants import Grant
 from holdfast.runtime.sign_in.issuer_settings import SignInSettings
 from holdfast.runtime.store.row_details import SessionDetails

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from holdfast.runtime.page.page_keys import KEY_SECONDS, MOST_TICKETS, TICKET_SECONDS, PageKeys
-from holdfast.runtime.serve.keyed_requests import PageVisitor
+from holdfast.runtime.serve.access_key_requests import PageVisitor
 
 TOKEN = "the-token-of-this-server"
 NOW = 1_800_000_000.0
