@@ -34,7 +34,12 @@ _holdfast_completion() {{
   eval $(env {_LINE}="${{words[1,$CURRENT]}}" {COMPLETION}=complete_zsh holdfast)
 }}
 
-compdef _holdfast_completion holdfast
+# Autoloaded from a folder, this file is the function itself, and has to answer the first press as well.
+if [[ $zsh_eval_context[-1] == loadautofunc ]]; then
+  _holdfast_completion "$@"
+else
+  compdef _holdfast_completion holdfast
+fi
 """,
     "fish": "complete --command holdfast --no-files"
     + "".join(
