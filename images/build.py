@@ -187,7 +187,7 @@ KINDS = ("session", "toolbox", "gateway", "controller", "portable", "data")
 ALWAYS = ("session", "toolbox")
 """The images every session needs; the others are built when they are first needed."""
 BELOW = {"data": "session"}
-"""Images that stand on another one of ours."""
+"""Images that stand on a second one of ours."""
 PACKAGE = Path(errors.__file__).parent
 IMAGES = PACKAGE / "images"
 

@@ -22,7 +22,7 @@ _NOT_KEPT = {"dump.log", "stats-dump"}
 ALL = int(blake3.AUTO)
 """A thread for each processor."""
 AT_ONCE = 8
-"""Files synced at the same time: a journal commits those that wait for it together."""
+"""Files synced in parallel: a journal commits them together."""
 
 LOOK = 0.25
 """Seconds between two reports of how many bytes were read."""

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 MAX_STEPS = 200_000
 _PERMITS = frozenset({0x7FFF0000, 0x7FFC0000, 0x7FF00000, 0x7FC00000})
-"""Allow, log, and those that leave the decision to another process (linux/seccomp.h)."""
+"""Allow, log, and the actions that leave the decision to another process (linux/seccomp.h)."""
 X86_64, I386, AARCH64, ARM = 0xC000003E, 0x40000003, 0xC00000B7, 0x40000028
 """As in the kernel's audit (linux/audit.h)."""
 X32 = 0x40000000

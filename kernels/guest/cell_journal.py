@@ -18,7 +18,7 @@ from holdfast.runtime.guest.wire.protocol import Frame
 
 MAX_CODE = 256 << 10
 MAX_OUTPUT = 128 << 10
-"""Bytes of a cell's outputs that are kept; what comes after is left out."""
+"""Bytes of a cell's outputs that are kept; later output is left out."""
 KEPT_TYPES = (
     "text/plain",
     "text/html",

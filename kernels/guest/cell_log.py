@@ -22,7 +22,7 @@ from holdfast.runtime.guest.wire.protocol import Frame, FrameError, encode, fram
 CAPACITY = 64 << 20
 KEPT_CELLS = 200
 LATE_CELLS = 50
-"""Cells whose threads may still print after the cell is over; later output belongs to no cell."""
+"""Cells whose threads can still print after the cell is over; later output belongs to no cell."""
 MISSED = "[the session's supervisor was killed and started again; output of that moment may be missing]\n"
 LONGEST_REASON = 500
 """Characters of a reason that are kept."""

@@ -92,7 +92,7 @@ KEY = "holdfast"
 LIMIT = 500
 """Limit of reported names; of a kernel with more, the newest."""
 PATIENCE = 1.0
-"""Seconds an idle kernel may take; it may run something else in its loop."""
+"""Seconds an idle kernel can take; it can run something else in its loop."""
 _MAX_ANSWER = 4 << 20
 LANGUAGE = "python"
 

@@ -102,7 +102,7 @@ class KernelProcess:
         self.language = ""
         """The language the kernel reports, in lower case."""
         self.info = b""
-        """What it answers when it is asked about itself, as JSON; empty until it has."""
+        """Its answer to a question about itself, as JSON; empty until it has one."""
         self.epoch = 0
         self.ended = asyncio.Event()
         self.returncode: int | None = None

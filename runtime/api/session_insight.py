@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 PORT_SECONDS = 60.0
-"""How long `wait_port` waits by itself."""
+"""How long `wait_port` waits on its own."""
 
 
 class SessionInsight:

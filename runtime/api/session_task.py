@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from holdfast.runtime.task.task_record import StepStatus
 
 VERIFY_SECONDS = 3600.0
-"""How long a verification may take."""
+"""The longest time of a verification."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,7 +33,7 @@ DIMENSIONS = (24, 80)  # of its terminal, as in pexpect
 ESCAPE = chr(29)  # Ctrl-], which ends `interact`, as in pexpect
 _LOOK = 0.25  # seconds between two looks at a terminal, each of which runs a program
 _SETTINGS = ("timeout", "maxread", "searchwindowsize", "logfile", "encoding", "codec_errors")
-"""What `SpawnBase` is made with."""
+"""The arguments of `SpawnBase`."""
 _COPIED = (
     *("command", "args", "echo", "before", "after", "match", "match_index", "ignorecase", "delimiter"),
     *("delaybeforesend", "delayafterread", "delayafterclose", "delayafterterminate"),

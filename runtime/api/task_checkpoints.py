@@ -37,7 +37,7 @@ MOST_FOLDERS = 40
 """Folders that are searched below the shell's directory."""
 DEEPEST = 2
 MOST_TREES = 150
-"""Folders that may have a repository."""
+"""Folders that can contain a repository."""
 _LEFT_OUT = ("node_modules", "__pycache__", "site-packages")
 _SYSTEM = ("/dev", "/proc", "/run", "/sys")
 

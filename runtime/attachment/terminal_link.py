@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from holdfast.runtime.guest_rpc.reconnect import Reconnection
 
 WINDOW = 64 << 10
-"""Bytes sent to the supervisor that may not be typed yet: less than a socket holds."""
+"""Bytes sent to the supervisor that are possibly not typed yet: less than a socket holds."""
 MOST_UNSENT = 1 << 20
 SEND_SECONDS = 10.0
 

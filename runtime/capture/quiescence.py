@@ -96,7 +96,7 @@ class ContainerSample:
 
 
 TOLERANCE = 3_000_000
-"""Nanoseconds by which equal counts may differ; `docker exec` of `true` takes 10 to 18 million."""
+"""Nanoseconds by which equal counts can differ; `docker exec` of `true` takes 10 to 18 million."""
 
 
 def decode(fields: Mapping[str, object]) -> ContainerSample:

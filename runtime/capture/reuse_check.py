@@ -34,7 +34,9 @@ LOOKS = 8
 PAUSE = 0.004
 """Seconds between two samples that must agree."""
 REPLY_SECONDS = 2.0
-"""How long the supervisor may take to listen again after a capture; on an idle machine it takes 10 ms."""
+"""The longest time the supervisor can take to listen again after a capture; on an idle machine it takes 10
+ms.
+"""
 MOST_FILES = 20_000
 """Entries of the session's layer above which a search for changes takes longer than it saves."""
 _OWN = "var/lib/holdfast"

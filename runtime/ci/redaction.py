@@ -21,7 +21,7 @@ from holdfast.snapshots.failure import Failure
 
 MASK = "***"
 MOST = 2000
-"""Limit of texts that are searched for at once."""
+"""Limit of texts that are searched together."""
 _NAMES = re.compile(r"KEY|(?:^|_)DSN(?:_|$)", re.IGNORECASE)
 _IN_ADDRESS = re.compile(r"://[^/@\s:]*:([^/@\s]+)@")
 

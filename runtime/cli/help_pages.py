@@ -12,9 +12,9 @@ from holdfast.runtime.cli import grammar, verb_table
 WIDEST = 80
 """Columns; longer lines are hard to read, however wide the terminal is."""
 _LEFT = 30
-"""The most columns of what is explained."""
+"""The most columns of an explained term."""
 _RIGHT = 24
-"""The least columns of an explanation beside it."""
+"""The least columns of an explanation next to it."""
 HELP = ("--help", "Show this message and exit.")
 Rows = Sequence[tuple[str, str]]
 

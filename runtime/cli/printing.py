@@ -32,11 +32,11 @@ GAP = 2
 clear_line: Callable[[], None] | None = None
 """Clears the line that says what is under way (`step_line`), if there is one."""
 line_open = False
-"""Whether the last output of a session did not end its line, into which no step may be written."""
+"""Whether the last output of a session did not end its line, into which no step must be written."""
 _PLAIN = bytes((*b"\t\n\r", *range(0x20, 0x7F)))
 """Bytes of output that no terminal needs to be protected from."""
 PIECE = 3 << 16
-"""Bytes of a long text; a multiple of three, so that pieces in base64 need no filling (RFC 4648)."""
+"""Bytes of a long text; a multiple of three, so that pieces in base64 do not need filling (RFC 4648)."""
 APPROXIMATE = "holdfast.approximate"
 """The name of the error handler of encodings."""
 _LIKE = str.maketrans(

@@ -34,7 +34,7 @@ CHANNEL = 1
 """The number of the channel: a connection carries one call at a time."""
 CREDIT = 1 << 20
 OVERHEAD = 200
-"""Bytes that an event counts for beside what it carries."""
+"""Bytes that an event counts for in addition to its content."""
 
 
 class ServerStopped(ServerUnavailable):
@@ -64,9 +64,9 @@ class ChannelCall(ABC, Generic[Result]):
         self.patience = Patience.of(patience)
         self.result: Result | None = None
         self.returned: list[Any] = []
-        """What callbacks returned since it was last taken: those of an async caller may be coroutines."""
+        """Results of callbacks since they were last taken: an async caller's can be coroutines."""
         self.line: Any = None
-        """What `on_input` returned, which is to be `answered`."""
+        """The result of `on_input`, which is to be `answered`."""
         self.ended = False
         """True once the server has answered with a result or an error: nothing else will come."""
         self._unread = 0
@@ -377,7 +377,7 @@ class WatchCall(ChannelCall[bool]):
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
         self.path: str | None = None
-        """What is watched, once that has begun."""
+        """The watched path, once that has begun."""
         self.found: deque[WatchedChange] = deque()
 
     def heard(self, told: Mapping[str, Any]) -> None:

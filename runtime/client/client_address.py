@@ -31,7 +31,7 @@ _OWNER_SECONDS = 5.0
 """Seconds for the kernel's answer."""
 _ANY = frozenset(map(ipaddress.ip_address, ("0.0.0.0", "::")))  # noqa: S104 - compared, not listened on
 _LOOPBACK = ("127.0.0.1", "::1")
-"""What `localhost` stands for: a client may try either first."""
+"""The addresses of `localhost`: a client can try either first."""
 
 
 def is_loopback(host: str) -> bool:

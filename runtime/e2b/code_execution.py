@@ -260,7 +260,7 @@ NAMES = {
 }
 """The fields that are text."""
 OBJECTS = {"e2b/data": "data", "e2b/chart": "chart"}
-"""The fields that are objects: columns of a data frame, and what a chart shows."""
+"""The fields that are objects: columns of a data frame, and the content of a chart."""
 JSON = "application/json"
 _BASE64 = frozenset({"image/png", "image/jpeg", "application/pdf"})
 _QUOTES = "'\""

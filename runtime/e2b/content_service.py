@@ -207,7 +207,7 @@ async def packed(content: AsyncIterator[Any], threads: CallThreads) -> AsyncIter
 
 
 PIECE = 1 << 20
-"""Bytes that are unpacked, and written, at once."""
+"""Bytes that are unpacked, and written, in one step."""
 LONGEST_PATH = 4096
 
 

@@ -165,7 +165,7 @@ def _type(kind: Kind) -> str:
 MOST_ENTRIES = 50_000
 """Entries of one answer, some 20 MB."""
 MOST_BYTES = 32 << 20
-"""Of their paths together: a session may have folders in folders without end."""
+"""Of their paths together: a session can nest folders endlessly."""
 MOST_LINKS = 1000
 """Links of one answer that are followed, each with a request; the others have a type of their own."""
 

@@ -82,7 +82,7 @@ def _below(path: str, root: str) -> str:
 
 
 MOST_BYTES = 32 << 20
-"""What is kept of the files for one watch: some 55 000 files. What there is, the session decides."""
+"""Bytes kept about the files of one watch: some 55 000 files. The session decides their number."""
 MOST_EVENTS = 10_000
 """Events of one answer; the next has the others."""
 IDLE_SECONDS = 600.0

@@ -126,7 +126,7 @@ def _has_token(name: bytes, value: bytes, is_token: Callable[[bytes], bool]) -> 
 
 PIECE = 64 << 10
 MOST_INFORMATIONAL = 16
-"""Answers with a status of 1xx, each of which may be followed by another."""
+"""Answers with a status of 1xx, each of which can be followed by another."""
 
 
 class AnswerCut(HoldfastError):

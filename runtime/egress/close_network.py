@@ -46,7 +46,7 @@ RESOLVERS = "resolvers"
 """Folder of the home with the files that sessions find at /etc/resolv.conf, one for each content."""
 _WAIT_SECONDS = 20.0
 _NAMES_SECONDS = 10.0
-"""How long names that a session is to reach are looked up, all at once."""
+"""The time for looking up all the names that a session is to reach."""
 _POLL_SECONDS = 0.001
 
 

@@ -39,7 +39,7 @@ MEMORY = 1 << 30
 PIDS = 512
 _POLL_SECONDS = 0.05
 _PATIENCE = 600.0
-"""Seconds to wait, since its image may be built meanwhile."""
+"""Seconds to wait, since its image is possibly being built."""
 _PORTS = range(20000, 30000)
 """Below the kernel's ephemeral ports (ip_local_port_range): the port is still free after a restart."""
 _SYSTEM = "/etc/ssl/certs/ca-certificates.crt"

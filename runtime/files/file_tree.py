@@ -18,7 +18,9 @@ from holdfast.runtime.guest_rpc import wire_fields
 MOST_BYTES = 256 << 20
 """Memory of one tree: some 450 000 files with ordinary names. Beyond that the watch ends."""
 _EACH, _FOLDER = 520, 250
-"""Bytes of a file beside its texts, and of its place; and of a folder, which is found by its whole path."""
+"""Bytes of a file in addition to its texts, and of its place; and of a folder, which is found by its whole
+path.
+"""
 _CHANGE = 250
 _WIDE = 32
 """Bytes by which the head of a text is larger that is not of ASCII."""

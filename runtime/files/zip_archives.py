@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
 
 MOST_DIRECTORY = 16 << 20
-"""Bytes of the list of members, which is read at once."""
+"""Bytes of the list of members, which is read in one piece."""
 MOST_BYTES = 16 << 30
 """Bytes of all members together, unpacked."""
 _METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)

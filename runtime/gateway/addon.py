@@ -25,7 +25,7 @@ BUFFERED = 1 << 20
 CALLS, ALL_CALLS = 128, 1024
 """Limits of simultaneous connections, per session and in all of this process."""
 HOSTS = 2 * CALLS
-"""Limit of a session's simultaneous connections to hosts: a call may have several, one after the other."""
+"""Limit of a session's simultaneous connections to hosts: a call can have several, one after the other."""
 
 _SILENT, _NO_ADDRESS = "the resolver does not answer", "the name does not have an address"
 _PLAIN = 80

@@ -32,7 +32,7 @@ LOOK_SECONDS = 60
 PROCESSES = 64
 """Processes of single sessions. The sessions beyond that share one."""
 SHARED = ""
-"""Whose process serves those, and callers that are no session."""
+"""The owner of the process that serves them, and callers that are not sessions."""
 BACKLOG = 1024
 
 

@@ -19,7 +19,7 @@ _CHANGE, _ALERT, _HANDSHAKE, _DATA, _HEARTBEAT = range(20, 25)
 _CLIENT_HELLO = 1
 _NAME = 0
 _HIDDEN = {0xFE0D: "an encrypted greeting", 0xFFCE: "an encrypted name"}
-"""Extensions in which another name is hidden (RFC 9849, and a draft of it)."""
+"""Extensions in which a second name is hidden (RFC 9849, and a draft of it)."""
 
 
 class NotThisHost(Exception):
@@ -40,11 +40,11 @@ class GreetingWatch:
         """Bytes of the present record that are still to come."""
         self._kind = 0
         self._message = bytearray()
-        """What there is of a handshake message, from its beginning."""
+        """The present part of a handshake message, from its beginning."""
         self._skip = 0
         """Bytes of another handshake message than a greeting that are still to come."""
         self._opaque = False
-        """Whether handshake messages may be encrypted: then records are looked at singly."""
+        """Whether handshake messages can be encrypted: then records are looked at singly."""
         self._ignored = False
         """Whether the rest of the present record is encrypted, or of no interest."""
         self._held = bytearray()

@@ -19,7 +19,7 @@ from holdfast.runtime.guest.pulse import access
 from holdfast.runtime.guest.pulse.origins import processes
 
 _SAME = 0.011
-"""Seconds by which start times of one process may differ: they are counted in hundredths."""
+"""Seconds by which start times of one process can differ: they are counted in hundredths."""
 
 
 @dataclass(slots=True)
@@ -31,9 +31,9 @@ class Inheritance:
     jobs: dict[str, HeldRecord] = field(default_factory=dict)
     session: dict[str, Any] = field(default_factory=dict)
     kept: list[str] = field(default_factory=list)
-    """What continues, for people: "shell main"."""
+    """The continuing part, for people: "shell main"."""
     lost: list[str] = field(default_factory=list)
-    """What could not be adopted, with the reason."""
+    """The parts that could not be adopted, with the reason."""
     runs: set[str] = field(default_factory=set)
     """Ids of the commands, cells and jobs that continue."""
     found: bool = False

@@ -21,7 +21,7 @@ STATE_DIR = Path("/var/lib/holdfast")
 MARKS_LIBRARY = Path("/opt/holdfast/lib/bash_marks.so")
 GUEST_TREE = Path("/opt/holdfast/guest")
 KERNEL_STARTER = Path("/opt/holdfast/start_kernel.py")
-"""What starts a Python kernel in an interpreter that was chosen."""
+"""The program that starts a Python kernel in a chosen interpreter."""
 FIRST_PROCESS = "/dev/.holdfast-"
 """The beginning of the path of the first process's program; the rest is drawn for each container."""
 WORKSPACE = Path("/workspace")
@@ -31,7 +31,7 @@ WAKE_NAME = "wake.json"
 JOURNAL_NAME = "journal"
 
 SYSTEM_HOOKS = Path("/etc/holdfast/hooks.d")
-"""Folder of programs that run, like those in the user's HOME_HOOKS, when the session resumes."""
+"""Folder of programs that run, like the programs in the user's HOME_HOOKS, when the session resumes."""
 HOME_HOOKS = Path(".config/holdfast/hooks.d")
 
 DEFAULT_SPEC = "python3"

@@ -49,7 +49,7 @@ _LEFT = {
 }
 """Signals that are not handled: they cannot be, they end nothing, or they report a fault of this process."""
 MAX_STEP = 1.0
-"""Seconds the clock may advance between two readings while jumps are expected."""
+"""Seconds the clock can advance between two readings while jumps are expected."""
 LOG_LIMIT = 512 << 10
 
 

@@ -76,7 +76,7 @@ def _without_none(raw: Any) -> Any:
 
 
 KNOWN = BeforeValidator(_without_none)
-"""Drops what an object has no value for."""
+"""Drops the fields of an object without a value."""
 
 
 def only(*names: str) -> BeforeValidator:

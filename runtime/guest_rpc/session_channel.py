@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 POLICY_SECONDS = 2.0
-"""How long a policy that another process changed may remain unknown."""
+"""The longest time for which a policy changed by another process can remain unknown."""
 
 
 class SessionChannel:

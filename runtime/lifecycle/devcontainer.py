@@ -34,7 +34,7 @@ _NEEDED = {
     "dockerComposeFile": "sessions have one container",
     "features": "they would run as root while an image is made",
 }
-"""What cannot be left out without another result."""
+"""Properties that cannot be left out without changing the result."""
 _HEEDED = frozenset(
     (
         *(
@@ -53,7 +53,7 @@ _HEEDED = frozenset(
 _OF_EDITORS = frozenset(
     ("$schema", "name", "customizations", "settings", "extensions", "updateRemoteUserUID", "waitFor")
 )
-"""What means nothing without an editor, or here."""
+"""Properties without a meaning outside an editor, or here."""
 # Strings first: what looks like a comment within one stays. One without an end is taken to the end of the
 # text, and left to the parser: looking for its end again at each later quote takes the square of the length.
 _STRING = r'"[^"\\]*(?:\\.[^"\\]*)*"?'

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 
 GUEST_LABEL = "holdfast.guest"
-"""What images have that a session can run on: our own, those made from it, and fitted ones."""
+"""Programs of images that a session can run on: our own, images made from it, and fitted ones."""
 SOURCE_LABEL = "holdfast.fitted-from"
 """The id of the image that was fitted."""
 _LEFT_OUT = ("Volumes", "Healthcheck", "OnBuild")

@@ -98,7 +98,7 @@ _ADDS = ToolAnnotations(
 )
 _OVERWRITES = _ADDS.model_copy(update={"destructive_hint": True})
 _CODE = _OVERWRITES.model_copy(update={"open_world_hint": True})
-"""What runs code of the client's choice: it can delete, and reach what the session can."""
+"""Tools that run code of the client's choice: it can delete, and reach everything the session can."""
 
 
 class ToolRules(Protocol):
@@ -117,7 +117,7 @@ class ToolRules(Protocol):
 
 
 MOST_CLIENTS = 100
-"""Names of clients that are told apart; the others share one."""
+"""Names of clients that are distinguished; the others share one."""
 
 
 class AgentServer(MCPServer[Any]):

@@ -44,7 +44,7 @@ Result = TypeVar("Result")
 PROGRESS_SECONDS = 5.0
 """Between two reports; clients end calls that report nothing for a minute."""
 CANCELLATION_SECONDS = 0.5
-"""How long after a call is ended its cancellation may still be received."""
+"""How long after the end of a call its cancellation can still be received."""
 MOST_AT_ONCE = 64
 MOST_OF_SESSION = 16
 """Of these, into one session: those into one that does not answer leave the others to other sessions."""

@@ -127,7 +127,8 @@ def _fitting(lines: Sequence[str], most: int, count: int) -> int:
 
 
 WHOLE = DRAWN
-"""Bytes of an output that is drawn as a terminal shows it; of a longer one each line is cleaned by itself."""
+"""Bytes of an output that is drawn as a terminal shows it; of a longer one each line is cleaned individually.
+"""
 PIECE = 256 << 10
 """Bytes that are kept of a longer one: of its beginning, of its end, and from the wanted line on."""
 

@@ -24,7 +24,7 @@ GREETING = b"holdfast-receive "
 LINE = 1 << 20
 """Bytes of a line, at most."""
 NOISE = 1 << 16
-"""Bytes that may come before the greeting."""
+"""Bytes that can come before the greeting."""
 _TEXT = 2000
 _REMARKS = 100
 """Remarks of a receiver about a session, at most."""

@@ -33,20 +33,20 @@ if TYPE_CHECKING:
 
 _FORM = re.compile(r"(?:ssh://)?((?:[\w.+-]+@)?(?:[\w.-]+|\[[0-9A-Fa-f:.]+\]))(?::(\d{1,5}))?/?", re.ASCII)
 STUCK = 600.0
-"""Seconds in which some of what is sent must be taken: disks can be slow, and networks busy."""
+"""Seconds in which some of the sent data must be taken: disks can be slow, and networks busy."""
 _BLOCK = 1 << 20
 _ENDING = 5.0
 """Seconds for ssh to end after its input has."""
 GREETING = 120.0
-"""Seconds to log in and start the receiver; a password may have to be typed."""
+"""Seconds to log in and start the receiver; a password possibly has to be typed."""
 ANSWER = 600.0
-"""Seconds to answer a request; another receiver may be starting the same session, which takes 300."""
+"""Seconds to answer a request; an earlier receiver can be starting the same session, which takes 300."""
 STARTING = 3600.0
 """Seconds to start a session: reading its memory, a terabyte in an hour."""
 _LONG = {"start": STARTING, "import": 6 * STARTING, "fetch": 6 * STARTING}
 """Those that read everything; a person can interrupt the last two."""
 _NOT_FOUND = 127
-"""What a shell returns for a command that does not exist."""
+"""The exit code of a shell for a command that does not exist."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 LARGEST = 1 << 16
-"""Characters, as JSON, of what clients said of a sandbox."""
+"""Characters, as JSON, of the settings of a sandbox's clients."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 TRIGGER = "durable"
 KEPT = 2
-"""Captures for copies that stay in the home; a session that returns here need not be fetched."""
+"""Captures for copies that stay in the home; a session that returns here does not have to be fetched."""
 STARTS = ("command_started", "cell_started")
 MOST_TEXT = 200
 """Characters of a command that the cluster keeps until a copy holds it."""

@@ -36,7 +36,7 @@ TICK_SECONDS = 0.2
 CALM_SECONDS = 0.5
 LIST_SECONDS = 2.0
 FORGET_SECONDS = 30.0
-"""For which a lease may be missing before the keeper ends: an agent that begins writes it first."""
+"""For which a lease can be missing before the keeper ends: an agent that begins writes it first."""
 _LOG = "keeper.log"
 _LOCK = "keeper.lock"
 _AGENT_LOCK = "agent.lock"

@@ -33,7 +33,7 @@ import pytest
 REFERENCE = "holdfast-snapshot"
 """Property of a test's reports: the reference of its snapshot."""
 REFUSED = "holdfast-not-captured"
-"""Property of a test's reports: why there is no snapshot."""
+"""Property of a test's reports: the reason for a missing snapshot."""
 MOST = 5
 OUTSIDE = (
     "--holdfast only captures tests in a Holdfast session: "

@@ -18,7 +18,7 @@ from holdfast.snapshots import manifest
 
 LIMITS = ("memory", "cpus", "pids")
 CHOSEN = ("network", "allow", "deny", *LIMITS)
-"""The options that a session from a template may have of its own."""
+"""The options that a session from a template can have of its own."""
 
 
 def start(

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 MOST = 100_000
 """The most files of one folder that are counted."""
 OLD = timedelta(days=7)
-"""Age at which images of other versions and ended operations are stale."""
+"""Age at which images of different versions and ended operations are stale."""
 IDLE_TRANSFER = 3600.0
 """Age in seconds at which an unfinished transfer from or to a registry is not resumed any more."""
 _KINDS = ("session", "toolbox", "gateway", "portable")

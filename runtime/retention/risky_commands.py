@@ -23,7 +23,7 @@ LEADERS = frozenset(
     )
 )
 BEHIND = 6
-"""The most words after a leader that may still be its own options."""
+"""The most words after a leader that can still be its own options."""
 
 Words = Sequence[str]
 Rule = Callable[[Words], bool]

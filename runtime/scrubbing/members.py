@@ -13,7 +13,7 @@ BLOCK = 512
 MOST_NAME = 64 << 10
 _MOST_KEPT = 40_000
 _BACK = 16 << 20
-"""Bytes before the end of what has passed for which names are kept."""
+"""Bytes before the end of the passed data for which names are kept."""
 _LONG, _PAX = b"L", b"x"
 _BESIDES = (b"K", b"g")
 _EMPTY = (b"1", b"2", b"3", b"4", b"5", b"6")

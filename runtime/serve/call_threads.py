@@ -102,11 +102,11 @@ class Parked:
 Result = TypeVar("Result")
 
 MOST_WAITING = 512
-"""Calls at once that wait for a command, a cell or an event."""
+"""Concurrent calls that wait for a command, a cell or an event."""
 MOST_BRIEF, MOST_BRIEF_OF_SESSION = 64, 8
-"""Calls at once that end by themselves: snapshots, files, lists."""
+"""Concurrent calls that end on their own: snapshots, files, lists."""
 MOST_WAITING_OF_SANDBOX = 64
-"""Of those that wait, for holders of the token of a single sandbox."""
+"""Of waiting calls, for holders of the token of a single sandbox."""
 
 
 _NO_THREAD = "cannot start a further call: the machine cannot start a thread for it"

@@ -25,7 +25,7 @@ from holdfast.runtime.serve.event_format import Event, Form
 Item = TypeVar("Item")
 
 ROOM = 1 << 20
-"""Bytes that may be under way."""
+"""Bytes that can be under way."""
 
 
 class Lull:

@@ -407,4 +407,4 @@ _WITH_OPTIONS = frozenset(
         "snapshots.fork",
     }
 )
-"""Operations whose fields may take a scope more."""
+"""Operations whose fields can take an additional scope."""

@@ -55,9 +55,9 @@ class ServedDoor(ABC):
     """The door of one wire."""
 
     streamed: Paths = frozenset()
-    """Methods and ends of paths whose bodies may have any size."""
+    """Methods and ends of paths whose bodies can have any size."""
     typed: Paths = frozenset()
-    """Those whose bodies may take any time as well."""
+    """Operations whose bodies can also take any time."""
     single: frozenset[bytes]
     """Headers of credentials: a request that repeats one of them is refused."""
     counted = True

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from holdfast.runtime.store.rows import SessionRow
 
 REPLY_SECONDS = 5.0
-"""How long a supervisor may take to answer once nothing holds it any more. It takes milliseconds."""
+"""The longest time a supervisor can take to answer once nothing holds it any more. It takes milliseconds."""
 GLANCE = 1.0
 """The same for one that did not answer before."""
 POLL_SECONDS = 0.01

@@ -36,7 +36,7 @@ from holdfast.snapshots.chunks.recipe import RecipeDamaged
 from holdfast.snapshots.layer import unmade_image
 
 TRIES = 3
-"""Attempts to pack a snapshot whose pages others remove meanwhile."""
+"""Attempts to pack a snapshot whose pages others remove during that."""
 SWEEP_SECONDS = 10.0
 AWAITED = ("new", "snapshot", "suspend", "resume", "restore", "rewind")
 """Kinds of operations that a caller waits for: they need the processor and the disk."""

@@ -35,7 +35,7 @@ STORE_LOCK_SECONDS = 60.0
 SWEPT_AT_ONCE = 100
 """Snapshots whose needs are read by the process that deletes one: a few milliseconds."""
 MOMENT = 0.2
-"""Seconds in which the background packer lets others go first; what is busy for longer sweeps later."""
+"""Seconds in which the background packer lets others go first; a longer operation sweeps later."""
 
 
 def image_ref(snapshot_id: str) -> str:

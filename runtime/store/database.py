@@ -19,7 +19,7 @@ from holdfast.runtime.store.statements import Row, Statements
 
 T = TypeVar("T")
 Leaving = Callable[[Mapping[str, str]], None]
-"""Receives the names, by container, of sessions that an upgrade puts out of reach; may refuse it."""
+"""Receives the names, by container, of sessions that an upgrade puts out of reach; can refuse it."""
 
 # A writer holds the lock for one small transaction and an fsync; a minute means trouble.
 BUSY_SECONDS = 60

@@ -23,7 +23,7 @@ from holdfast.runtime.terminal.vt_parser import Control, Parser, Text
 KEEP = 1 << 20
 """Characters of output that are kept, from its end."""
 LONGEST = 250
-"""Characters of a pattern, and of what it matches."""
+"""Characters of a pattern, and of its match."""
 MOST_CHOICES = 4
 """Optional parts and alternatives of one pattern."""
 _PARTS = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|\(\?:|\(\?|\{\d*,?\d*\}|[()*+?|]|.", re.DOTALL)

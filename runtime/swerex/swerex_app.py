@@ -126,7 +126,7 @@ def _command(asked: PlainCommand) -> str:
 
 
 MOST_TEXT = 64 << 20
-"""Bytes of a file that an answer may have."""
+"""The most bytes of a file in an answer."""
 
 
 def read_text(found: Session, asked: FileToRead) -> str:

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 SMALL = 1 << 20
 """Files smaller than this share segments."""
 MOST_FILES = 256
-"""The largest files, which are kept open: a process may have 1024 open by default."""
+"""The largest files, which are kept open: a process can have 1024 open by default."""
 MOST_RANGES = 50_000
 """A file in more ranges is sent whole: they are listed in the bundle's config, at some 60 bytes each."""
 _AT_ONCE = 64 << 20

@@ -38,7 +38,7 @@ _ID = re.compile(r"[0-9a-f]{12}")
 _TOKEN = re.compile(r"[0-9a-f]{16,128}")
 _LAST_PID = 1 << 22
 MOST_ABOUT = 1 << 17
-"""Characters, as JSON, of what a session takes along."""
+"""Characters, as JSON, of a session's own details in a snapshot."""
 MEMORY_TMPFS = "/dev/shm"  # noqa: S108 - the session's, by its well-known name
 """The only file system in memory that a session has."""
 

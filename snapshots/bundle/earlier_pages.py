@@ -17,7 +17,7 @@ from typing import Self
 
 PAGE = 4096
 WINDOW = 64 * PAGE
-"""Bytes compared at once: little enough to stay in a processor's cache."""
+"""Bytes compared in one step: little enough to stay in a processor's cache."""
 SAMPLED = 16
 """One page in this many is sampled, so a course is found again after at most this many pages."""
 SHORTEST = 4 * PAGE

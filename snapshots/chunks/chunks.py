@@ -27,7 +27,7 @@ from holdfast.snapshots.chunks.recipe import RecipeFile
 PATIENCE = 600.0
 """Seconds to wait for another process that packs; 100 GiB take about this long."""
 OPEN = 64
-"""Packs open at once; each holds a directory of at most 1.2 MiB."""
+"""Packs open together; each holds a directory of at most 1.2 MiB."""
 BLOCKS_KEPT = 64
 """Unpacked blocks kept for later reads: 16 MiB."""
 

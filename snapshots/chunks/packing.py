@@ -119,7 +119,7 @@ class PageCourse:
 WINDOW = 256 * PAGE
 ZEROS_GROUP = bytes(GROUP_BYTES)
 REACH = 4 * GROUP
-"""Pages in which those of one group are looked for if there are zeros between them."""
+"""Pages among which the pages of one group are looked for if there are zeros between them."""
 THREADS = 2
 LOOK_AGAIN = 0.01
 """Seconds between two questions of a job that pauses."""

@@ -32,7 +32,7 @@ GUIDE_BYTES = 2 << 20
 
 
 PARTS = f".{FILE}.*.part"
-"""What a process leaves that is killed while it writes a recipe."""
+"""The file left by a process that is killed while it writes a recipe."""
 
 
 class RecipeDamaged(Exception):

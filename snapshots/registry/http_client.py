@@ -91,7 +91,7 @@ T = TypeVar("T")
 
 CONNECT_SECONDS = 10.0
 SILENCE_SECONDS = 60.0
-"""How long a registry may stay silent: one that assembles a large upload takes its time."""
+"""The longest silence of a registry: one that assembles a large upload takes its time."""
 MAX_REDIRECTS = 5
 MAX_REFUSALS = 2
 """Most refusals of one request: without a token, and with an expired one."""

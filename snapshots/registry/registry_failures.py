@@ -16,7 +16,7 @@ import tenacity
 T = TypeVar("T")
 
 BUSY = frozenset({408, 425, 429, 500, 502, 503, 504})
-"""Statuses of failures that may pass shortly."""
+"""Statuses of failures that can pass shortly."""
 _PLAIN = frozenset({"WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "HTTP_REQUEST", "UNKNOWN_PROTOCOL"})
 
 

@@ -43,7 +43,7 @@ class RegistryCredentials:
 
 
 Helper = Callable[[str, str], str | None]
-"""A function that asks the named helper for a registry; JSON, or None if it knows no credentials."""
+"""A function that asks the named helper for a registry; JSON, or None without credentials."""
 
 
 def find(

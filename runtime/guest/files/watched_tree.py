@@ -226,7 +226,7 @@ class WatchedTree:
         self.lost = False
         """True if the kernel dropped events: everything must be listed again."""
         self.gone = False
-        """True if the root was removed, or has another name."""
+        """True if the root was removed or renamed."""
 
     @property
     def pending(self) -> bool:

@@ -25,7 +25,7 @@ FIRST, LAST = 1000, 59_999
 _RULE = "90-holdfast-{}"
 _SHELLS = ("/bin/bash", "/bin/sh")
 _DEVICE, _PART, _MOUNT_POINT = 2, 3, 4
-"""Places among the fields of a line: of what a mount shows, and of its path (proc_pid_mountinfo(5))."""
+"""Places among the fields of a line: of the mounted folder, and of its path (proc_pid_mountinfo(5))."""
 
 
 class CannotMakeAccount(Exception):

@@ -32,7 +32,7 @@ from holdfast.runtime.guest.records.waiters import Waiters
 CAPACITY = 64 << 20
 SEGMENT = 4 << 20
 LAG = 32 << 20
-"""Bytes that a reader may be behind before the writer waits for it."""
+"""Bytes that a reader can be behind before the writer waits for it."""
 ABSENCE = 30.0
 """Seconds for which a reader that was cut off is waited for: a capture ends within ten."""
 READ_SIZE = 256 << 10
@@ -238,7 +238,7 @@ class RecordedPipe:
         """Record from now on; `wake` is called after each piece."""
         self.log = StreamLog(folder, CAPACITY, SEGMENT)
         self.end: int | None = None
-        """The offset at which the program had ended; those it left behind may write more."""
+        """The offset at which the program had ended; the processes it left behind can write more."""
         self._descriptor: int | None = descriptor
         self._wake = wake
         self._loop = asyncio.get_running_loop()

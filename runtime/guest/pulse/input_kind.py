@@ -126,7 +126,7 @@ class Prompt:
     text: str = ""
     alternate: bool = False
     above: bool = False
-    """True if the cursor's own line is empty, and the text is that of the line above it."""
+    """True if the cursor's own line is empty, and the text is the line above it."""
 
     @property
     def asks(self) -> bool:

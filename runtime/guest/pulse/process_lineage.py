@@ -18,11 +18,11 @@ from holdfast.base.value_classes import as_table, dataclass, replace
 TICK = 0.01
 """Seconds: the kernel reports start times in hundredths (proc_pid_stat(5); USER_HZ is 100 on Linux)."""
 KEPT_WINDOWS = 128
-"""Commands of one owner that a process seen late may still belong to; scans for processes come far sooner."""
+"""Commands of one owner that a process seen late can still belong to; scans for processes come far sooner."""
 SHORT = 120
 
 MARKERS = {"HOLDFAST_JOB": "job", "HOLDFAST_KERNEL": "kernel", "HOLDFAST_SHELL": "shell"}
-"""Variables set in the environment of what the supervisor starts; the first that a process has counts."""
+"""Variables set in the environment of the supervisor's children; the first that a process has counts."""
 
 
 @dataclass(frozen=True, slots=True)

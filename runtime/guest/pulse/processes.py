@@ -23,7 +23,7 @@ STATES = {
     "X": "dead",
 }
 RECENT = 60.0
-"""Seconds for which an earlier sample is meaningful for what a process does now."""
+"""Seconds for which an earlier sample is meaningful for a process's present activity."""
 MAX_COMMAND = 4096
 _WANTED_LIMITS = {"Max open files": "open_files", "Max processes": "processes", "Max core file size": "core"}
 

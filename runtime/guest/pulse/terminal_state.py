@@ -39,7 +39,7 @@ class ThreadActivity(StrEnum):
     SLEEPS = "sleeps"
     WAITS_FOR_CHILD = "waits for a child"
     CLOSED = "closed"
-    """Sleeps in a call that may not be inspected."""
+    """Sleeps in a call that cannot be inspected."""
     STOPPED = "stopped"
 
 

@@ -31,7 +31,7 @@ _TABLES = ("variables", "functions", "aliases")
 
 Pairs = dict[str, list[Any]]
 PATIENCE = 5.0
-"""Seconds an idle kernel may take to report its names, on a busy machine."""
+"""Seconds an idle kernel can take to report its names, on a busy machine."""
 MAX_PROCESSES = 2000
 MAX_NAMES = 3000
 SUBSHELL = "(subshell)"

@@ -214,7 +214,7 @@ class Journal:
         self._lost = 0
         self._waiters = Waiters()
         self.heard: Callable[[str, Mapping[str, Any]], None] | None = None
-        """Callback that gets the kind and fields of each entry at once."""
+        """Callback that immediately gets the kind and fields of each entry."""
         if self._log.torn:
             self.append("dropped", why="torn", bytes=self._log.torn)
         self.resume()

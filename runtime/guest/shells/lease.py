@@ -12,7 +12,7 @@ from enum import StrEnum
 from holdfast.base.value_classes import dataclass, field
 
 GRACE = 15.0
-"""Seconds in which a holder cut off by a capture may come back before others may take the lease."""
+"""Seconds in which a holder cut off by a capture can come back before others can take the lease."""
 
 
 class LeaseChange(StrEnum):

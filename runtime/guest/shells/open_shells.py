@@ -28,7 +28,7 @@ from holdfast.runtime.guest.shells.terminal import ProcessTerminal, TerminalSize
 from holdfast.runtime.guest.wire.connection import RequestRefused
 
 MAX_SHELLS = 16
-"""Each may keep 256 MiB of output."""
+"""Each can keep 256 MiB of output."""
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,39}")
 TICK = 0.05
 TRIES = 40

@@ -41,7 +41,7 @@ class Seat:
     size: TerminalSize
     view: bool
     leads: bool = False
-    """True if the terminal's size follows this one's: its user may write, and attached or typed so."""
+    """True if the terminal's size follows this one's: its user can write, and attached or typed so."""
     typed: int = 0
     """The number of bytes its client has typed, over all its connections."""
 

@@ -15,12 +15,12 @@ from holdfast.runtime.guest.shells.marks import Mark, MarkKind
 PROMPT_PATIENCE = 10.0
 """Seconds to wait for the prompt of a shell that starts, or that still works on its last prompt."""
 BUSY_PATIENCE = 0.5
-"""Seconds to wait for the end of what a person runs: it may be ending, or take almost no time."""
+"""Seconds to wait for the end of a person's command: it can be ending, or take almost no time."""
 OFFER_PATIENCE = 1.0
-"""Seconds until the shell is asked again to take a command: a half-typed key may have eaten the first."""
+"""Seconds until the shell is asked again to take a command: a half-typed key can have eaten the first."""
 OFFERS = 5
 EXTENSIONS = 9
-"""Times a wait is extended for a shell that is at work: on a busy machine it may be slow."""
+"""Times a wait is extended for a shell that is at work: on a busy machine it can be slow."""
 CANCEL_PATIENCE = 0.25
 """Seconds until an unfinished command is cancelled again: readline misses a signal just before it waits."""
 CANCELS = 20

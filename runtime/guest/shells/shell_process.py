@@ -20,7 +20,7 @@ from holdfast.runtime.guest.shells.driven_shell import DrivenShell
 from holdfast.runtime.guest.shells.terminal import ProcessTerminal, TerminalSize
 
 CLOSE_SECONDS = 2.0
-"""How long a shell that is closed may take to end before it is killed."""
+"""The longest time a closed shell can take to end before it is killed."""
 MOST_READS = 64
 """Reads after which a terminal that is written to all the time is drained enough."""
 HASTY = 1.0

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from holdfast.kernels.guest.front_ends import FrontCells, FrontEnds
 
 MAX_BEFORE = 256 << 10
-"""Characters of what is run before a cell."""
+"""Characters of the code that is run before a cell."""
 MAX_PATH = 4096
 MAX_FRONT_ENDS = 32
 

@@ -35,12 +35,12 @@ from holdfast.runtime.guest.wire.connection import RequestRefused
 MAX_SIDE = 4096
 SIGNALS = ("INT", "TERM", "KILL", "QUIT", "HUP", "TSTP", "CONT", "USR1", "USR2")
 ENDING = 2.0
-"""Seconds a command may take to end after an interrupt or an answer, before it counts as still running."""
+"""Seconds a command can take to end after an interrupt or an answer, before it counts as still running."""
 LOOKED_AT = 64 << 10
-"""Bytes of the newest output in which bash may have complained."""
+"""Bytes of the newest output in which bash can have complained."""
 COMPLAINT = b"syntax error"
 STARVED = b": Resource temporarily unavailable"
-"""What a shell writes that cannot fork."""
+"""The message of a shell that cannot fork."""
 BAD_USAGE = 2
 """Exit code of bash after a syntax error, and of many others for other reasons."""
 SECONDS = 2.0

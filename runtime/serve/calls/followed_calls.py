@@ -49,7 +49,7 @@ ServedCall = Callable[[Session, Patience, Emit | None], dict[str, Any] | Parked]
 With `Emit` it reports what is shown as it comes, and leaves that out of the result.
 """
 OVERHEAD = 200
-"""Bytes that an event takes beside what it carries."""
+"""Bytes that an event takes in addition to its content."""
 
 
 def exec_call(asked: ExecRequest, key: str | None) -> ServedCall:

@@ -71,7 +71,7 @@ class TerminalCall:
 
 
 MOST_TYPED = 1 << 20
-"""Bytes that may wait to be typed."""
+"""Bytes that can wait to be typed."""
 
 
 class FarTerminal:
@@ -85,7 +85,7 @@ class FarTerminal:
         self._typed = bytearray()
         self._wake_in, self._wake_out = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         self.emit: Emit | None = None
-        """What takes output; without it nothing is shown."""
+        """The receiver of output; without it nothing is shown."""
         self._held = b""
 
     def type(self, data: bytes) -> None:

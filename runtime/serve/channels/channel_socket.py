@@ -17,7 +17,7 @@ MOST_FRAGMENTS = 4096
 PIECE = 2 << 10
 """Bytes that are parsed before others have their turn: at most 341 frames, a few milliseconds."""
 LAST_SECONDS = 10.0
-"""In which a client that did not answer a ping may read what was sent, before the connection is cut."""
+"""In which a client that did not answer a ping can read the sent data, before the connection is cut."""
 
 
 class ChannelSocket(WebSocketsSansIOProtocol):

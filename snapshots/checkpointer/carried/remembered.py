@@ -52,7 +52,7 @@ from holdfast.snapshots.checkpointer.record.memory import ImageMemory
 NUMBERS_FILE = "file-numbers.json"
 """Among the images."""
 MOST_FILES = 20_000
-"""Files; what is beyond is not noted."""
+"""Files; further ones are not noted."""
 MAX_NOTE = 4 << 20
 """Of the note: a file has six numbers."""
 _OURS = ("/", "/dev/shm")  # noqa: S108 - the session's, by its well-known name
@@ -60,7 +60,7 @@ _NUMBER = 1 << 64
 MOST = 10_000
 """Places of one tree. A file has a few; beyond are those of a program that makes them up."""
 MOST_LOOKS = 1_000_000
-"""Places of one tree that may match; examining this many takes seconds."""
+"""Places of one tree that can match; examining this many takes seconds."""
 MOST_LINKS = 1 << 31
 """Names of one file; no file system has more of them (XFS_MAXLINK)."""
 _PAIR = struct.Struct("=QQ")

@@ -27,7 +27,7 @@ from holdfast.snapshots.checkpointer.ground import pidfd_files, tree
 from holdfast.snapshots.checkpointer.record import ImagesUnreadable
 
 MOST = 1000
-"""Timers of one tree; what is beyond is not noted."""
+"""Timers of one tree; further ones are not noted."""
 _REAL_TIME = (["0"], ["8"])  # CLOCK_REALTIME, CLOCK_REALTIME_ALARM
 _ABSOLUTE, _CANCEL = 1, 2  # TFD_TIMER_ABSTIME, TFD_TIMER_CANCEL_ON_SET
 _SECOND, _LATEST = 10**9, 1 << 62

@@ -58,7 +58,7 @@ _MESSAGES: dict[str, tuple[str, Any]] = {
     "tty-info": ("TTY_INFO", tty_pb2.tty_info_entry),
 }
 _FIRST: dict[str, Any] = {"pagemap": pagemap_pb2.pagemap_head}
-"""Where the first message is of another type."""
+"""Where the first message is of a different type."""
 _PAYLOAD = frozenset({"ghost-file"})
 _REFERENCES = frozenset({"fdinfo"})
 """Images of numbers of entries in files.img, where every entry is judged, whatever number it has."""

@@ -56,7 +56,7 @@ _REFUSED = {
     "queue-lost": "unread terminal output could not be kept (is the disk full?)",
     "twins-failed": "the copy of a process could not be made",
 }
-"""What the guard asks when a capture cannot continue, and why."""
+"""The guard's question when a capture cannot continue, and the reason."""
 
 
 class DumpFailed(Exception):

@@ -42,7 +42,9 @@ _LIMITS = (
     ("memory.max", "memory.current", "inactive_file"),
     ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"),
 )
-"""By version of control groups: the limit, what is used, and what of that is given back when it is needed."""
+"""By version of control groups: the limit, the used amount, and the part of that that is given back when it
+is needed.
+"""
 
 
 READ_AT_ONCE = 16 << 20

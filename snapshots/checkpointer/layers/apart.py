@@ -27,13 +27,13 @@ MOST_TEXT = 64 << 20
 LONGEST_PATH = 4095 - 256
 """Bytes of a path that an engine unpacks, below a folder of its own."""
 LEAST_HOLES = 1 << 20
-"""Bytes of holes in a file for which it is kept beside the image."""
+"""Bytes of holes in a file for which it is kept next to the image."""
 MOST_CONTENT = 1 << 30
-"""Bytes that a file may hold if its holes are fewer: each copy writes them, while it shares an image's."""
+"""Bytes that a file can hold if its holes are fewer: each copy writes them, while it shares an image's."""
 MOST_NAMES, MOST_SHARED = 2000, 64 << 20
 """Names of files with several, and bytes of their contents, that each copy makes one of; the latest first."""
 _HELD = "link_remap."
-"""What CRIU's names for files begin with whose name was removed while they were open."""
+"""The beginning of CRIU's names for files whose name was removed while they were open."""
 _KINDS = (
     *(file_entry.FILE, file_entry.DIRECTORY, file_entry.LINK, file_entry.FIFO),
     *(file_entry.TOUCH, file_entry.SAME),

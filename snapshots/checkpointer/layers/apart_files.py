@@ -20,7 +20,7 @@ from holdfast.snapshots.checkpointer.wire.channel import HostChannel
 from holdfast.snapshots.checkpointer.wire.requests import ApartFiles
 
 _AT_ONCE = 2048
-"""Bytes of a path that one step resolves; a whole one may be longer than the kernel takes (PATH_MAX)."""
+"""Bytes of a path that one step resolves; a whole one can be longer than the kernel takes (PATH_MAX)."""
 _NOT_KEPT = "trusted."
 
 

@@ -32,7 +32,7 @@ LITTLE = 16 << 20
 # No single write(2) takes longer than this. Nanoseconds.
 LONG_WRITE = 600 * 10**9
 MOST_LARGE = 512
-"""Large files that are open until all of a pass are known; more are copied at once."""
+"""Large files that are open until all of a pass are known; more are copied together."""
 
 Place = tuple[int, int, list[list[int]]]
 """Offset, size and holes of a file's contents in the copy."""

@@ -28,7 +28,7 @@ from holdfast.snapshots.checkpointer.wire.deadline import Deadline
 
 SHARED_MEMORY = "/dev/shm"  # noqa: S108 - the session's, by its well-known name
 _END_LIMIT = 5.0
-"""Seconds for tar to end when it has nothing more to say."""
+"""Seconds for tar to end when its output has ended."""
 _REASON = 500
 """Characters of an error that are passed on."""
 _XATTR = "SCHILY.xattr."

@@ -25,7 +25,7 @@ from holdfast.snapshots.checkpointer.record import ImageMessages, text
 MAX_LINKS = 40
 """As many as a kernel follows (path_resolution(7))."""
 _GHOST = 1
-"""The type of a remap whose file has no name left; see CRIU's remap-file-path.proto."""
+"""The type of a remap whose file does not have a name any more; see CRIU's remap-file-path.proto."""
 
 
 def names(images: ImageMessages) -> Iterator[str]:

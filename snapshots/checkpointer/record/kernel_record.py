@@ -44,9 +44,9 @@ _SYS_IO_SETUP = {"x86_64": 206, "aarch64": 0}
 _FileKey = tuple[int, int, int]
 _TABLES = ("tcp", "tcp6", "udp", "udp6")
 _RARE = {"UDP-Lite": "udplite", "UDPLITEv6": "udplite6"}
-"""Tables that are only read if there is a socket for them, by what the kernel calls those."""
+"""Tables that are only read if there is a socket for them, by the kernel's names."""
 _WITHOUT_TABLE = frozenset({"UNIX", "UNIX-STREAM", "NETLINK"})
-"""Sockets that are in none of these, as the kernel calls them."""
+"""Sockets that are in none of these, by the kernel's names."""
 _PAGE = os.sysconf("SC_PAGESIZE")
 _MASTER = os.makedev(5, 2)
 

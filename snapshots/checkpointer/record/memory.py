@@ -17,7 +17,7 @@ IN_PARENT = 1
 PRESENT = 4
 """Flags of an entry (CRIU's pagemap.proto): its pages are in another snapshot; they are in this one."""
 _MOST_HEADS = 128
-"""Beginnings of what is searched; searching takes longer the more there are."""
+"""Beginnings of the searched texts; searching takes longer the more there are."""
 
 
 class ImageMemory:

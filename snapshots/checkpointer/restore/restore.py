@@ -40,7 +40,7 @@ from holdfast.snapshots.checkpointer.wire.requests import Restore
 # A restore reads memory once from disk; one that takes longer hangs. Seconds.
 RESTORE_LIMIT = 300.0
 STAND_INS = 100
-"""Processes that CRIU may add to a tree; it takes the first free ids above all others for them."""
+"""Processes that CRIU can add to a tree; it takes the first free ids above all others for them."""
 MOMENT = 200
 """Milliseconds after a restore before memory that is not waited for is loaded: the session answers sooner."""
 _KEYCTL_JOIN_SESSION_KEYRING = 1

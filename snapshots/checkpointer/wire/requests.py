@@ -18,7 +18,7 @@ MAX_LINE = 64 * 1024
 MAX_SUBSTITUTES = 256  # MOST in guard_substitute.c
 MAX_PLACES = 1000
 COPY_LIMIT = 300.0
-"""Seconds that a session may be frozen while its files and its shared memory are copied."""
+"""Seconds that a session can be frozen while its files and its shared memory are copied."""
 
 _CONTAINER = re.compile(r"[0-9a-f]{64}")
 _NAME = re.compile(r"[0-9a-f]{12}")

@@ -156,7 +156,11 @@ def test_zsh_completes_at_the_first_press(tmp_path: Path) -> None:
     script = script.replace("_holdfast_completion", "_holdfast")
     done = subprocess.run(
         ["zsh", "-f", "-c", script],
-        env={**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}", "HOLDFAST_HOME": str(tmp_path / "home")},
+        env={
+            **os.environ,
+            "PATH": f"{tmp_path}:{os.environ['PATH']}",
+            "HOLDFAST_HOME": str(tmp_path / "home"),
+        },
         capture_output=True,
         text=True,
         check=False,
