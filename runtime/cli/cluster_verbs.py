@@ -153,9 +153,11 @@ def _store(cluster: str | None) -> Iterator[ClusterStore]:
     try:
         from holdfast.runtime.cluster.cluster_store import ClusterStore
     except ModuleNotFoundError as error:
+        from holdfast.base.extras import install_command
+
         raise ClusterError(
             f"cannot use a cluster: the package {error.name} is missing",
-            hint="install holdfast with its extra `cluster`",
+            hint=f"`{install_command('cluster')}`",
         ) from error
     store = ClusterStore(dsn)
     try:
