@@ -323,6 +323,7 @@ def test_bad_input_is_one_line_and_changes_nothing(
         assert ERROR.match(people.err), (arguments, people.err)
         assert (programs.code, programs.out) == (1, ""), arguments
         assert set(programs.error) == {"code", "message", "hint"}
+    assert "it is a session: `holdfast fork shared`" in called("restore", "shared").err
     assert [row.name for row in shared._context.store.sessions()] == ["shared"]
     assert shared.exec("echo on").text == "on\n"
 
