@@ -15,6 +15,13 @@ from holdfast.runtime.ci.redaction import Redaction
 HOST = {"GITHUB_SHA": "abc", "GITHUB_TOKEN": "ghs_12345", "LANG": "C", "BASH_FUNC_x%%": "() { :; }"}
 
 
+def test_wishes_about_colors_are_passed_on() -> None:
+    """The command sees a terminal, but the log of the job can be a file; an explicit value wins."""
+    assert job_environment.chosen([], HOST | {"NO_COLOR": "1"})["NO_COLOR"] == "1"
+    assert "NO_COLOR" not in job_environment.chosen([], HOST)
+    assert job_environment.chosen(["NO_COLOR=0"], HOST | {"NO_COLOR": "1"})["NO_COLOR"] == "0"
+
+
 def test_variables_are_chosen_by_name_pattern_or_value() -> None:
     """Variables that the host lacks are left out, and only the CI system's own variables come unasked."""
     found = job_environment.chosen(["GITHUB_*", "MISSING", "A=1=2", "EMPTY="], HOST)
