@@ -24,7 +24,7 @@ class AptMirror:
     security: str | None = None
 
     def lines(self, suite: str) -> list[str]:
-        """Return the one-line sources that give `suite` from here."""
+        """Return the one-line sources for `suite` from here."""
         lines = [f"deb {self.archive} {suite} main", f"deb {self.archive} {suite}-updates main"]
         if self.security:
             lines.append(f"deb {self.security} {suite}-security main")

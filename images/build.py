@@ -187,7 +187,7 @@ KINDS = ("session", "toolbox", "gateway", "controller", "portable", "data")
 ALWAYS = ("session", "toolbox")
 """The images every session needs; the others are built when they are first needed."""
 BELOW = {"data": "session"}
-"""Images that stand on another one of ours."""
+"""Images that stand on a second one of ours."""
 PACKAGE = Path(errors.__file__).parent
 IMAGES = PACKAGE / "images"
 
@@ -375,7 +375,7 @@ def _default_lock_folder() -> Path:
 def _turn(folder: Path | None, kind: str, say: Callable[[str], None]) -> Iterator[None]:
     """Hold the build lock of `kind`; it is released by the end of the process at the latest.
 
-    Without a place for it (no HOME, read-only, without locks) two builds at once only cost time.
+    Without a place for it (no HOME, read-only, without locks) two concurrent builds only cost time.
     """
     with ExitStack() as held:
         try:

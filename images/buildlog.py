@@ -35,10 +35,10 @@ def _numbers(text: str) -> tuple[int, int]:
 class BuildLog:
     """Keeps the end of a build's output and its error, and picks the lines that show progress.
 
-    `made` are the ids of the images that its steps have made so far, those of earlier attempts included;
-    `image` is the whole id of the last one when the build has succeeded. `steps` are the number of the
-    present step and of all steps; empty before the first. With `every_step` all steps are
-    shown, not only those that take time in builds of ours.
+    `made` are the ids of the images from its steps so far, including those of earlier attempts; `image` is
+    the whole id of the last one when the build has succeeded. `steps` are the number of the present step
+    and of all steps; empty before the first. With `every_step` all steps are shown, not only the slow ones
+    of our builds.
     """
 
     def __init__(self, *, every_step: bool = False) -> None:
@@ -134,7 +134,7 @@ class BuildKitLog:
 
     @property
     def error(self) -> str:
-        """Why the build failed, in the builder's words; empty if it has not given a reason."""
+        """The reason for the failure, in the builder's words; empty if it has not given one."""
         return _ABOUT_ITSELF.sub("", self._named or self._last).strip()
 
     def tail(self) -> str:

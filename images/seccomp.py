@@ -1,4 +1,5 @@
-"""The system calls a session may make: Docker's default set, without calls whose effects cannot be captured.
+"""The system calls permitted in a session: Docker's default set, without calls whose effects cannot be
+captured.
 
 Docker's default profile is the baseline: a program that runs in a plain container runs here.  Beyond it
 these are refused, because no snapshot can hold them or because they reach around the container:

@@ -17,7 +17,8 @@ from holdfast.runtime.api.session_kernels import SessionKernel, SessionKernels
 from holdfast.runtime.api.session_shells import SessionShells
 from holdfast.runtime.cli import help_pages, verb_table
 
-COLUMNS = 100
+COLUMNS = 76
+"""The width of a block of code on a page, in characters."""
 DECISIONS = Path(__file__).parent.parent / "docs" / "decisions"
 VERBS_HEAD = """# Command line
 
@@ -27,12 +28,15 @@ is for.
 """
 PYTHON_HEAD = """# Python API
 
-The classes that `import holdfast` offers, and those that its handles hand out. [python.md](python.md) shows
-how they are used. `AsyncHoldfast` and `AsyncSession` have the methods of `RemoteHoldfast` and `RemoteSession`
-as coroutines; these have methods of `Holdfast` and `Session`, over a URL ([client.md](client.md)).
+The classes that `import holdfast` offers, and the classes of objects that its handles return.
+[python.md](python.md) shows how they are used. `AsyncHoldfast` and `AsyncSession` have the methods of
+`RemoteHoldfast` and `RemoteSession` as coroutines; these have methods of `Holdfast` and `Session`, over a URL
+([client.md](client.md)).
 
 """
 HANDED_OUT = (ImageSources, SessionKernel, SessionKernels, SessionPrograms, SessionShells)
+FIRST = ("Holdfast", "Session", "Snapshot", "Job", "ExecResult", "CellResult")
+"""The classes that every program uses; the others follow by name."""
 OVER_A_URL = (
     holdfast.AsyncHoldfast,
     holdfast.AsyncSession,
@@ -86,10 +90,15 @@ def python_api() -> str:
     """Return the page of the Python API: a directive of mkdocstrings for each class."""
     kinds = {kind for name in holdfast.__all__ if isinstance(kind := getattr(holdfast, name), type)}
     raised = {kind for kind in kinds if issubclass(kind, HoldfastError)}
-    shown = sorted({*HANDED_OUT, *kinds} - raised - set(OVER_A_URL), key=lambda kind: kind.__name__)
+    shown = sorted({*HANDED_OUT, *kinds} - raised - set(OVER_A_URL), key=_place)
     listed = ", ".join(f"`{kind.__name__}`" for kind in sorted(raised, key=lambda kind: kind.__name__))
     directives = "".join(f"::: {kind.__module__}.{kind.__qualname__}\n\n" for kind in shown)
     return f"{PYTHON_HEAD}{directives}## Errors\n\n[errors.md](errors.md) has each with its code: {listed}.\n"
+
+
+def _place(kind: type) -> tuple[int, str]:
+    name = kind.__name__
+    return FIRST.index(name) if name in FIRST else len(FIRST), name
 
 
 def decisions() -> str:
@@ -104,6 +113,6 @@ def decisions() -> str:
 
 
 def status(record: str) -> str:
-    """Return whether a decision holds; a record that says nothing of it does."""
+    """Return whether a decision holds; a record without that line does."""
     found = re.search(r"^\*\*Replaced by\*\* (\d{4})", record, re.M)
     return f"replaced by {found[1]}" if found else "holds"

@@ -1,7 +1,7 @@
 """Explanation of a failed live capture or restore: CRIU's error lines become a cause, a reason and advice.
 
-Pure. The strings are those of CRIU 4.2 and 4.3, the wording is that of the survivability report; the process
-and descriptor concerned are also taken from the lines. Of the known patterns the first match counts: the most
+Pure. The strings are CRIU 4.2's and 4.3's, the wording is the survivability report's; the process and
+descriptor concerned are also taken from the lines. Of the known patterns the first match counts: the most
 specific come first. An unknown line is passed on unchanged.
 """
 
@@ -31,7 +31,8 @@ class Reason:
     """An obstacle, and its remedy.
 
     `kind` is a key of the survivability catalogue, or empty. `no_space`: the state directory is full.
-    `passing`: it may well be gone shortly after. `pid` and `fd` are the session's own, None if not given.
+    `passing`: it can well have disappeared shortly after. `pid` and `fd` are the session's own, None if not
+    given.
     """
 
     text: str

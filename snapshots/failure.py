@@ -2,7 +2,7 @@
 
 It is kept in the manifest and in the details of the snapshot's row, and travels with both. Its content
 comes from programs and guests: it is truncated and stripped of anything unsafe for a terminal, instead of
-refused, so that a record never prevents a capture. It knows no sessions and takes no snapshots.
+refused, so that a record never prevents a capture. It does not know sessions and takes no snapshots.
 """
 
 from __future__ import annotations

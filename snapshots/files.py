@@ -1,7 +1,7 @@
 """Digests of a snapshot's files: made once after the thaw, checked before every restore.
 
-BLAKE3 is read through a memory map, by default with one thread per core: a gigabyte in the page
-cache takes about as long as starting a container, and is checked meanwhile.
+BLAKE3 is read through a memory map, by default with one thread per core: a gigabyte in the page cache takes
+about as long as starting a container, and is checked during that time.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _NOT_KEPT = {"dump.log", "stats-dump"}
 ALL = int(blake3.AUTO)
 """A thread for each processor."""
 AT_ONCE = 8
-"""Files synced at the same time: a journal commits those that wait for it together."""
+"""Files synced in parallel: a journal commits them together."""
 
 LOOK = 0.25
 """Seconds between two reports of how many bytes were read."""
@@ -35,7 +35,7 @@ class Ahead:
     """
 
     def __init__(self, folder: Path, part: str, known: Mapping[str, str]) -> None:
-        """Begin. The files of the part no longer change; those that only explain a dump are removed.
+        """Begin. The files of the part no longer change; files that only explain a dump are removed.
 
         `known` are digests of files that are not read, by their names below the folder.
         """

@@ -1,10 +1,10 @@
 """Conversion of a session's files to an image: from a copy of its layer, or by the engine.
 
-Most of a copy is made before the session is frozen, so that the freeze does not grow with everything ever
-written, only with what is being written. Files in the image of an earlier snapshot are neither copied nor
+Most of a copy is made before the session is frozen, so that the freeze grows only with the files being
+written, not with everything ever written. Files in the image of an earlier snapshot are neither copied nor
 stored again: the new image is made on top of that one (`layer/layer_chain.py`). The engine's own store gets
-it later, when it is needed (`layer/unmade_image.py`), others immediately. Where the layer cannot be read, the
-engine commits the container during the freeze.
+it later, when it is needed (`layer/unmade_image.py`), others immediately. Where the layer cannot be read,
+the engine commits the container during the freeze.
 """
 
 from __future__ import annotations
@@ -191,8 +191,8 @@ class Filing:
     def _held(self, earlier: EarlierImage) -> bool:
         """Keep an earlier image: the layers still to be made, and in the engine what is below that.
 
-        The engine keeps the image that gets the name of the new one, which takes it over later. False if the
-        earlier image is gone.
+        The engine keeps the image that gets the name of the new one, which takes it over later. False if
+        the earlier image was removed.
         """
         unmade = self._shared(earlier)
         self._below, self._unmade = (earlier.image, None) if unmade is None else (unmade.below, unmade)
@@ -263,7 +263,7 @@ class Filing:
     def keep(self) -> str:
         """Keep the copy as an image, and return its id; once more if the engine lost what unpacks it.
 
-        In the engine's own store it is made later, of what is in the folder of the capture then.
+        In the engine's own store it is made later, from the capture's folder at that time.
 
         Raises:
             EngineError: the engine refuses.

@@ -26,7 +26,7 @@ def newer_than(number: Any, known: int) -> bool:
 def difference(error: ValidationError) -> str:
     """Return the forms written and read, in words, if a document is invalid for being newer; else empty.
 
-    The document itself may be meant, or one that it contains.
+    The document itself can be meant, or one that it contains.
     """
     for each in error.errors():
         known = [int(found) for found in re.findall(r"\d+", str(each.get("ctx", {}).get("expected", "")))]

@@ -33,7 +33,7 @@ __kernel_clock_getres __kernel_clock_gettime __kernel_gettimeofday __kernel_rt_s
 
 
 def _shown(value: object) -> object:
-    """Remove terminal control characters: the text may come from elsewhere, and is shown in reasons."""
+    """Remove terminal control characters: the text can come from elsewhere, and is shown in reasons."""
     return plain(value, 200) if isinstance(value, str) else value
 
 
@@ -88,7 +88,7 @@ class MachineFeatures(BaseModel):
 
 
 def missing_instructions(was: MachineFeatures, now: MachineFeatures) -> list[str]:
-    """Return the features that programs started on `was` may use and `now` lacks; empty if either is not
+    """Return the features that programs started on `was` can use and `now` lacks; empty if either is not
     known."""
     if not was.cpu or not now.cpu:
         return []

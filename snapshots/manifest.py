@@ -47,8 +47,7 @@ class Processes(_ManifestPart):
     """The values needed to restore the process tree.
 
     `root_pid` is the pid of the keeper, or of an older supervisor, inside the container, `last_pid` the
-    highest pid of the tree. `token` is what the supervisor waits for, `addresses` are those the container
-    had.
+    highest pid of the tree. `token` is the text the supervisor waits for, `addresses` are the container's.
     """
 
     root_pid: int
@@ -105,9 +104,9 @@ class Manifest(_ManifestPart):
 def write(folder: Path, manifest: Manifest) -> None:
     """Write the manifest into a snapshot's folder; leave out newer fields that are empty.
 
-    So older versions, which do not know those fields, can read it. They cannot make files that are kept apart
-    from the image: a snapshot with these has the second form. Nor can they find memory in earlier images:
-    with that it has the third.
+    So older versions, which do not know those fields, can read it. They cannot make files that are kept
+    apart from the image: a snapshot with these has the second form. Nor can they find memory in earlier
+    images: with that it has the third.
     """
     form = 3 if manifest.has_earlier else 2 if manifest.has_apart else 1
     manifest = manifest.model_copy(update={"format": form})

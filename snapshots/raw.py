@@ -24,14 +24,14 @@ from holdfast.snapshots.raw_cache import IMAGES
 def prepare(
     root: Path, folder: Path, kept: Manifest, *, compare: bool = True, threads: int = files.ALL
 ) -> None:
-    """Ensure that every file of a snapshot is present and unchanged; rebuild those that are not.
+    """Ensure that every file of a snapshot is present and unchanged; rebuild the others.
 
     Unless they are to be compared with their digests, files of the right size count as unchanged. `threads`
     is how many read a file.
 
     Raises:
         SnapshotDamaged: a file cannot be obtained; the error names the first one.
-        StoreError: there is no space to rebuild it.
+        StoreError: there is not enough space to rebuild it.
     """
     source: _Source | None = None
     try:

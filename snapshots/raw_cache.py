@@ -1,7 +1,7 @@
-"""The cache of plain process images: those that are kept after packing.
+"""The cache of plain process images: the ones kept after packing.
 
-With them a snapshot that was just taken or restored can be restored at once. The oldest are evicted when the
-cache exceeds its limit; those that are the only copy, or in use, stay. Knows no manifests.
+With them a snapshot that was just taken or restored can be restored immediately. The oldest are evicted
+when the cache exceeds its limit; the only copy, and used ones, stay. Knows no manifests.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def held(folder: Path) -> Iterator[None]:
     """Keep a snapshot's images from being evicted.
 
     Raises:
-        SnapshotDamaged: the snapshot is gone.
+        SnapshotDamaged: the snapshot was removed.
     """
     try:
         descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)

@@ -1,8 +1,8 @@
 """The record of a snapshot's processes at the freeze: the form of `record.json.gz`, and of its parts.
 
-Made after the thaw from CRIU's images, which are what will be restored; what the session reports about itself
-(its kernels' names) is kept separate, since it may claim anything. Read by verification, by audits, and by
-comparisons of snapshots. Pids are those of the session. Knows no engine and no session.
+Made after the thaw from CRIU's images, which are the restored ones; the session's report about itself (its
+kernels' names) is kept separate, since it can claim anything. Read by verification, by audits, and by
+comparisons of snapshots. Pids are the session's. Knows no engine and no session.
 """
 
 from __future__ import annotations
@@ -67,8 +67,9 @@ class RecordedDescriptor(_Part):
     """One open descriptor.
 
     `what` is a path, the name of a memfd, a terminal's end and number, or for anything without a name the
-    lowest descriptor that leads to it, as PID/FD. `offset` is that of regular files and memfd, else None.
-    `flags` are those of open(2) whose effect programs can see. `deleted`: its name was gone.
+    lowest descriptor that leads to it, as PID/FD. `offset` exists for regular files and memfd, else None.
+    `flags` are the flags of open(2) with an effect that programs can see. `deleted`: its name had been
+    removed.
     """
 
     fd: int

@@ -1,11 +1,11 @@
 """System calls that a seccomp filter permits, determined from its program. Pure.
 
 A filter is a program of classic BPF over the number of a system call, its architecture and its arguments
-(seccomp(2)). It is followed for one call at a time; arguments that are not given may have any value: where a
-jump depends on them, both branches are followed. So a call reported as refused is always refused.
+(seccomp(2)). It is followed for one call at a time; omitted arguments can have any value: where a jump
+depends on them, both branches are followed. So a call reported as refused is always refused.
 
-The calls examined are those by which a process could reach around its container. Every profile that sessions
-have had refuses them; what else a profile refuses is its own matter.
+The calls examined are those by which a process could reach around its container. Every profile that
+sessions have had refuses them; its other refusals are its own matter.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 MAX_STEPS = 200_000
 _PERMITS = frozenset({0x7FFF0000, 0x7FFC0000, 0x7FF00000, 0x7FC00000})
-"""Allow, log, and those that leave the decision to another process (linux/seccomp.h)."""
+"""Allow, log, and the actions that leave the decision to another process (linux/seccomp.h)."""
 X86_64, I386, AARCH64, ARM = 0xC000003E, 0x40000003, 0xC00000B7, 0x40000028
 """As in the kernel's audit (linux/audit.h)."""
 X32 = 0x40000000
@@ -83,7 +83,7 @@ def lets_through(program: bytes, machine: str) -> list[str]:
     """Return the names of escape-prone calls that a filter does not always refuse.
 
     Raises:
-        Unreadable: what it does cannot be determined, at all or for this kind of machine.
+        Unreadable: its effect cannot be determined, at all or for this kind of machine.
     """
     if machine not in _MACHINES:
         raise FilterUnreadable(f"for {machine}")

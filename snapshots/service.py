@@ -124,8 +124,8 @@ def _folder(home: Home, image: str) -> str:
 def _start(engine: Engine, home: Home, image: str) -> None:
     """Start the container. One that another process has started serves equally well.
 
-    Unless it serves a folder that was removed since: the one now there by the same name is different.
-    One process at a time: a container that is not yet started looks like one that has ended.
+    Unless it serves a folder that was removed since: the present one with the same name is different. One
+    process at a time: a container that is not yet started looks like one that has ended.
     """
     with locks.whole_file(home.locks / "checkpointer"):
         _start_alone(engine, home, image)

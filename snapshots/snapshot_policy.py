@@ -1,8 +1,8 @@
-"""The rights that a session's processes may have, and a check that a snapshot's stay within them. Pure.
+"""The permitted rights of a session's processes, and a check that a snapshot's stay within them. Pure.
 
 A process image says with which rights the process is to run, and the checkpointer could grant it any. The
-limit for a session is what its container's first process has: nothing in it can gain more on its own. Ids
-are not judged: a setuid program can turn any of them into any other, within these rights.
+limit for a session is its container's first process: nothing in it can gain more on its own. Ids are not
+judged: a setuid program can turn any of them into any other, within these rights.
 """
 
 from __future__ import annotations

@@ -57,7 +57,7 @@ def pack(
 ) -> PackedFiles | None:
     """Pack a snapshot's images, which stay. Return None if others keep changing the packs.
 
-    `parent` is the snapshot that it most resembles, so that what is unchanged is found fast. `progress` is
+    `parent` is the snapshot that it most resembles, so that unchanged parts are found fast. `progress` is
     called with the bytes packed, and the total.
 
     Raises:
@@ -79,7 +79,7 @@ def publish(engine: Engine | None, home: Home, folder: Path, snapshot: str) -> N
 
     Without an engine, its part is there already.
 
-    On return nothing of it can be lost with the power: its row may say that it is ready.
+    On return it cannot be lost with the power: its row can report that it is ready.
 
     Raises:
         OSError: something cannot be written.
@@ -100,7 +100,7 @@ def sweep(home: Home, *, thin: float = pack_upkeep.THIN, patience: float = 0.0) 
     """Remove unneeded pages from the packs. Return None if another process is packing.
 
     Raises:
-        RecipeDamaged: what a snapshot needs cannot be determined; nothing was removed.
+        RecipeDamaged: a snapshot's needs cannot be determined; nothing was removed.
         StoreError, OSError: the folder cannot be used.
     """
     with Chunks(home.root) as chunks:

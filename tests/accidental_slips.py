@@ -1,7 +1,7 @@
-"""Slips of a person or an agent: what ends, fills or cuts off more than it was meant to.
+"""Slips of a person or an agent: actions that end, fill or cut off more than intended.
 
-Each leaves the session usable: what it filled is free again when it returns. Knows nothing of captures, which
-run at the same time.
+Each leaves the session usable: the space it filled is free again when it returns. Knows nothing of
+captures, which run at the same time.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ def _run(place: Place, code: str) -> None:
 
 
 def _shell_bomb(place: Place, dice: random.Random) -> None:
-    """Let functions of the shell multiply until none can, and end all of them with what needs no process."""
+    """Let shell functions multiply until the limit, and end them all by means that need no process."""
     _type(place, "bomb() { bomb | bomb & }; bomb 2>/dev/null")
     time.sleep(dice.uniform(1, 3))
     _type(place, "kill -9 -1")

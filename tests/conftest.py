@@ -1,7 +1,7 @@
 """The suite behaves the same however it was started, and a test that hangs does not hang the suite.
 
-`make test &`, nohup and services ignore signals. pytest-timeout ends a test by an exception, once: a loop may
-swallow it, and what is put away afterwards may hang as well. The watchdog then ends the whole process, with
+`make test &`, nohup and services ignore signals. pytest-timeout ends a test by a single exception: a loop
+can swallow it, and the cleanup after it can hang as well. The watchdog then ends the whole process, with
 the stack of each thread. pytest-xdist starts another process, which does not try that test again.
 """
 
@@ -61,7 +61,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> Iterator[None]:
-    """Refuse a file of tests that leaves descriptors open: the next file may need as many as there are."""
+    """Refuse a test file that leaves descriptors open: the next file can need all of them."""
     result = yield
     if nextitem is not None and nextitem.path != item.path and item.get_closest_marker("engine") is None:
         if _descriptors() - _OPEN[item.path] > LEFT_OPEN:
@@ -76,7 +76,7 @@ def _descriptors() -> int:
 
 
 class FailuresAtOnce:
-    """Say at once what failed: a run that is cut off tells nothing at its end."""
+    """Report failures immediately: a run that is cut off prints nothing at its end."""
 
     def __init__(self, terminal: pytest.TerminalReporter) -> None:
         self._terminal = terminal

@@ -1,4 +1,4 @@
-"""Takes bundles apart and makes others of them, as someone could who has a key that is trusted."""
+"""Takes bundles apart and forges others, as an owner of a trusted key could."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class Forgery:
         return dict(self.config)["snapshot"]  # type: ignore[no-any-return]
 
     def empty(self) -> None:
-        """Make all memory zeros, so that a bundle is small and made at once."""
+        """Make all memory zeros, so that a bundle is small and quickly made."""
         for name in [name for name in self.files if name.startswith("images/pages-")]:
             data = bytes(len(self.files.pop(name)))
             self.hollow[name] = len(data)

@@ -1,4 +1,4 @@
-"""Bundles that should not be let in: what is forged in each, and what its refusal says."""
+"""Bundles that must be refused: the forged part of each, and the text of its refusal."""
 
 from __future__ import annotations
 

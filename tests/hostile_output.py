@@ -1,7 +1,7 @@
-"""Output of a hostile guest: what makes a terminal answer, obey or give something away.
+"""Output of a hostile guest: sequences that make a terminal answer, obey or give something away.
 
-Each case is one thing to try, under a name that says what. `MARK` is what an answer, a clipboard or a title
-would carry, where the guest chooses it.
+Each case is one thing to try, under a name that says what. `MARK` is the content of an answer, a clipboard
+or a title, where the guest chooses it.
 """
 
 from __future__ import annotations
@@ -396,7 +396,7 @@ BYTES = {
 
 
 def cases() -> dict[str, bytes]:
-    """All of them. Questions come also in their 8-bit forms and with a control character inside."""
+    """Return all cases. Questions also come in their 8-bit forms and with a control character inside."""
     texts = {f"question: {name}": CSI + body for name, body in QUESTIONS.items()}
     texts |= {f"question in C1: {name}": "\x9b" + body for name, body in QUESTIONS.items()}
     texts |= {

@@ -19,7 +19,7 @@ assert code == 0, errors
 
 
 def add(session: Session, rule: str) -> None:
-    """Add a rule of nft(8) for what arrives; copies do not have it."""
+    """Add a rule of nft(8) for arriving packets; copies do not have it."""
     given = ["--user=0", "--cap-add=NET_ADMIN", f"--network=container:{session.row.container_id}"]
     image = build.reference("toolbox")
     done = subprocess.run(

@@ -1,4 +1,4 @@
-"""Waiting for what is packed in the background, on machines that have much else to do."""
+"""Waiting for background packing, on busy machines."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def settled(home: Home) -> bool:
 
 
 def ended(home: Home) -> bool:
-    """Wait until no process packs, and those that this one started are collected."""
+    """Wait until no process packs, and the packers that this one started are collected."""
     return polling.until(lambda: not packing_request.at_work(home) and not _collecting(), PATIENCE)
 
 

@@ -1,9 +1,9 @@
-"""The second try of tests that failed in a long run: each once more, when nothing else runs beside it.
+"""The second try of tests that failed in a long run: each once more, when no other test runs.
 
-Owns which failures may be tried again, and the run in which they are: `python -m tests.second_try FILE`, in
-the folder in which pytest ran, adds the names of those that passed then to FILE. A run that was cut short, or
-in which more than a few tests failed, has no second try. It must not know any test, nor what CI makes of the
-outcome.
+Owns the choice of failures that can be tried again, and their run: `python -m tests.second_try FILE`, in
+the folder in which pytest ran, adds the names of tests that passed then to FILE. A run that was cut short,
+or with more than a few failures, does not get a second try. It must not know any test, nor what CI makes of
+the outcome.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class FailedTests:
 def main() -> int:
     """Run the failed tests of the last run in this folder again, in one process.
 
-    Returns 0 if all of them passed, and 1 if one failed or there is nothing that may be tried again.
+    Returns 0 if all of them passed, and 1 if one failed or none can be tried again.
     """
     failed = json.loads(KEPT.read_text()) if KEPT.exists() else []
     if not failed:

@@ -1,6 +1,6 @@
-"""Holds what a checkpointer does before single system calls of it, and looks meanwhile at a hostile session.
+"""Holds a checkpointer before single system calls, and looks at a hostile session during that time.
 
-`attacks/stepper.c` traces the checkpointer's processes, `attacks/hostile.c` is what root in the session does.
+`attacks/stepper.c` traces the checkpointer's processes, `attacks/hostile.c` acts as root in the session.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ At = Callable[[Stop], bool]
 
 @dataclass(slots=True)
 class Stepped:
-    """What came of a command: where it was held, and how many calls there were of each role."""
+    """The result of a command: the call where it was held, and the number of calls of each role."""
 
     stops: list[Stop] = field(default_factory=list)
     calls: dict[str, int] = field(default_factory=dict)
@@ -155,7 +155,7 @@ class Stepper:
         return found
 
     def close(self) -> None:
-        """End it; the kernel lets go of what it traces."""
+        """End it; the kernel releases its traced processes."""
         self._process.kill()
         self._process.wait()
         for pipe in (self._process.stdin, self._process.stdout):
@@ -250,7 +250,7 @@ def called(name: str) -> list[int]:
 
 
 def mounts_of(pid: int) -> Path | None:
-    """The mount namespace of a process; None if it is gone."""
+    """The mount namespace of a process; None if the process has ended."""
     with suppress(OSError):
         return Path(f"/proc/{pid}/ns/mnt").readlink()
     return None

@@ -1,4 +1,4 @@
-"""A hostile session, and commands about it of which every system call may be held."""
+"""A hostile session, and commands about it; each of their system calls can be held."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def checkpointer(hf: Holdfast) -> int:
 
 
 class Arena:
-    """A hostile session, and commands about it of which every system call may be held."""
+    """A hostile session, and commands about it; each of their system calls can be held."""
 
     def __init__(self, hf: Holdfast, cli: Any, folder: Path, seed: int) -> None:
         self.hf = hf
@@ -67,7 +67,7 @@ class Arena:
     ) -> tuple[Stepped, int]:
         """Run a command, hold some of the calls that it causes, and see that it has harmed no one.
 
-        While CRIU is in the session's mounts to capture it, nothing of the session may run.
+        While CRIU is in the session's mounts to capture it, no process of the session must run.
         """
         running = self.hf.session("evil").state == "running"
         hostile = self.hostile() if running else None
@@ -121,7 +121,7 @@ class Arena:
         assert not list(self.hf.home.staging.iterdir())
 
     def alive(self, name: str = "evil") -> bool:
-        """Whether a session answers, with what its shell had."""
+        """Whether a session answers, with its shell's variables."""
         return self.hf.session(name).exec("echo well $kept", timeout=60).text == "well yes\n"
 
     def kill_during(self, *words: str) -> bool:

@@ -1,4 +1,4 @@
-"""What drives a real engine is marked: `pytest -m "not engine"` needs none."""
+"""Tests that drive a real engine are marked: `pytest -m "not engine"` needs none."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ ROOT = Path(__file__).parent.parent
 
 
 def test_every_test_against_the_engine_is_marked() -> None:
-    """The long ones and those of the virtual machine."""
+    """Also the long tests and the virtual machine's."""
     tests = [*(ROOT / "tests" / "integration").rglob("test_*.py")]
     pytest_here = Path(sys.executable).with_name("pytest")
     command: list[str | Path] = [pytest_here, "--collect-only", "-q", "-m", "not engine", *tests]

@@ -34,7 +34,7 @@ def of_host() -> dict[str, ast.Module]:
 
 
 def environments(tree: ast.AST) -> Iterator[tuple[int, ast.expr]]:
-    """Yield what a module gives to processes as their environment, each with its line."""
+    """Yield the environments that a module gives to processes, each with its line."""
     for node in ast.walk(tree):
         if not isinstance(node, ast.Call):
             continue
@@ -72,7 +72,7 @@ def changes(tree: ast.AST) -> Iterator[int]:
 
 
 def is_built(given: ast.expr) -> bool:
-    """Check that an expression is a call of the one module."""
+    """Check that an expression is a call of that one module."""
     match given:
         case ast.Constant(value=None):
             return True

@@ -1,4 +1,4 @@
-"""What is imported of other packages is theirs to offer: private modules change with any release."""
+"""Imports from other packages name public modules only: private ones change with any release."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ FOLDERS = ("src/holdfast", "runtime", "snapshots", "images", "kernels")
 
 
 def guarded(tree: ast.AST) -> set[ast.AST]:
-    """Return what stands where a missing name is expected: below `suppress(ImportError)`, or in a `try`."""
+    """Return the code where a missing name is expected: below `suppress(ImportError)`, or in a `try`."""
     found: set[ast.AST] = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.With) and "ImportError" in ast.unparse(node.items[0]):

@@ -1,4 +1,4 @@
-"""Imports point down: every module may import its own room and those below it.
+"""Imports point down: every module can import its own room and the rooms below it.
 
 All imports count: those for type checking, and those within functions.
 """
@@ -188,7 +188,7 @@ def test_guest_code_stands_alone(module: str) -> None:
 
 
 def test_rooms_of_the_checkpointer_import_each_other_in_one_direction() -> None:
-    """Nothing but its server is outside of a room; a package is imported for what is in it."""
+    """Only its server is outside of a room; a package is imported for its content."""
     prefix = "holdfast.snapshots.checkpointer."
     place = {
         module: CHECKPOINTER_ROOMS.index(module.removeprefix(prefix).partition(".")[0])
@@ -225,7 +225,7 @@ def test_module_names_are_unique() -> None:
 
 
 def test_class_names_are_unique() -> None:
-    """But for what programs in sessions import, and what a session reports in the same words."""
+    """Except for names that programs in sessions import, and reports of a session in the same words."""
     trees = [ast.parse(path.read_text()) for path in MODULES.values()]
     names = Counter(node.name for tree in trees for node in ast.walk(tree) if isinstance(node, ast.ClassDef))
     assert {name for name, count in names.items() if count > 1} == {"CaptureFailed", "Event", "Origin"}

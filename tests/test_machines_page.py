@@ -40,7 +40,7 @@ def test_every_declared_cell_was_run() -> None:
 
 
 def test_nothing_fails_or_is_refused_without_a_reason() -> None:
-    """Whatever is not ok says why; what was not run follows from it."""
+    """Every failure has a reason; steps that were not run follow from it."""
     for row in matrix_results.load():
         bad = [step for step in row.steps if step.result in ("failed", "refused")]
         assert all(step.note for step in bad)
@@ -48,7 +48,7 @@ def test_nothing_fails_or_is_refused_without_a_reason() -> None:
 
 
 def test_the_readme_agrees_with_the_table() -> None:
-    """The versions of engines and kernels on which all steps work, and what is refused."""
+    """The versions of engines and kernels on which all steps work, and the refused ones."""
     text = (matrix_page.FILE.parents[1] / "README.md").read_text(encoding="utf-8")
     needs = " ".join(text.partition("## Needs")[2].split())
     rows = [row for row in matrix_results.load() if all(step.result == "ok" for step in row.steps)]
@@ -79,7 +79,7 @@ def test_the_table_is_valid_and_complete() -> None:
 
 
 def test_a_page_without_marks_is_not_written() -> None:
-    """What is around the table stays as it is."""
+    """The text around the table stays as it is."""
     page = f"above\n{matrix_page.BEGIN}\nold\n{matrix_page.END}\nbelow\n"
     assert "old" not in matrix_page.of(page, [GOOD])
     assert matrix_page.of(page, [GOOD]).startswith("above\n")
@@ -89,7 +89,7 @@ def test_a_page_without_marks_is_not_written() -> None:
 
 
 def test_rows_are_kept_and_replaced_by_cell(tmp_path: Path) -> None:
-    """In the order of the cells; those of no cell are dropped."""
+    """In the order of the cells; rows without a cell are dropped."""
     file = tmp_path / "matrix.json"
     assert matrix_results.load(file) == []
     matrix_results.save([GOOD, BAD], file)

@@ -25,7 +25,7 @@ def _classes() -> Any:
 
 
 def test_the_public_names_are_pinned() -> None:
-    """The names a program may rely on are these."""
+    """A program can rely on exactly these names."""
     values = {
         "NewOptions",
         "Notices",
@@ -196,7 +196,7 @@ def test_every_error_is_in_the_drawn_tree() -> None:
 
 
 def test_every_error_has_a_code_of_its_own() -> None:
-    """Programs tell errors apart by their code, wherever they are defined."""
+    """Programs distinguish errors by their code, wherever they are defined."""
     host = ("runtime", "snapshots", "images")
     for path in (path for root in host for path in (ROOT / root).rglob("*.py")):
         inside = {"guest", "checkpointer", "gateway", "adapters"} & set(path.parts)

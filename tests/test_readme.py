@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ MOST_WORDS = 690
 """Three minutes at 230 words a minute."""
 MOST_LINES = 122
 MOST_OF_A_SNIPPET = 8
+INSTALLED_BY_NAME = re.compile(rb"\b(?:pipx?|uv(?: tool| pip)?) (?:install|add) ['\"]?holdfast\b(?!-)")
 SECTIONS = (
     "Two commands",
     "At the shell",
@@ -74,3 +76,32 @@ def test_each_of_six_bullets_has_a_figure_and_its_proof() -> None:
     bullets = re.findall(r"^- .*$", section("What survives a snapshot"), re.MULTILINE)
     assert len(bullets) == 6
     assert [each for each in bullets if not re.search(r"\d.*\]\(docs/\w+[-\w]*\.md\)\)\.$", each)] == []
+
+
+def test_no_text_installs_this_package_from_an_index() -> None:
+    """The name is not registered: its future owner would get the machines of people who follow the text."""
+    root = Path(__file__).parent.parent
+    listed = subprocess.run(["git", "ls-files", "-z"], cwd=root, capture_output=True, text=True, check=True)
+    paths = [root / name for name in listed.stdout.split("\0") if name and not name.startswith("tests/")]
+    wrong = [
+        str(path.relative_to(root))
+        for path in paths
+        if path.is_file() and INSTALLED_BY_NAME.search(path.read_bytes())
+    ]
+    assert wrong == []
+
+
+@pytest.mark.parametrize(
+    ("text", "is_found"),
+    [
+        (b"pip install 'holdfast[mcp]'", True),
+        (b"pipx install holdfast", True),
+        (b"uv tool install holdfast\n", True),
+        (b"pipx install '.[mcp,serve]'", False),
+        (b"pip install dist/holdfast-1.0-py3-none-any.whl", False),
+        (b"pip install -q pytest; holdfast ls", False),
+    ],
+    ids=["extra", "pipx", "uv", "checkout", "wheel", "others"],
+)
+def test_an_installation_by_name_is_found(text: bytes, *, is_found: bool) -> None:
+    assert bool(INSTALLED_BY_NAME.search(text)) == is_found

@@ -1,4 +1,4 @@
-"""The reference in the docs is what the code says."""
+"""The reference in the docs matches the code."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_the_page_of_errors_is_made_of_the_docstrings() -> None:
 
 
 def test_the_page_of_python_has_every_public_class() -> None:
-    """But for those that have the methods of others; errors have a page of their own."""
+    """Except for the classes with the methods of others; errors have a page of their own."""
     page = load("docs_pages").python_api()
     listed = set(re.findall(r"^::: \S+\.(\w+)$", page, re.M)) | set(re.findall(r"`(\w+)`", page))
     public = {name for name in holdfast.__all__ if isinstance(getattr(holdfast, name), type)}

@@ -1,4 +1,4 @@
-"""Few tests that failed are tried once more by themselves; a run cut short, or a broken change, is not."""
+"""A few failed tests are tried once more on their own; a run cut short, or a broken change, is not."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ def test_the_wheel_has_every_file_of_the_checkout(tmp_path: Path) -> None:
 
 
 def test_the_source_archive_has_every_file_of_the_checkout(tmp_path: Path) -> None:
-    """What is built from it elsewhere is the same."""
+    """A wheel built from it elsewhere is the same."""
     expected = _contents(wheel.copy_source(tmp_path / "source")) | _made()
 
     with tarfile.open(wheel.build_archive(tmp_path / "source", tmp_path)) as archive:

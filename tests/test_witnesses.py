@@ -1,4 +1,4 @@
-"""The programs that judge copies from inside must not complain of what overlayfs does."""
+"""The programs that judge copies from inside must not complain of overlayfs's own effects."""
 
 from __future__ import annotations
 

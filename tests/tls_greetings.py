@@ -1,4 +1,4 @@
-"""Greetings of TLS clients, made byte by byte, as no library makes them; and those of OpenSSL here."""
+"""Greetings of TLS clients, made byte by byte, as no library makes them; and OpenSSL's here."""
 
 from __future__ import annotations
 

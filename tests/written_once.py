@@ -1,4 +1,4 @@
-"""Places that spell the fields of a record again: what `test_written_once.py` counts.
+"""Places that spell the fields of a record again: `test_written_once.py` counts them.
 
 A record is a class with at least seven fields. A place is the body of a class, a table with names, a call
 with keywords, or the parameters of a function; it spells a record if it repeats most of its fields.
@@ -21,7 +21,7 @@ SHARE = 0.6
 
 
 class Place(NamedTuple):
-    """A place that spells names: `file:line`, its kind, and what it is called there."""
+    """A place that spells names: `file:line`, its kind, and its name there."""
 
     where: str
     kind: str
@@ -39,7 +39,7 @@ def modules() -> Iterator[tuple[str, ast.Module]]:
 
 
 def _fields(node: ast.ClassDef) -> frozenset[str]:
-    """Return the annotated names of a class, but those of its own use."""
+    """Return the annotated names of a class, except for its private ones."""
     return frozenset(
         each.target.id
         for each in node.body

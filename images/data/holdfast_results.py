@@ -2,8 +2,8 @@
 
 A picture of Pillow that is saved to a path is shown as well, as in E2B's template.
 
-An extension of IPython in a session's kernel; it knows nothing of the session. IPython asks each formatter
-for each object that is shown, so no library is imported here: one of its objects exists when it is.
+An extension of IPython in a session's kernel; it does not know the session. IPython asks each formatter for
+each object that is shown, so no library is imported here: one of its objects exists when it is.
 """
 
 from __future__ import annotations

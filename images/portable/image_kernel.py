@@ -52,8 +52,8 @@ def finder(path: str) -> importlib.machinery.FileFinder:
 def become(attempt: str, number: int, start: list, arguments: list) -> None:  # type: ignore[type-arg]
     """Become a kernel in one of the ways named above, or start the next attempt.
 
-    `number` is that of this attempt among all; `start` begins the command line that makes another, and
-    `arguments` are the kernel's.
+    `number` counts all attempts; `start` begins the command line that makes another, and `arguments` are
+    the kernel's.
     """
     if sys.path[0] == "":
         del sys.path[0]

@@ -14,7 +14,7 @@ from pathlib import Path
 
 HERE = Path("/opt/holdfast")
 CHOICE = "HOLDFAST_PYTHON"
-"""The variable that names the one interpreter to be used."""
+"""The variable that names the only interpreter to be used."""
 WAYS = ("theirs", "behind", "before")
 """How an interpreter finds ipykernel; `image_kernel.py` says what they mean."""
 # Runs in an interpreter of the image, of any version: what an old one cannot read, it must not see.

@@ -1,7 +1,7 @@
 """Entry of the guest: `/usr/bin/python3 -I /opt/holdfast/guest` runs this file.
 
-Every session waits for what is imported here. Nothing is collected meanwhile, since all of it stays; and what
-can do without OpenSSL is loaded without it, because the supervisor makes no use of it.
+Every session waits for the imports here. Garbage collection is off in the meantime, since everything stays;
+OpenSSL is not loaded, because the supervisor does not use it.
 """
 
 import gc

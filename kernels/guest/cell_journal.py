@@ -1,6 +1,6 @@
 """Records the cells of one kernel with their code and outputs, so that a notebook can be made of them.
 
-It follows events and decides nothing. Outputs are those of a notebook (nbformat 4), within a limit.
+It follows events and decides nothing. Outputs have the form of a notebook's (nbformat 4), within a limit.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from holdfast.runtime.guest.wire.protocol import Frame
 
 MAX_CODE = 256 << 10
 MAX_OUTPUT = 128 << 10
-"""Bytes of a cell's outputs that are kept; what comes after is left out."""
+"""Bytes of a cell's outputs that are kept; later output is left out."""
 KEPT_TYPES = (
     "text/plain",
     "text/html",

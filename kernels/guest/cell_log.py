@@ -1,7 +1,7 @@
 """The events of a kernel's cells, on disk, so that a client that was disconnected can catch up.
 
-A supervisor that is killed leaves the cell that a kernel runs to the next one: the fields of its record,
-which the keeper holds, are known here, and so is what its readers are shown.
+A supervisor that is killed leaves its running cell to the next one: this module defines the fields of the
+cell's record, which the keeper holds, and the events shown to its readers.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from holdfast.runtime.guest.wire.protocol import Frame, FrameError, encode, fram
 CAPACITY = 64 << 20
 KEPT_CELLS = 200
 LATE_CELLS = 50
-"""Cells whose threads may still print after the cell is over; later output belongs to no cell."""
+"""Cells whose threads can still print after the cell is over; later output belongs to no cell."""
 MISSED = "[the session's supervisor was killed and started again; output of that moment may be missing]\n"
 LONGEST_REASON = 500
 """Characters of a reason that are kept."""
@@ -70,7 +70,7 @@ class CellEvents:
     """Events of the latest cells of one kernel."""
 
     def __init__(self, folder: Path, kept: int | None = None) -> None:
-        """Start an empty log, or continue the one that another supervisor left there, kept from an offset."""
+        """Start an empty log, or continue an earlier supervisor's there, kept from an offset."""
         self._log = StreamLog(folder, CAPACITY, kept=kept)
         self._records: dict[str, CellRecord] = {}
 

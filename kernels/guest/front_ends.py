@@ -1,9 +1,9 @@
 """The front ends of one kernel: their messages, and the messages to them, kept while they are away.
 
-Front ends share the supervisor's channels to the kernel. A reply goes to the front end that asked, by the id
-of its parent; what the kernel publishes goes to all. Code in a message is a cell, one after the other. It
-knows messages of Jupyter; it does not know how other callers' cells are run, nor connections: those read
-`messages` from where they were.
+Front ends share the supervisor's channels to the kernel. A reply goes to the front end that asked, by the
+id of its parent; messages that the kernel publishes go to all. Code in a message is a cell, one after the
+other. It knows messages of Jupyter; it does not know how other callers' cells are run, nor connections:
+those read `messages` from where they were.
 """
 
 from __future__ import annotations
@@ -170,7 +170,7 @@ class FrontEnds:
     def pass_on(self, message: FrontMessage, *, held: bool, waiting: int) -> None:
         """Send a message to the kernel; shell messages wait while the shell is `held` by a different caller.
 
-        `waiting` is how many cells of front ends the kernel has not begun.
+        `waiting` is the number of front ends' cells that the kernel has not begun.
 
         Raises:
             FrontEndRefused: too many wait.
@@ -322,7 +322,7 @@ class FrontKernel(Protocol):
 class FrontCells:
     """The messages of front ends on their way to a kernel, and the cells that run the code in them.
 
-    Cells are sent at once and have the kernel one after the other, as its process runs them.
+    Cells are sent immediately and have the kernel one after the other, as its process runs them.
     """
 
     def __init__(self, kernel: FrontKernel, folder: Path) -> None:

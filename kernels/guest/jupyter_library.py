@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from holdfast.kernels.guest import kernel_specs
 
 _IMPORT_SWITCH = 0.0005
-"""Seconds the importing thread may keep the interpreter while the loop wants it."""
+"""Seconds the importing thread can keep the interpreter while the loop wants it."""
 _LIBRARY = "jupyter_client.manager"
 
 
@@ -26,7 +26,7 @@ class KernelFailure(Exception):
 
 
 class UnknownSpec(KernelFailure):
-    """There is no kernel spec of that name."""
+    """There is no kernel spec with that name."""
 
 
 async def load_library() -> None:

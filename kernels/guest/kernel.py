@@ -127,7 +127,7 @@ class RunningKernel(KernelLife):
     def begin(self) -> None:
         """Start the process in the background after a moment; a cell starts it immediately.
 
-        One that was left is adopted at once.
+        A kernel left by an earlier supervisor is adopted immediately.
         """
         held, self._held = self._held, None
         if held is not None and held.status is None:

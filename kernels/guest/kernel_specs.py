@@ -1,7 +1,7 @@
 """The kernels that a session offers: the Jupyter specs found in it.
 
-Specs are read as what they are, files of the session: only ordinary ones of a sane size, and without
-jupyter_client, which would wait for a pipe of that name. It does not start kernels.
+Specs are read as files of the session: only ordinary ones of a sane size, and without jupyter_client, which
+would wait for a pipe of that name. It does not start kernels.
 """
 
 from __future__ import annotations
@@ -48,8 +48,8 @@ class FoundSpec:
 def folders(environment: Mapping[str, str], home: str, own: str = sys.prefix) -> list[Path]:
     """Return the folders of specs, best first.
 
-    `environment` and `home` are those of the session's user: kernels are also where the interpreters on the
-    path have been installed, a virtual environment or conda's.
+    `environment` and `home` belong to the session's user: kernels are also next to the interpreters on the
+    path, in a virtual environment or conda's.
     """
     bases = [each for each in environment.get("JUPYTER_PATH", "").split(os.pathsep) if each.startswith("/")]
     bases += [f"{home}/.local/share/jupyter", f"{own}/share/jupyter"]

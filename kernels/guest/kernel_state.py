@@ -3,8 +3,9 @@
 Activity is the question of its cell, if one asks, else what its main thread does. Names are asked for, one
 question at a time, and the last answer is remembered. The question is one expression, evaluated by a silent
 request that leaves no trace: neither in the history nor in the namespace. `look_inside.py` runs in the
-kernel, as text: its Python may be a different one. Expression and parsing are pure; `VariableQuestions` knows
-messages by their ids, and its caller whether the kernel may be asked. How cells are run is not known here.
+kernel, as text: its Python can be a different one. Expression and parsing are pure; `VariableQuestions`
+knows messages by their ids; its caller knows when the kernel can be asked. How cells are run is not known
+here.
 """
 
 from __future__ import annotations
@@ -91,7 +92,7 @@ KEY = "holdfast"
 LIMIT = 500
 """Limit of reported names; of a kernel with more, the newest."""
 PATIENCE = 1.0
-"""Seconds an idle kernel may take; it may run something else in its loop."""
+"""Seconds an idle kernel can take; it can run something else in its loop."""
 _MAX_ANSWER = 4 << 20
 LANGUAGE = "python"
 

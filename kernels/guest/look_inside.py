@@ -1,8 +1,8 @@
 """Lists a user's names in a Python kernel. Its text runs in the kernel, in a namespace of its own.
 
-It must not be noticed: no name is left behind, no value is changed, and no code of the user's is called, not
-even that of an attribute or a length. Sizes are reported only of known types, and through these types. It
-imports only what every Python 3 has.
+It must not be noticed: no name is left behind, no value is changed, and no code of the user's is called,
+not even for an attribute or a length. Sizes are reported only of known types, and through these types. It
+imports only modules that every Python 3 has.
 """
 
 from __future__ import annotations

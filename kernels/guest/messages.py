@@ -1,6 +1,6 @@
 """Jupyter messages turned into the events of a cell, and the life of a cell.
 
-Pure code: message contents in, frames and states out. It knows nothing of sockets or processes.
+Pure code: message contents in, frames and states out. It does not know sockets or processes.
 """
 
 from __future__ import annotations
@@ -62,8 +62,8 @@ def leaves(reply: Mapping[str, Any]) -> bool:
 class Cell:
     """One piece of code on its way through a kernel.
 
-    It is over when the reply has come *and* the kernel has reported that it is idle: output may come after
-    the reply, and on another channel.
+    It is over when the reply has come *and* the kernel has reported that it is idle: output can come after
+    the reply, and on a different channel.
     """
 
     id: str

@@ -1,6 +1,6 @@
 """Starts a Jupyter kernel and speaks with it. jupyter_client does the work and is imported late.
 
-It turns channels into callbacks; it knows nothing of cells, clients or journals.
+It turns channels into callbacks; it does not know cells, clients or journals.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ class KernelProcess:
         """Prepare the process.
 
         `marks` are added to its environment. `python` is the interpreter for the spec `python3`; by default
-        it is what the spec says.
+        the spec's own.
         """
         self.spec = spec
         self._python = python if spec == DEFAULT_SPEC else None
@@ -102,7 +102,7 @@ class KernelProcess:
         self.language = ""
         """The language the kernel reports, in lower case."""
         self.info = b""
-        """What it answers when it is asked about itself, as JSON; empty until it has."""
+        """Its answer to a question about itself, as JSON; empty until it has one."""
         self.epoch = 0
         self.ended = asyncio.Event()
         self.returncode: int | None = None
@@ -241,7 +241,7 @@ class KernelProcess:
             await self._manager.interrupt_kernel()
 
     def kill(self) -> None:
-        """Kill the process, and those it started in its process group."""
+        """Kill the process, and its children in its process group."""
         if self.pid and not self.ended.is_set():
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self.pid, signal.SIGKILL)
@@ -319,7 +319,7 @@ class KernelProcess:
         """Return the spec.
 
         Raises:
-            UnknownSpec: the session has none of that name.
+            UnknownSpec: the session does not have a spec with that name.
         """
         from holdfast.kernels.guest import kernel_specs  # not before the shell is there
 
@@ -411,7 +411,7 @@ class KernelProcess:
         return monitor
 
     def _found_sockets(self, info: Mapping[str, Any]) -> asyncio.Task[None] | None:
-        """Begin to look for sockets of other names; the usual kernel has none."""
+        """Begin to look for sockets of other names; the usual kernel has only the known ones."""
         if self.spec == DEFAULT_SPEC:
             return None
         from holdfast.kernels.guest.kernel_channel import keep_sockets_linked

@@ -180,7 +180,7 @@ class AccessKeys:
         return key, f"e2b_{id_}{secret}" if of_e2b else f"hf_{id_}_{secret}"
 
     def sign_in(self, name: str, scopes: Iterable[str], seconds: float) -> tuple[AccessKey, str]:
-        """Make one more key of a person, of whom there may be others; return it with its text.
+        """Make an additional key of a person; return it with its text.
 
         Raises:
             StoreError: the home cannot be written.
@@ -279,7 +279,7 @@ class AccessKeys:
         return self._used(key)
 
     def valid(self, id_: str) -> AccessKey | None:
-        """Return the valid key of an id, for what was derived from it; None if there is none.
+        """Return the valid key with an id, for things derived from it; None if there is none.
 
         Raises:
             StoreError: the keys cannot be read.

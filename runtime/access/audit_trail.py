@@ -154,7 +154,7 @@ class AuditTrail:
         return [row for _, row in self.numbered(since=since, actor=actor, session=session, most=most)]
 
     def verify(self, head: str = "", trusts: Callable[[str], bool] | None = None) -> TrailCheck:
-        """Check each row against the one before, and the trail against a head that was noted earlier.
+        """Check each row against the previous one, and the trail against a head that was noted earlier.
 
         Args:
             head: the noted one.

@@ -1,7 +1,7 @@
 """The owners of names: the first person who signs in under a name, by any issuer, has it.
 
-Names of people come from claims that may be changed there, given to a second person, or mean someone else at
-a second issuer; the subject of a token does not change. Does not know keys.
+Names of people come from claims that can be changed there, given to a second person, or mean someone else
+at a second issuer; the subject of a token does not change. Does not know keys.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class KnownPerson:
 
 
 class NameOwners:
-    """The names in a folder; any thread and process can use them at once."""
+    """The names in a folder; any number of threads and processes can use them."""
 
     def __init__(self, folder: Path) -> None:
         self._file = BesideDatabase(folder / FILE, SCHEMA, shared=True)

@@ -34,7 +34,7 @@ _NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,31}")
 
 @dataclass(frozen=True, slots=True)
 class Team:
-    """A team, and its home. `secret` is part of what its tokens are made from."""
+    """A team, and its home. `secret` is an ingredient of its tokens."""
 
     name: str
     home: Home

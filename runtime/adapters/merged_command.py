@@ -5,7 +5,7 @@ from __future__ import annotations
 from holdfast.runtime.guest_rpc.program_result import ProgramResult
 
 TIMED_OUT = 124
-"""The exit code of timeout(1) for what it has ended."""
+"""The exit code of timeout(1) for a program that it has ended."""
 
 
 def words(command: str, *, login: bool) -> list[str]:

@@ -20,8 +20,8 @@ SUBMITS = "COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT"
 class HoldfastEnvironmentConfig(BaseModel):
     """The options by which the session is made or found.
 
-    `session` names one that exists, and stays; else one is made, from `template` or `image`, and removed
-    at the end unless it is to be kept. `url` is that of a server. `timeout` is in seconds.
+    `session` names one that exists, and stays; else one is made, from `template` or `image`, and removed at
+    the end unless it is to be kept. `url` is the URL of a server. `timeout` is in seconds.
     """
 
     session: str | None = None

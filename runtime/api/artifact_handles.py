@@ -104,7 +104,7 @@ for f; do
     git -C "${f%/*}/" ls-files --error-unmatch -- "$f" >/dev/null 2>&1 && printf '%s\\0' "$f"
 done
 true"""
-"""Prints those of its arguments that a git repository has."""
+"""Prints those of its arguments that are in a git repository."""
 
 
 class SessionArtifacts:

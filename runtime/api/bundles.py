@@ -120,9 +120,9 @@ class Outgoing:
     ) -> Pushed:
         """Send it to a registry, under a reference that any home which trusts the key can pull.
 
-        What the registry has is not sent again, and an interrupted push continues. The reference appears only
-        when everything has arrived. Credentials are those of `docker login`, or HOLDFAST_REGISTRY_USER and
-        HOLDFAST_REGISTRY_PASSWORD.
+        Parts that the registry has are not sent again, and an interrupted push continues. The reference
+        appears only when everything has arrived. Credentials are those of `docker login`, or
+        HOLDFAST_REGISTRY_USER and HOLDFAST_REGISTRY_PASSWORD.
 
         Args:
             reference: `host[:port]/name[:tag]`; without a tag, `latest`.

@@ -33,9 +33,9 @@ MOST_REQUESTS = 10_000
 LABEL, REASON, COMMAND, REFERENCE, MESSAGE = 100, 2000, 500, 700, 700
 """Characters."""
 ENDING = 5.0
-"""How long a supervisor may take to hang up after it was notified of the end."""
+"""The longest time a supervisor can take to hang up after it was notified of the end."""
 BEGINNING = 60.0
-"""How long it may take to confirm that it is served; a capture may be in progress."""
+"""The longest time it can take to confirm that it is served; a capture can be in progress."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +95,7 @@ class Serving:
         self._opened: Connection | None = None
         """The same before the supervisor has sent anything over it."""
         self._unheard: list[dict[str, Any]] = []
-        """Messages that were sent, and may have been lost with a connection."""
+        """Messages that were sent, and can have been lost with a connection."""
         self._holding = 0
         self._asked = 0
         self._stopping = False

@@ -350,7 +350,7 @@ class Holdfast:
 
         Raises:
             SnapshotNotFound: one does not exist (any more); none was deleted.
-            SnapshotInUse: a suspended session needs one; the ones named before it were deleted.
+            SnapshotInUse: a suspended session needs one; the snapshots named before it were deleted.
         """
         from holdfast.runtime.storage import snapshot_storage
 

@@ -53,7 +53,7 @@ def start(
         rights: what a build of its image may do.
 
     Raises:
-        InvalidArgument: there is no such file, it has another form, or needs what sessions have not.
+        InvalidArgument: there is no such file, it is malformed, or needs features that sessions lack.
         SessionError: one of its commands failed; the hint is the end of its output.
         EngineError, ImageError, SessionExists: as for `Holdfast.new`.
     """

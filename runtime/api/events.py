@@ -81,8 +81,8 @@ def read(
     """Yield the events after a place, oldest first; with `follow` also future ones, until the session
     ends, the patience does, or `rest` seconds have passed without an event. The place is moved along.
 
-    The end of the session is the last event, whatever kinds are requested. Of a session that has ended, the
-    events are those that this host has kept.
+    The end of the session is the last event, whatever kinds are requested. Of an ended session, the events
+    are those kept by this host.
     """
     patience = Patience.of(patience)
     chosen = NOTABLE if kinds is None else kinds

@@ -1,9 +1,9 @@
 """The actions that led to a snapshot, and their repetition: in a new session, or in one that has only the
 files.
 
-It chooses where they begin, and runs each in its place and order, until one does not end. What the entries of
-a journal mean is decided in `task/stated_actions`, what is repeated and what counts as the same in
-`task/redo_rules`. Nothing of the captured session is touched.
+It chooses where they begin, and runs each in its place and order, until one does not end.
+`task/stated_actions` defines the meaning of journal entries, `task/redo_rules` the repeated actions and
+equal results. Nothing of the captured session is touched.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The files of a session, as its handle reads and writes them, as one of its users.
 
-The engine has no part in it, unless the session has ended: then it alone can read them.
+The engine has no part in it, unless the session has ended: then only it can read them.
 """
 
 from __future__ import annotations
@@ -381,8 +381,8 @@ def watched(
     timeout: float | None = None,
     most: int | None = None,
 ) -> FileWatch:
-    """Watch as `SessionFiles.watch` does, but hold only what the share allows, and at most `most` bytes per
-    tree."""
+    """Watch as `SessionFiles.watch` does, but hold only as much as the share allows, and at most `most`
+    bytes per tree."""
     from holdfast.runtime.files import file_tree
     from holdfast.runtime.files.file_watch import FileWatch
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 PORT_SECONDS = 60.0
-"""How long `wait_port` waits by itself."""
+"""How long `wait_port` waits on its own."""
 
 
 class SessionInsight:
@@ -118,8 +118,8 @@ class SessionInsight:
         all_timelines: bool = False,
         limit: int | None = None,
     ) -> list[Entry]:
-        """Return the journal of the session and of its ancestors, oldest first; also after the session is
-        gone.
+        """Return the journal of the session and of its ancestors, oldest first; also after the session was
+        removed.
 
         Args:
             after: the `seq` of an entry; only later ones.

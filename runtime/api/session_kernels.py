@@ -53,8 +53,8 @@ class SessionKernel:
             key: as for `exec`.
             reason: as for `exec`.
             patience: seconds after which the result says that it still runs, or a `Patience`. They count
-                from when the session takes it, before which others may have the kernel. `join` follows it
-                further.
+                from the moment the session takes it; before that, others can have the kernel. `join`
+                follows it further.
             on_start: called with its id when the session takes it; its code runs as soon as the kernel does.
             kernel: which of the session's kernels.
             before: code that is run first, in the same turn and without a trace: it shows nothing, raises
@@ -207,8 +207,8 @@ class SessionKernels:
     def specs(self) -> tuple[KernelSpecInfo, ...]:
         """Return the Jupyter specs found in the session, by their names, at most 100.
 
-        They are those of the image, of the user, and of the environments whose `python` or `jupyter` is on
-        the path. Whether a kernel of one works is seen when it is opened.
+        They come from the image, the user, and the environments whose `python` or `jupyter` is on the path.
+        Whether a kernel of one works is seen when it is opened.
 
         Raises:
             SessionDead, SessionError: the session cannot be used.

@@ -50,9 +50,9 @@ class SessionShell:
     ) -> ExecResult:
         """Run a command in the shell, until it ends or waits for input.
 
-        Its changes (directory, variables, jobs) stay. It runs once, even if the session is captured
-        meanwhile. A command that fails is a result. One that asks for a password or a key continues when
-        `send` answers it; the result then says what it is `waiting` for.
+        Its changes (directory, variables, jobs) stay. It runs once, even if the session is captured during
+        it. A command that fails is a result. One that asks for a password or a key continues when `send`
+        answers it; the result then says what it is `waiting` for.
 
         Args:
             command: any text that bash can read, including several lines.
@@ -123,7 +123,7 @@ class SessionShell:
         return exec_once(self._line.context, self._line.known, key, command, shell, call)
 
     def check_syntax(self, text: str, *, shell: str = defaults.MAIN) -> SyntaxCheck:
-        """Check whether bash can parse all of a text, without running it; the shell may be busy.
+        """Check whether bash can parse the whole text, without running it; the shell can be busy.
 
         It is parsed with the shell's present settings: its aliases, `extglob` and the like. Changes that the
         text itself makes to these are not known before it runs.
@@ -249,9 +249,9 @@ class SessionShell:
     ) -> ExecResult:
         """Type text for the command that runs, and follow it from there: `send`, then `join`.
 
-        The output of the result is what came after the text. Most programs need a newline at its end: without
-        it they keep waiting. After `patience` seconds the result says that it still runs. The callbacks are
-        those of `exec`.
+        The output of the result follows the text. Most programs need a newline at its end: without it they
+        keep waiting. After `patience` seconds the result says that it still runs. The callbacks are the
+        same as for `exec`.
 
         Raises:
             InvalidArgument: no command of `exec` runs, although the text was typed; or as for `send`.

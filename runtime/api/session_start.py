@@ -137,7 +137,7 @@ def _cold(
 
 
 NAME = "entrypoint"
-"""What the job is called."""
+"""The name of the job."""
 
 
 def entrypoint_command(config: Mapping[str, Any]) -> list[str]:

@@ -1,6 +1,6 @@
 """The task of a session, as its handle offers it: its record, the verification of steps, checkpoints.
 
-It runs what verifies a step, and takes snapshots; what a change means is decided in `task/`.
+It runs the verification of a step, and takes snapshots; `task/` decides the meaning of a change.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from holdfast.runtime.task.task_record import StepStatus
 
 VERIFY_SECONDS = 3600.0
-"""How long a verification may take."""
+"""The longest time of a verification."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,7 +222,7 @@ class SessionTask:
         return record
 
     def unblock(self, how: str | None = None) -> TaskRecord:
-        """Record that the obstacle is gone, and how; resume a suspended session."""
+        """Record that the obstacle is removed, and how; resume a suspended session."""
         record = self._change(partial(task_changes.unblock, how=how))
         if self._session.refresh().state == "suspended":
             self._session.resume()

@@ -179,8 +179,8 @@ class Snapshot:
 
         Args:
             name: must be free; by default one is generated.
-            rung: `files`: restore the files only. `commands`: the files, and a script of what was run,
-                which is not run. By default everything that was kept, and nothing less.
+            rung: `files`: restore the files only. `commands`: the files, and a script of the past
+                commands, which is not run. By default everything that was kept, and nothing less.
             network: the hosts that it can reach: `internet`, `none` or `open`; by default as for the captured
                 session.
             allow: exceptions, HOST:PORT, in addition to the captured session's.
@@ -237,9 +237,9 @@ class Snapshot:
     ) -> Redo:
         """Repeat the actions that led to it in a new session, where it cannot be restored live.
 
-        It begins from an earlier snapshot, and ends at the first action whose exit code or output differs or
-        that cannot be repeated. What was sent with an idempotency key, to run once, is skipped. The session
-        continues in any case.
+        It begins from an earlier snapshot, and ends at the first action whose exit code or output differs
+        or that cannot be repeated. Actions sent with an idempotency key, to run once, are skipped. The
+        session continues in any case.
 
         Args:
             name: of the session; must be free; by default one is generated.

@@ -1,6 +1,6 @@
 """Many runs of one command from a snapshot, as its handle offers them.
 
-How they are run, and how outcomes are told apart, is in `runtime.flaky`, imported on first use.
+`runtime.flaky`, imported on first use, runs them and distinguishes outcomes.
 """
 
 from __future__ import annotations
@@ -41,8 +41,7 @@ class SnapshotTrials:
         """Run a command n times from here, each in a copy of its own, and report how the outcomes are
         distributed.
 
-        It runs in the shell as it was captured, in its directory; if a command runs there, as a job beside
-        it.
+        It runs in the captured shell, in its directory; if a command runs there, as a job outside it.
 
         Args:
             command: text for bash, or words.

@@ -33,7 +33,7 @@ DIMENSIONS = (24, 80)  # of its terminal, as in pexpect
 ESCAPE = chr(29)  # Ctrl-], which ends `interact`, as in pexpect
 _LOOK = 0.25  # seconds between two looks at a terminal, each of which runs a program
 _SETTINGS = ("timeout", "maxread", "searchwindowsize", "logfile", "encoding", "codec_errors")
-"""What `SpawnBase` is made with."""
+"""The arguments of `SpawnBase`."""
 _COPIED = (
     *("command", "args", "echo", "before", "after", "match", "match_index", "ignorecase", "delimiter"),
     *("delaybeforesend", "delayafterread", "delayafterclose", "delayafterterminate"),
@@ -131,8 +131,9 @@ class SessionSpawn(_SpawnBase):
     process.
 
     `close` (and the end of a `with` block) ends the program, as in pexpect; `leave` does not. After a
-    snapshot, a resume or a lost connection it reads on where it was; `in_fork` gives the same child in a copy
-    of the session. A signal goes to all processes on the terminal. `pid` is the one inside the session.
+    snapshot, a resume or a lost connection it reads on where it was; `in_fork` gives the same child in a
+    copy of the session. A signal goes to all processes on the terminal. `pid` is the pid inside the
+    session.
     """
 
     # Of `SpawnBase`, in bytes or text as the caller asked for.
@@ -155,7 +156,7 @@ class SessionSpawn(_SpawnBase):
         start: int = 0,
         **settings: Any,
     ) -> None:
-        """Follow a job from an offset of its output; the settings are those of `SpawnBase`."""
+        """Follow a job from an offset of its output; the settings are `SpawnBase`'s."""
         super().__init__(**settings)
         self.job = job
         self._session = session
@@ -314,7 +315,7 @@ class SessionSpawn(_SpawnBase):
     ) -> None:
         """Join the terminal of this process to the program's, until the escape character is typed or it ends.
 
-        What reaches this terminal is filtered as in `attach`: a program must not make it type answers.
+        Output for this terminal is filtered as in `attach`: a program must not make it type answers.
         """
         escape = None if escape_character is None else escape_character.encode("latin-1")
         shown = SafeOutput()
@@ -432,7 +433,7 @@ class SessionSpawn(_SpawnBase):
     def in_fork(self, copy: SessionWithJobs) -> Self:
         """Return this child in a copy of the session, at the same point of its output.
 
-        What was read and is not matched yet, `before`, `match` and the settings are the same.
+        Unmatched input, `before`, `match` and the settings are the same.
 
         Raises:
             JobNotFound: the copy does not have that job.

@@ -1,8 +1,8 @@
 """The checkpoints of a task: the next label, the snapshot to return to, and the changes since then.
 
-It decides, and takes or restores no snapshot. Beside a snapshot is kept where the Git repositories around the
-shell stand. Nothing is run to find that: not Git, whose configuration in a repository may start anything. All
-is read as the session's user, and only regular files, up to the bounds of `git_files`.
+It decides, and takes or restores no snapshot. Beside a snapshot is kept where the Git repositories around
+the shell stand. No program is run to find that: not Git, whose configuration in a repository can start
+anything. All is read as the session's user, and only regular files, up to the bounds of `git_files`.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ MOST_FOLDERS = 40
 """Folders that are searched below the shell's directory."""
 DEEPEST = 2
 MOST_TREES = 150
-"""Folders that may have a repository."""
+"""Folders that can contain a repository."""
 _LEFT_OUT = ("node_modules", "__pycache__", "site-packages")
 _SYSTEM = ("/dev", "/proc", "/run", "/sys")
 
@@ -172,7 +172,7 @@ def free_label(store: Store, session: str, first: int) -> str:
 def to_return_to(store: Store, session: SessionRow, record: TaskRecord) -> str:
     """Return the snapshot from which a dead session can continue its task.
 
-    The one of the checkpoint may have been removed, never taken, or be another session's, whose record was
+    The checkpoint's snapshot can have been removed, never taken, or be another session's, whose record was
     imported: then it is the session's last.
 
     Raises:

@@ -39,11 +39,11 @@ class TaskResumed:
     """A task that can be continued.
 
     `how` says what was done to the session: `running` (nothing), `resumed` (it was suspended) or `rewound`
-    (it was dead; it continues from its last checkpoint). `drift` is what changed since the checkpoint, or
+    (it was dead; it continues from its last checkpoint). `drift` lists the changes since the checkpoint, or
     since the record was written if there is none; None if that is not known. `repositories` are the Git
-    repositories that do not stand where they stood at the checkpoint. `running` are the commands that run in
-    the shells, `ran` those that were sent with a key, have ended, and are recorded at no step; a line each.
-    `undone` names items of the record that the checkpoint does not have.
+    repositories that do not stand where they stood at the checkpoint. `running` are the commands that run
+    in the shells, `ran` the ended commands with a key that are recorded at no step; a line each. `undone`
+    names items of the record that the checkpoint does not have.
     """
 
     record: TaskRecord
@@ -138,7 +138,7 @@ class BroughtBackSession(Protocol):
 def bring_back(session: BroughtBackSession, state: str, store: Store, record: TaskRecord) -> BroughtBack:
     """Resume a suspended session, rewind a dead one to the task's checkpoint or its last snapshot.
 
-    `state` is the one in which it is.
+    `state` is its present state.
 
     Raises:
         SessionError, SnapshotError: it cannot be brought back.

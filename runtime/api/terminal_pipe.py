@@ -1,7 +1,6 @@
 """The output of a job as a descriptor that becomes readable, for readers of descriptors.
 
-Owns the thread that passes the output on, and the offset of what was not read yet. It must not know who reads
-it.
+Owns the thread that passes the output on, and the offset of the unread part. It must not know who reads it.
 """
 
 from __future__ import annotations
@@ -140,7 +139,7 @@ class TerminalPipe:
             left = left[count:]
 
     def _reached(self, offset: int) -> None:
-        """Record the output's offset; some of it may be lost."""
+        """Record the output's offset; some of it can be lost."""
         with self._lock:
             if not self._patience.ended:
                 self._passed = offset

@@ -1,7 +1,7 @@
 """The warm start of a session: the state of a fresh session of its image and options with a ready kernel.
 
 The template is made at the first use, and again after the image or the machine's kernel has changed. Owns
-when it can be used and what it is called; how a session starts from one is in `template_start`.
+its availability and its name; `template_start` starts a session from it.
 """
 
 from __future__ import annotations

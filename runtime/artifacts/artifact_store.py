@@ -1,8 +1,8 @@
 """The artifacts of a home: contents by digest, each once, and an index with one file for each artifact.
 
-They stay until the user removes them, whatever happens to their sessions and snapshots. A content without an
-entry of the index is what a removal or a registration that was cut short has left; `gc` finds it. It knows
-nothing of sessions: contents come in parts.
+They stay until the user removes them, whatever happens to their sessions and snapshots. A content without
+an entry of the index is left by an interrupted removal or registration; `gc` finds it. It does not know
+sessions: contents come in parts.
 """
 
 from __future__ import annotations

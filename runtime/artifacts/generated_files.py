@@ -1,7 +1,7 @@
 """The generated files of a session, their makers, and the files that are not accounted for. Pure.
 
-Patterns are those of a shell: `*` and `?` stay within a folder, `**` is any number of folders. One without a
-slash at its beginning is below the workspace.
+Patterns have the shell's form: `*` and `?` stay within a folder, `**` is any number of folders. One without
+a slash at its beginning is below the workspace.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ LATE_SECONDS = 2.0
 class OrphanFile:
     """A generated file that is not registered and not referred to.
 
-    `entry` is that of the command that made it.
+    `entry` is the entry of the command that made it.
     """
 
     path: str

@@ -364,7 +364,7 @@ class Attachment:
             self._taken = count
 
     def _stands(self, frame: Frame) -> None:
-        """Record who may write, and the size of the session's terminal."""
+        """Record the people with the right to write, and the size of the session's terminal."""
         before, self._standing = (
             self._standing,
             (wire_fields.flag(frame, "writes"), plain(wire_fields.optional_text(frame, "holder") or "", 80)),

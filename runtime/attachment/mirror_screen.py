@@ -38,8 +38,8 @@ RENEW_SECONDS = 1.0
 class MirrorScreen:
     """Shows one session on one terminal. `next` is the offset of the output it shows next.
 
-    `asked` are queries to the terminal that have not been answered; the caller answers and clears them.
-    With `unfiltered`, output is written unchanged, the terminal answers itself, and `status` is ignored.
+    `asked` are unanswered queries to the terminal; the caller answers and clears them. With `unfiltered`,
+    output is written unchanged, the terminal answers itself, and `status` is ignored.
     """
 
     def __init__(

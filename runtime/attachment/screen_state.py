@@ -36,8 +36,8 @@ MAX_SIDE = 1000
 class ScreenReport:
     """The kept output of a shell, `start` to `offset`, and the terminal state that its end does not show.
 
-    `entered` and `left` are where the second screen was entered and left last, `erased` where everything was
-    erased; `modes` are those that are on.
+    `entered` and `left` are where the second screen was entered and left last, `erased` where everything
+    was erased; `modes` are the active ones.
     """
 
     start: int
@@ -105,7 +105,7 @@ def view(client: GuestClient, shell: str) -> ScreenView:
 def parts(
     start: int, end: int, entered: int | None, left: int | None, erased: int
 ) -> tuple[OutputPart, OutputPart | None]:
-    """Return the output that makes the picture: that of the first screen, followed by the second's or later
+    """Return the output that makes the picture: the first screen's, followed by the second's or later
     output.
 
     `start` and `end` bound the kept output; the second screen was entered and left there, or is still shown.
@@ -139,7 +139,7 @@ def _read(client: GuestClient, shell: str, part: OutputPart) -> bytes:
 
 
 def render(output: bytes, rows: int, cols: int) -> Screen:
-    """Return the screen of a terminal of this size after this output, which may begin anywhere."""
+    """Return the screen of a terminal of this size after this output, which can begin anywhere."""
     terminal = Emulator(rows, cols)
     terminal.feed_bytes(output)
     return shown(terminal)

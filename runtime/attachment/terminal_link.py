@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from holdfast.runtime.guest_rpc.reconnect import Reconnection
 
 WINDOW = 64 << 10
-"""Bytes sent to the supervisor that may not be typed yet: less than a socket holds."""
+"""Bytes sent to the supervisor that are possibly not typed yet: less than a socket holds."""
 MOST_UNSENT = 1 << 20
 SEND_SECONDS = 10.0
 
@@ -219,7 +219,7 @@ class TerminalLink:
             connection.send(protocol.request("resize", {"rows": rows, "cols": cols}))
 
     def _start_over(self) -> None:
-        """Start over after a rewind: the terminal shows something else, and pending input is gone."""
+        """Start over after a rewind: the terminal shows something else, and pending input is dropped."""
         with self._lock:
             self._unsent.clear()
             self._taken = self._sent = 0

@@ -227,7 +227,7 @@ class Taking:
     def _prepared(self, watching: Future[reuse_check.ReuseWatch] | None = None) -> Iterator[_Prepared]:
         """Close every connection into the session; it accepts new ones when the block ends.
 
-        Before that, copy files, and wait for what looks at the session meanwhile: it would be in the way.
+        Before that, copy files, and wait for callers that inspect the session: they would be in the way.
         """
         self.context.doing(f"preparing {self.session.name}")
         versions = self._versions

@@ -80,7 +80,7 @@ T = TypeVar("T")
 PAUSES = (0.05, 0.2, 0.5)
 """Seconds before the second, third and last attempt."""
 AWAKE_SECONDS = 5.0
-"""How long a session that wakes up may take to listen again."""
+"""The longest time a session that wakes up can take to listen again."""
 
 
 class BeganLate(Exception):
@@ -95,7 +95,7 @@ class BeganLate(Exception):
 
 
 def connected(client: GuestClient) -> Connection:
-    """Connect to a session that may just be waking up.
+    """Connect to a session that is possibly just waking up.
 
     Raises:
         GuestDisconnected: it does not listen within `AWAKE_SECONDS`.

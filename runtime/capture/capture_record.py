@@ -62,7 +62,7 @@ MAX_TOTAL = 8 << 20
 def tree(context: Context, session: SessionRow, staging: Path, still: Target | None) -> RecordedTree:
     """Return the processes in the folder of a capture, if they can be restored.
 
-    `still` is the session, if it stays frozen meanwhile.
+    `still` is the session, if it stays frozen during this.
 
     Raises:
         LiveUnsupported: a restore would refuse the capture.

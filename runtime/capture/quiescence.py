@@ -2,7 +2,7 @@
 
 A task is still if it sleeps in a call without a time limit, which only something outside can end. If all
 are still and nothing arrives from outside, nothing will ever happen. The kernel counts the nanoseconds that
-each task has run, so that a later sample reveals whether one did. What is not known counts as not still.
+each task has run, so that a later sample reveals whether one did. Unknown facts count as not still.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ class ContainerSample:
 
 
 TOLERANCE = 3_000_000
-"""Nanoseconds by which equal counts may differ; `docker exec` of `true` takes 10 to 18 million."""
+"""Nanoseconds by which equal counts can differ; `docker exec` of `true` takes 10 to 18 million."""
 
 
 def decode(fields: Mapping[str, object]) -> ContainerSample:
@@ -163,8 +163,8 @@ def look(
 def clocked(look: ContainerSample, proc: Path = _PROC) -> bool:
     """Check whether a clock can wake a task that is still.
 
-    That may be a timer of its process, one among its descriptors, or an alarm. Of alarms the kernel reveals
-    only that they would be caught, which shells always do. What cannot be seen counts as a clock.
+    That can be a timer of its process, one among its descriptors, or an alarm. Of alarms the kernel reveals
+    only that they would be caught, which shells always do. An invisible timer counts as a clock.
     """
     try:
         for pid in {key.split()[0] for key in look.tasks}:

@@ -34,7 +34,9 @@ LOOKS = 8
 PAUSE = 0.004
 """Seconds between two samples that must agree."""
 REPLY_SECONDS = 2.0
-"""How long the supervisor may take to listen again after a capture; on an idle machine it takes 10 ms."""
+"""The longest time the supervisor can take to listen again after a capture; on an idle machine it takes 10
+ms.
+"""
 MOST_FILES = 20_000
 """Entries of the session's layer above which a search for changes takes longer than it saves."""
 _OWN = "var/lib/holdfast"
@@ -147,7 +149,7 @@ def since(context: Context, session: SessionRow) -> tuple[SnapshotRow, Frame] | 
 def touched(upper: Path, since: float) -> bool:
     """Check whether a file of the session's layer was changed after a time, even by `docker cp`.
 
-    The supervisor's own files are left out: what it writes is known otherwise.
+    The supervisor's own files are left out: its writes are known otherwise.
 
     Raises:
         OSError: the layer cannot be read.

@@ -1,7 +1,7 @@
 """Reuse of a session's last snapshot, under a new id, if nothing has happened since.
 
 Nothing is captured and the session is not frozen. Files are hard links, pages are in packs or will be, and
-the image gets another name, so that each of the two snapshots can be removed without the other.
+the image gets a second name, so that each of the two snapshots can be removed without the other.
 """
 
 from __future__ import annotations

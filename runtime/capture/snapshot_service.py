@@ -85,7 +85,7 @@ def capture(
 ) -> SnapshotRow:
     """Like `take`, but the caller holds the lock. `auto` names the trigger of an automatic snapshot.
 
-    An automatic snapshot may be the last one again, if nothing has happened since.
+    An automatic snapshot can be the last one again, if nothing has happened since.
     """
     found = reuse_check.since(context, session) if auto is not None and kind == "live" else None
     same_task = found is not None and found[0].details.task == session.details.task

@@ -29,7 +29,7 @@ def make(
         reason: why, for people who read the tree later.
 
     Raises:
-        InvalidArgument: the name is not valid, or taken; or it is that of a snapshot that is not a template.
+        InvalidArgument: the name is not valid, or taken; or it belongs to a snapshot that is not a template.
         LiveUnsupported, CaptureFailed, StoreError, SessionBusy, SessionDead: nothing was captured.
     """
     ids.check_name(name, "template")

@@ -1,10 +1,10 @@
 """The part of a checkout that goes into a session: the files that git would keep, and git's own folder.
 
-Tracked files and those that are neither tracked nor ignored, as they are in the working tree; the same for
+Tracked files and the ones neither tracked nor ignored, as they are in the working tree; the same for
 submodules; symbolic links as links. From `.git/config` the credentials that CI systems leave there are
-removed. A folder that is not a checkout goes whole. What Holdfast wrote into either stays behind: captures of
-earlier jobs would give their memory to this one. The folder is not trusted: git itself is not run in it
-(`git_place`), and no link in it is followed. In the session, all files are those of its user.
+removed. A folder that is not a checkout goes whole. Files that Holdfast wrote into either stay behind:
+captures of earlier jobs would give their memory to this one. The folder is not trusted: git itself is not
+run in it (`git_place`), and no link in it is followed. In the session, all files belong to its user.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Checkout:
 
     `entries` are pairs of the path in the session's folder and the path here; `texts` are files whose
     contents differ from those here. The command begins in the subfolder `inside`. `revision` is the commit
-    that is checked out, with a mark if files have changed since, or may have. `notes` say what is left out.
+    that is checked out, with a mark if files possibly have changed since. `notes` say what is left out.
     `bases` are the folders that all of it is in, beneath which no link is followed.
     """
 
@@ -124,7 +124,7 @@ class _Ours:
 
 
 def _own_folder(place: GitPlace) -> dict[str, Path]:
-    """Return git's own folder; that of a linked worktree is assembled into an ordinary one."""
+    """Return git's own folder; a linked worktree's is assembled into an ordinary one."""
     common = place.common
     paths = (path for path in work_tree.walk(common) if _carried(path, common))
     entries = {f".git/{path.relative_to(common)}": path for path in paths}
@@ -173,7 +173,7 @@ def _bounded(found: Iterator[tuple[str, Path]]) -> tuple[tuple[str, Path], ...]:
 
 
 def identity(passwd: bytes, user: str | None) -> tuple[int, int]:
-    """Return the numbers of a session's user by its passwd file; root if it has none of its own.
+    """Return the numbers of a session's user by its passwd file; root's if it has none of its own.
 
     Raises:
         InvalidArgument: there is no such user.
@@ -206,7 +206,7 @@ def pack(
 ) -> int:
     """Write a checkout as an archive; return the number of entries.
 
-    A file that vanishes meanwhile is left out, as if it had gone before.
+    A file that vanishes in between is left out, as if it had been deleted before.
 
     Raises:
         StoreError: one cannot be read.

@@ -26,7 +26,7 @@ _PLAIN = re.compile(r"[^A-Za-z0-9._-]+")
 class DeliveryTarget:
     """The destination of snapshots: files of a folder, a reference of a registry, or, without both, none.
 
-    `options` are those of `Snapshot.export` and `Snapshot.push`: the signing key, the recipients of
+    `options` are the options of `Snapshot.export` and `Snapshot.push`: the signing key, the recipients of
     encryption.
     """
 
@@ -37,7 +37,7 @@ class DeliveryTarget:
     def check(self, home: Home, note: Callable[[str], None]) -> None:
         """Check that delivery is possible, before the job spends an hour on its result.
 
-        If there is no key to sign with, one is made, which is reported to `note`.
+        Without a signing key, one is made, which is reported to `note`.
 
         Raises:
             InvalidArgument: the reference is not valid; the signing key is missing or locked.

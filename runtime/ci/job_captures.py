@@ -1,7 +1,7 @@
-"""The captures of a job: of its session when it has failed, and those that the job itself requests.
+"""The captures of a job: of its session when it has failed, and captures that the job itself requests.
 
-The first has limits of time and size. A capture that takes too long is interrupted and undone, as by Ctrl-C.
-If there is no live snapshot, the reason is reported, and files alone are kept only on request.
+The first has limits of time and size. A capture that takes too long is interrupted and undone, as by
+Ctrl-C. Without a live snapshot, the reason is reported, and files alone are kept only on request.
 
 The others, for example of a test at its failing frame, are only taken and named while the command runs, which
 is all the program waits for; they are delivered when it is over. The program gets the name under which its
@@ -163,7 +163,7 @@ class JobCaptures:
 
     @property
     def of_failures(self) -> bool:
-        """True if one of them shows a failure, so that the job as a whole need not be captured."""
+        """True if one of them shows a failure, so that the job as a whole does not need a capture."""
         with self._lock:
             return any(each.failure is not None and each.failure.reason != "asked" for each, _ in self._taken)
 
@@ -174,7 +174,7 @@ class JobCaptures:
         )
 
     def deliver(self) -> tuple[KeptCapture, ...]:
-        """Deliver all captures, in order; those that cannot be delivered stay here."""
+        """Deliver all captures, in order; undeliverable ones stay here."""
         with self._lock:
             taken, self._taken = self._taken, []
             refused, self._refused = self._refused, []

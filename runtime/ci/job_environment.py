@@ -1,8 +1,8 @@
 """The variables of a job, and the way secret ones enter a session without being written to disk anywhere.
 
 Variables that are not secret are options of the session. Secrets there would be in the manifest and in the
-engine's own records. So the shell reads those from a file in memory that is gone before the command runs, and
-forgets them right after it, because the state of a shell at its prompt is recorded in the session.
+engine's own records. So the shell reads them from a file in memory that is removed before the command runs,
+and forgets them right after it, because the state of a shell at its prompt is recorded in the session.
 """
 
 from __future__ import annotations
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 # No one is there to leave a pager or to answer dpkg; a question of git is reported as one.
 DEFAULTS = {"CI": "true", "PAGER": "cat", "GIT_PAGER": "cat", "DEBIAN_FRONTEND": "noninteractive"}
+COLORS = ("NO_COLOR", "FORCE_COLOR", "CLICOLOR", "CLICOLOR_FORCE", "PY_COLORS")
+"""Taken from this host if set there: the command sees a terminal, but the log of the job can be a file."""
 PLUGIN, PLUGIN_OPTION = "/opt/holdfast/python", "--holdfast"
 PLACE = "/dev/shm/.holdfast-job"  # noqa: S108  in the session, in memory
 LARGEST = 120_000
@@ -32,10 +34,12 @@ _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 def chosen(wanted: Sequence[str], host: Mapping[str, str]) -> dict[str, str]:
     """Return the requested variables: NAME and `NAME*` as on this host, if they exist, and NAME=VALUE.
 
+    Those about colors come unasked.
+
     Raises:
-        InvalidArgument: a request has none of these forms.
+        InvalidArgument: a request is malformed.
     """
-    found = dict(DEFAULTS)
+    found = DEFAULTS | {name: host[name] for name in COLORS if name in host}
     for each in wanted:
         name, equals, value = each.partition("=")
         if equals and _NAME.fullmatch(name):
@@ -65,7 +69,7 @@ def with_plugin(variables: Mapping[str, str], command: str) -> dict[str, str]:
 
 
 def split(variables: Mapping[str, str], redaction: Redaction) -> tuple[dict[str, str], dict[str, str]]:
-    """Return the variables that may be recorded, and the others."""
+    """Return the variables that can be recorded, and the others."""
     hidden = {name: value for name, value in variables.items() if redaction.secret(name)}
     return {name: value for name, value in variables.items() if name not in hidden}, hidden
 

@@ -43,8 +43,8 @@ class KeptCapture:
 class Summary:
     """The contents of the summary of a failed job.
 
-    `not_kept` says why there is no snapshot, or not of the wanted kind; `notes` are for readers of the
-    summary.
+    `not_kept` is the reason for a missing snapshot, or one of the wrong kind; `notes` are for readers of
+    the summary.
     """
 
     failure: Failure

@@ -21,7 +21,7 @@ from holdfast.snapshots.failure import Failure
 
 MASK = "***"
 MOST = 2000
-"""Limit of texts that are searched for at once."""
+"""Limit of texts that are searched together."""
 _NAMES = re.compile(r"KEY|(?:^|_)DSN(?:_|$)", re.IGNORECASE)
 _IN_ADDRESS = re.compile(r"://[^/@\s:]*:([^/@\s]+)@")
 
@@ -121,7 +121,7 @@ class Redaction:
 
 
 class RedactedStream:
-    """A filter that redacts a stream, however it is cut. A possible secret waits for what follows."""
+    """A filter that redacts a stream, however it is cut. A possible secret waits for the next text."""
 
     def __init__(self, redaction: Redaction, rest: scrubbing.ScrubbedStream | None = None) -> None:
         self._redaction = redaction

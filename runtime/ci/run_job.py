@@ -91,7 +91,8 @@ class CIJob:
 class JobOutcome:
     """The outcome of a job.
 
-    `session` is its name if it was left. `not_kept` says why there is no live snapshot of a failed job.
+    `session` is its name if it was left. `not_kept` is the reason for a missing live snapshot of a failed
+    job.
     """
 
     exit_code: int

@@ -41,7 +41,7 @@ GivenUp = Literal["timeout", "waiting", "standstill"]
 """The reason to give up a command: its time is over, it waits for input, it makes no progress."""
 Due = Literal["timeout", "confirm", "look"]
 INTERRUPT_SECONDS = 5.0
-"""Seconds a command may take to obey Ctrl-C before its output is abandoned."""
+"""Seconds a command can take to obey Ctrl-C before its output is abandoned."""
 LEAVE_SECONDS = 10.0
 
 
@@ -92,8 +92,8 @@ class HangDetector:
 class TimeLimits:
     """The time limits of a job, in seconds; None is unlimited.
 
-    `standstill` is the time without any progress after which it hangs, 0 never; `answer` is how long it may
-    wait for input that no one will give.
+    `standstill` is the time without any progress after which it hangs, 0 never; `answer` limits its wait
+    for input that no one will give.
     """
 
     total: float | None = None

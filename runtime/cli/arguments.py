@@ -111,7 +111,9 @@ SESSION_REF = argument("SESSION", help="Name, or a unique prefix of the id.", na
 SESSION_REFS = argument("SESSION...", help="Names or ids.", names=session_names)
 SNAPSHOT_REF = argument("SNAPSHOT", help="Label, or a unique prefix of the id.", names=snapshot_names)
 SNAPSHOT_REFS = argument("SNAPSHOT...", help="Labels or ids.", names=snapshot_names)
-EITHER_REF = argument("SESSION|SNAPSHOT", help="What to fork.", names=session_and_snapshot_names)
+EITHER_REF = argument(
+    "SESSION|SNAPSHOT", help="The session or snapshot to fork.", names=session_and_snapshot_names
+)
 JSON = option("--json", help="One JSON object or list on standard output.")
 SHELL = option("--shell", default="main", metavar="NAME", help="A shell of `shells` instead of the main one.")
 KERNEL_NAME = option("--kernel", metavar="NAME", help="A kernel of `kernels` instead of the main one.")

@@ -197,7 +197,7 @@ TYPES = {
 _TEXTS = ("image/svg+xml", "text/html")
 """The types that Jupyter's messages have as text, and not in base64."""
 _PLACEHOLDER = "<IPython.core.display."
-"""The text of a display that has no text of its own begins so."""
+"""The beginning of the text of a display that does not have one of its own."""
 
 
 class CellPictures:

@@ -23,7 +23,7 @@ PACKAGES: Mapping[str, str] = {
 }
 """Modules whose package has a different name."""
 OF_DATA = frozenset({"numpy", "pandas", "matplotlib", "scipy", "PIL", "seaborn", "requests"})
-"""What the image `data` has."""
+"""The packages of the image `data`."""
 
 
 class CellView:

@@ -36,7 +36,7 @@ def init(
     cluster: str | None = CLUSTER,
     json: bool = JSON,
 ) -> None:
-    """Make the cluster's tables in its database; what is there is kept."""
+    """Make the cluster's tables in its database; existing ones are kept."""
     with _store(cluster) as store:
         from holdfast.runtime.cluster.cluster_rows import LeaseTerms
 
@@ -153,9 +153,11 @@ def _store(cluster: str | None) -> Iterator[ClusterStore]:
     try:
         from holdfast.runtime.cluster.cluster_store import ClusterStore
     except ModuleNotFoundError as error:
+        from holdfast.base.extras import install_command
+
         raise ClusterError(
             f"cannot use a cluster: the package {error.name} is missing",
-            hint="install holdfast with its extra `cluster`",
+            hint=f"`{install_command('cluster')}`",
         ) from error
     store = ClusterStore(dsn)
     try:

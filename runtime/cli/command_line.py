@@ -118,11 +118,11 @@ def _next(known: Collection[str], words: Sequence[str], path: str) -> tuple[str,
     if first in known:
         return first, rest
     if first.startswith("-"):
-        raise Misuse(f"No such option: {first}", path=path)
+        raise Misuse(f"there is no option {first}", path=path)
     if not first:
-        raise Misuse("Missing command.", path=path)
+        raise Misuse("a verb is missing", path=path)
     similar = ", ".join(f"'{each}'" for each in grammar.near(first, known))
-    raise Misuse(f"No such command '{first}'.{f' Did you mean {similar}?' if similar else ''}", path=path)
+    raise Misuse(f"there is no verb '{first}'{f'; did you mean {similar}?' if similar else ''}", path=path)
 
 
 def _verb(path: str, given: Sequence[str]) -> Call:

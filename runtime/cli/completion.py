@@ -1,6 +1,6 @@
 """Completion: scripts for bash, zsh and fish, and the answers to each press of Tab.
 
-A shell asks the command itself, by environment variables, so that names of sessions are those of now. These
+A shell asks the command itself, by environment variables, so that names of sessions are current. These
 variables have the names that scripts use which people have installed.
 """
 
@@ -34,7 +34,12 @@ _holdfast_completion() {{
   eval $(env {_LINE}="${{words[1,$CURRENT]}}" {COMPLETION}=complete_zsh holdfast)
 }}
 
-compdef _holdfast_completion holdfast
+# Autoloaded from a folder, this file is the function itself, and has to answer the first press as well.
+if [[ $zsh_eval_context[-1] == loadautofunc ]]; then
+  _holdfast_completion "$@"
+else
+  compdef _holdfast_completion holdfast
+fi
 """,
     "fish": "complete --command holdfast --no-files"
     + "".join(
@@ -82,7 +87,7 @@ def _words_of_line(line: str) -> list[str]:
 
 
 def _split(line: str) -> list[str]:
-    """Return the words of a line, whose last quotes may be open."""
+    """Return the words of a line, whose last quotes can be open."""
     if not any(char in line for char in "'\"\\"):
         return line.split()
     import shlex

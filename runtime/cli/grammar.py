@@ -22,7 +22,7 @@ REQUIRED: Any = ...
 """The default of a parameter that must be given."""
 
 
-TOO_MANY = "Got unexpected extra argument(s)"
+TOO_MANY = "too many arguments"
 
 
 class Misuse(Exception):
@@ -171,11 +171,11 @@ class Parameter:
 
     def shown(self) -> str:
         """Return its name in messages."""
-        return " / ".join(f"'{flag}'" for flag in self.on) or f"'{self.metavar}'"
+        return " / ".join(self.on) or str(self.metavar)
 
     def choose(self) -> str:
         """Return the choices, as the end of a message."""
-        return f" Choose from: {', '.join(self.choices)}" if self.choices else ""
+        return f": one of {', '.join(self.choices)}" if self.choices else ""
 
     def value(self, text: str) -> Any:
         """Return the value of a text.
@@ -190,14 +190,14 @@ class Parameter:
         if self.kind == TEXT:
             if self.choices and text not in self.choices:
                 listed = ", ".join(f"'{each}'" for each in self.choices)
-                raise Misuse(f"Invalid value for {self.shown()}: '{text}' is not one of {listed}.")
+                raise Misuse(f"{self.shown()} is '{text}', which is not one of {listed}")
             return text
         try:
             number = int(text) if self.kind == WHOLE else float(text)
         except ValueError:
-            raise Misuse(f"Invalid value for {self.shown()}: '{text}' is not a {self.kind}.") from None
+            raise Misuse(f"{self.shown()} is '{text}', which is not a {self.kind}") from None
         if self.least is not None and not number >= self.least:
-            raise Misuse(f"Invalid value for {self.shown()}: it must be at least {self.least}.")
+            raise Misuse(f"{self.shown()} must be at least {self.least}")
         return number
 
 
@@ -290,7 +290,7 @@ class Words:
         if found.kind != FLAG:
             self._add(found, value if equals else self._next(flag))
         elif equals:
-            raise Misuse(f"Option '{flag}' does not take a value.")
+            raise Misuse(f"{flag} does not take a value")
         else:
             self._add(found, flag in found.on)
 
@@ -299,7 +299,7 @@ class Words:
         for at, letter in enumerate(word[1:], 1):
             found = self._flags.get(f"-{letter}")
             if found is None:
-                raise Misuse(f"No such option: -{letter}", f"-{letter}")
+                raise Misuse(f"there is no option -{letter}", f"-{letter}")
             if found.kind == FLAG:
                 self._add(found, True)
                 continue
@@ -311,12 +311,12 @@ class Words:
 
     def _next(self, flag: str) -> str:
         if not self._left:
-            raise Misuse(f"Option '{flag}' requires an argument.")
+            raise Misuse(f"{flag} needs a value")
         return self._left.pop()
 
     def _unknown(self, flag: str) -> str:
         similar = ", ".join(sorted(near(flag, [*filter(_is_long, self._flags), "--help"])))
-        return f"No such option: {flag}{f' (Possible options: {similar})' if similar else ''}"
+        return f"there is no option {flag}{f'; similar ones are {similar}' if similar else ''}"
 
     def values(self) -> dict[str, Any]:
         """Return the value of every parameter of the verb's function.
@@ -338,15 +338,14 @@ class Words:
         values: dict[str, Any] = {self._verb.set_apart: self._set_apart} if self._verb.set_apart else {}
         for each in self._verb.parameters:
             if each.name not in read and each.is_required:
-                kind = "option" if each.on else "argument"
-                raise Misuse(f"Missing {kind} {each.shown()}.{each.choose()}")
+                raise Misuse(f"{each.shown()} is missing{each.choose()}")
             value = read.get(each.name, each.default)
             if not each.group:
                 values[each.name] = value
             else:
                 values.setdefault(each.group, {}).update({each.name: value} if each.name in read else {})
         if self._too_many:
-            raise Misuse(f"{TOO_MANY} ({' '.join(map(str, self._too_many))})")
+            raise Misuse(f"{TOO_MANY}: {' '.join(map(str, self._too_many))}")
         return values
 
     def _placed(self) -> Iterator[tuple[Parameter, list[str | bool]]]:
@@ -357,7 +356,7 @@ class Words:
             if taken:
                 yield each, taken
             elif each.is_required:
-                raise Misuse(f"Missing argument {each.shown()}.{each.choose()}")
+                raise Misuse(f"{each.shown()} is missing{each.choose()}")
             others = others[len(taken) :]
         self._too_many = others
 

@@ -41,7 +41,7 @@ BELOW: Mapping[tuple[str, str], str] = {
 }
 """The same for the verbs of groups, which are not all named alike."""
 WITHOUT_QUESTIONS = ("-f", "--force")
-"""What says elsewhere that `rm` is meant; here it asks nothing."""
+"""The words that confirm an `rm` elsewhere; here it asks nothing."""
 IN_SECONDS = ("--timeout", "--patience", "--busy-wait", "--lease-wait")
 """Options that take seconds in every verb but `ci`, which takes units; people give units to all."""
 RENAMED: Mapping[tuple[str, str], tuple[str, ...]] = {

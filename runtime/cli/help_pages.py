@@ -12,9 +12,9 @@ from holdfast.runtime.cli import grammar, verb_table
 WIDEST = 80
 """Columns; longer lines are hard to read, however wide the terminal is."""
 _LEFT = 30
-"""The most columns of what is explained."""
+"""The most columns of an explained term."""
 _RIGHT = 24
-"""The least columns of an explanation beside it."""
+"""The least columns of an explanation next to it."""
 HELP = ("--help", "Show this message and exit.")
 Rows = Sequence[tuple[str, str]]
 
@@ -92,9 +92,9 @@ def of_all(early: grammar.Verb, columns: int) -> str:
         _paragraph(early.doc.strip(), columns),
     ]
     parts.append(f"{first}:\n{_listed(lines, columns)}")
-    parts.append(f"More (`holdfast help all` explains each):\n{_listed(names, columns)}")
+    parts.append(f"More (`holdfast help all` lists them):\n{_listed(names, columns)}")
     options = rows([each for each in early.options if each.help and "completion" not in each.name])
-    head = "Options (`holdfast VERB --help` lists a verb's own):\n"
+    head = "\n".join(_filled("Options (`holdfast VERB --help` lists a verb's own):", columns)) + "\n"
     return "\n\n".join((*parts, head + _listed([*options, HELP], columns))) + "\n"
 
 

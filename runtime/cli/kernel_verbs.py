@@ -51,9 +51,9 @@ def cell(
     found = controller().session(session)
     if wants_json(json):
         result = found.cell(code, **how, on_input=_read)
-        from holdfast.runtime.api import plain_tables
+        from holdfast.runtime.api import results_as_json
 
-        printing.emit({"id": found.id, "name": found.name, **plain_tables.cell_result(result)})
+        printing.emit({"id": found.id, "name": found.name, **results_as_json.cell_result(result)})
     else:
         from holdfast.runtime.cli.cell_view import CellView
 

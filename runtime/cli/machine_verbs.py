@@ -179,7 +179,7 @@ def choose(
     """Return the name of a session's image, built, loaded or pulled as requested; None for the usual one.
 
     Raises:
-        InvalidArgument: what was asked does not go together, or names files that a server does not see.
+        InvalidArgument: the options contradict each other, or name files that a server does not see.
         ImageError, EngineError: the image cannot be had.
     """
     from holdfast.runtime.lifecycle.load_image import is_path

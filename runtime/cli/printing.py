@@ -32,11 +32,11 @@ GAP = 2
 clear_line: Callable[[], None] | None = None
 """Clears the line that says what is under way (`step_line`), if there is one."""
 line_open = False
-"""Whether the last output of a session did not end its line, into which no step may be written."""
+"""Whether the last output of a session did not end its line, into which no step must be written."""
 _PLAIN = bytes((*b"\t\n\r", *range(0x20, 0x7F)))
 """Bytes of output that no terminal needs to be protected from."""
 PIECE = 3 << 16
-"""Bytes of a long text; a multiple of three, so that pieces in base64 need no filling (RFC 4648)."""
+"""Bytes of a long text; a multiple of three, so that pieces in base64 do not need filling (RFC 4648)."""
 APPROXIMATE = "holdfast.approximate"
 """The name of the error handler of encodings."""
 _LIKE = str.maketrans(
@@ -49,6 +49,9 @@ _LIKE = str.maketrans(
         "└": "`",
         "─": "-",
         "●": "*",
+        "○": "o",
+        "▶": ">",
+        "╮": ".",
         "·": ".",
         "→": "->",
         "×": "x",
@@ -212,8 +215,9 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
     if terminal:
         import shutil
 
-        if sum(widths) + GAP * (len(widths) - 1) > shutil.get_terminal_size().columns:
-            _narrow_table(columns, lines[1:])
+        room = shutil.get_terminal_size().columns
+        if sum(widths) + GAP * (len(widths) - 1) > room:
+            _narrow_table(columns, lines[1:], shares(widths, room - (len(widths) - 1)))
             return
     for number, line in enumerate(lines):
         cells = (cell + " " * (width - _width(cell) + GAP) for cell, width in zip(line, widths, strict=True))
@@ -233,14 +237,22 @@ def _width(text: str) -> int:
     )
 
 
-def _narrow_table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-    """Write a table that is wider than the terminal: its widest columns are cut."""
+def shares(widths: Sequence[int], room: int) -> list[int]:
+    """Return widths that fit into the room together, by cutting the widest columns. Pure."""
+    most = max(widths)
+    while most > 1 and sum(min(width, most) for width in widths) > room:
+        most -= 1
+    return [min(width, most) for width in widths]
+
+
+def _narrow_table(columns: Sequence[str], rows: Iterable[Sequence[str]], widths: Sequence[int]) -> None:
+    """Write a table that is wider than the terminal, with one blank between columns that are cut."""
     from rich.table import Table
     from rich.text import Text
 
-    drawn = Table(box=None, pad_edge=False, header_style="bold")
-    for column in columns:
-        drawn.add_column(column, no_wrap=True)
+    drawn = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0), header_style="bold")
+    for column, width in zip(columns, widths, strict=True):
+        drawn.add_column(column, no_wrap=True, width=width)
     for row in rows:
         drawn.add_row(*map(Text, row))
     console().print(drawn)
@@ -256,6 +268,11 @@ def console() -> Console:
 def image(ref: str) -> str:
     """Return an image's tag, or the first digits of its id."""
     return ref[7:19] if ref.startswith("sha256:") else ref
+
+
+def origin(ref: str, snapshot: str | None) -> str:
+    """Return the image that a session began with, or the snapshot if that is what its image has."""
+    return f"snapshot {snapshot}" if snapshot is not None and ref.startswith("sha256:") else image(ref)
 
 
 def ago(moment: datetime, now: datetime) -> str:

@@ -48,14 +48,14 @@ def reported(call: Callable[[], int], *, as_json: bool) -> int:
 
 
 def is_of_output(error: OSError) -> bool:
-    """Return whether an error is one of standard output: its reader is gone, or the disk is full."""
+    """Return whether an error concerns standard output: its reader has left, or the disk is full."""
     return isinstance(error, BrokenPipeError) or (error.filename is None and error.errno in _FULL)
 
 
 def unwritten(error: OSError) -> int:
     """Return the exit code if standard output could not be written, as on a full disk, and report that.
 
-    A reader that is gone needs no word. What else the system refuses is an error of this program.
+    A reader that has left needs no message. Other refusals of the system are errors of this program.
     """
     if not is_of_output(error):
         raise error

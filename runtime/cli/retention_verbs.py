@@ -122,7 +122,9 @@ def quota(
     life: str | None = _limit("life", "DURATION", "How long a session runs until it is suspended."),
     idle: str | None = _limit("idle", "DURATION", "Time without use after which a session sleeps."),
     commands: str | None = _limit("commands", "N", "Commands begun in a second."),
-    user: str | None = option("--user", metavar="ACTOR|each", help="Of one user: agent:ci, person:ada."),
+    user: str | None = option(
+        "--user", metavar="ACTOR|each", help="The quota of one user: agent:ci, person:ada."
+    ),
     json: bool = JSON,
 ) -> None:
     """Show or set limits of this home: sessions, their use of the machine, snapshots. The oldest automatic

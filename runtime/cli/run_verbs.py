@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 PIECE = 256 << 10
 DATA = "data"
-"""The image of this name is built here, and has no tag."""
+"""The image with this name is built here, and does not have a tag."""
 TIMED_OUT = 124
 SIGNALLED = 128
 _CELL = re.compile("cell-([0-9]{1,9})")
@@ -48,7 +48,7 @@ def run(
         help="Name of a session or prefix of its id; or an image as NAME:TAG, or `data`.",
         names=session_names,
     ),
-    argv: list[str] = argument("-- PROGRAM [ARG...]", help="What to run."),
+    argv: list[str] = argument("-- PROGRAM [ARG...]", help="The program to run, with its arguments."),
     stdin: bool = option("--input", "-i", help="Pass standard input on to the program."),
     env: list[str] | None = option("--env", "-e", metavar="KEY=VALUE", help="Set a variable. Repeatable."),
     cwd: str | None = option("--cwd", "-w", metavar="DIR", help="Directory; by default the shell's."),
@@ -171,7 +171,7 @@ def output_(
     begin: int = option(
         "--from", default=0, metavar="OFFSET", help="Offset to start at; negative: counted from the end."
     ),
-    save: str | None = option("--save", metavar="DIR", help="Of a cell: keep its pictures in this folder."),
+    save: str | None = option("--save", metavar="DIR", help="Keep the pictures of a cell in this folder."),
     raw: bool = RAW,
 ) -> None:
     """Print the terminal output of a job; or, as `cell-N`, the output of the cell In[N]."""

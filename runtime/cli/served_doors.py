@@ -121,7 +121,7 @@ class ServedDoors:
             PoolTask(callers).running,
             NoticeTask(callers, notices_to).running,
         ]
-        """What lives as long as the server."""
+        """The companions of the server, which live as long."""
         if door_setup.installed("mcp"):
             from holdfast.runtime.serve.agents_door import AgentsDoor
 

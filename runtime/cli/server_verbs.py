@@ -74,9 +74,9 @@ def serve_home(
     notices_to: Sequence[str] = (),
     joining: Joining | None = None,
 ) -> None:
-    """Serve the sessions of the home until the process is asked to end; the options are those of `serve`.
+    """Serve the sessions of the home until the process is asked to end; the options are the verb's.
 
-    `people` says how people sign in. `joining` returns what lives beside the server, by its callers and its
+    `people` says how people sign in. `joining` returns the server's companions, by its callers and its
     address.
     """
     door_setup.check_packages("serve", "serve")

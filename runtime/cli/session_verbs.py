@@ -163,14 +163,14 @@ def ls(
             s.id,
             "asleep" if one.get("asleep") else s.state,
             printing.ago(s.created_at, now),
-            printing.image(s.image),
+            printing.origin(s.image, each["parent_snapshot_id"]),
         ]
-        for s, one in zip(found, shown, strict=True)
+        for s, one, each in zip(found, shown, told, strict=True)
     ]
     unnamed = [
         ["-", one.id, "waiting", printing.ago(one.made_at, now), printing.image(one.image)] for one in waiting
     ]
-    columns = ["NAME", "ID", "STATE", "CREATED", "IMAGE"]
+    columns = ["NAME", "ID", "STATE", "CREATED", "FROM"]
     if any(session.labels for session in found):
         columns.append("LABELS")
         for row, session in zip(rows, found, strict=True):

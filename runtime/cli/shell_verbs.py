@@ -153,9 +153,10 @@ def wait(
         except (CommandNotFound, ShellNotFound):
             # Jobs are listed only now, because most calls are for commands, whose ids no job has.
             known = [] if command is None else found.jobs()
-            if not any(each.name == command or each.id.startswith(name) for each in known):
+            job = next((each for each in known if each.name == command or each.id.startswith(name)), None)
+            if job is None:
                 raise
-            result = found.job(name).wait(**how, on_bytes=show)
+            result = found.job(job.id).wait(**how, on_bytes=show)
     return report(found, result, shell, as_json=wants_json(json))
 
 
@@ -251,9 +252,9 @@ def screen(session: str = SESSION_REF, shell: str = SHELL, json: bool = JSON) ->
 def report(found: Session, result: ExecResult, shell: str, *, as_json: bool = False) -> int:
     """Report the outcome of a command, except its output, and return the exit code."""
     if as_json:
-        from holdfast.runtime.api import plain_tables
+        from holdfast.runtime.api import results_as_json
 
-        fields = {"id": found.id, "name": found.name, **plain_tables.exec_result(result)}
+        fields = {"id": found.id, "name": found.name, **results_as_json.exec_result(result)}
         printing.emit_long(fields, "output", result.output)
     else:
         notes(found, result, shell)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from holdfast.runtime.operations.step import Step
 
 PATIENCE = 1.0
-"""Seconds before anything is shown: what ends sooner needs no line."""
+"""Seconds before anything is shown: a shorter step does not need a line."""
 REFRESH = 0.5
 """Seconds between two updates of the time."""
 _CLEAR = "\r\x1b[2K"

@@ -273,7 +273,7 @@ def block(
     needs: str = option("--needs", default=REQUIRED, help="The thing needed to continue."),
     at: str | None = option("--step", metavar="STEP", help="The step that is blocked."),
     entry: str | None = ENTRY,
-    tried: str | None = option("--tried", help="What was tried."),
+    tried: str | None = option("--tried", help="The attempts so far."),
     suspend: bool = option("--suspend", help="Suspend the session until `unblock`."),
     json: bool = JSON,
 ) -> None:

@@ -1,6 +1,6 @@
 """All verbs: their families as `holdfast --help` shows them, a line for each, and the place of its function.
 
-The line distinguishes a verb from all others; what it does in full is its own help. A command line loads the
+The line distinguishes a verb from all others; its own help describes it in full. A command line loads the
 module of its verb and no other, because all of them take longer to load than most commands take to run.
 """
 

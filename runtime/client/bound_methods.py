@@ -72,7 +72,7 @@ def asking(
 
 
 def like(method: Callable[..., Any]) -> Callable[[Made], Made]:
-    """Return a decorator that gives a method over a URL the docstring of the one in process."""
+    """Return a decorator that gives a method over a URL the docstring of the in-process one."""
 
     def described(made: Made) -> Made:
         made.__doc__ = method.__doc__
@@ -96,7 +96,7 @@ def sendable(value: Any) -> Any:
 class Route:
     """The placement of a method's arguments: in the path, where braces mark them, or in the query or body.
 
-    GET and DELETE have a query, others a body, unless `in_query`. `names` are those that differ there.
+    GET and DELETE have a query, others a body, unless `in_query`. `names` are the names that differ there.
     """
 
     method: str

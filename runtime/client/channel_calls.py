@@ -1,7 +1,7 @@
 """Calls over the WebSocket, each as the messages sent and the values made of the answers. Pure.
 
-A call whose connection is lost is opened again where it was: it knows the id of what it follows, and how far
-it has read. One that joins this process's terminal to a session's is painted again instead.
+A call whose connection is lost is opened again at its place: it knows the id of its work, and how far it
+has read. One that joins this process's terminal to a session's is painted again instead.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ CHANNEL = 1
 """The number of the channel: a connection carries one call at a time."""
 CREDIT = 1 << 20
 OVERHEAD = 200
-"""Bytes that an event counts for beside what it carries."""
+"""Bytes that an event counts for in addition to its content."""
 
 
 class ServerStopped(ServerUnavailable):
-    """The server ends all calls because it is being stopped; a new server may take its place."""
+    """The server ends all calls because it is being stopped; a new server can take its place."""
 
     code = "server_stopped"
 
@@ -64,9 +64,9 @@ class ChannelCall(ABC, Generic[Result]):
         self.patience = Patience.of(patience)
         self.result: Result | None = None
         self.returned: list[Any] = []
-        """What callbacks returned since it was last taken: those of an async caller may be coroutines."""
+        """Results of callbacks since they were last taken: an async caller's can be coroutines."""
         self.line: Any = None
-        """What `on_input` returned, which is to be `answered`."""
+        """The result of `on_input`, which is to be `answered`."""
         self.ended = False
         """True once the server has answered with a result or an error: nothing else will come."""
         self._unread = 0
@@ -92,7 +92,7 @@ class ChannelCall(ABC, Generic[Result]):
         """Return the message that opens the call, or continues it over a new connection.
 
         Raises:
-            OutcomeUnknown: whether it began is not known, and it may not begin twice.
+            OutcomeUnknown: it possibly began, and must not begin twice.
         """
         if self._opened:
             self._continue()
@@ -170,7 +170,7 @@ class ChannelCall(ABC, Generic[Result]):
 
     @abstractmethod
     def _continue(self) -> None:
-        """Change call and arguments into those that continue it."""
+        """Change call and arguments into the ones that continue it."""
 
     def _begun_twice(self) -> None:
         if self.key is None:
@@ -377,7 +377,7 @@ class WatchCall(ChannelCall[bool]):
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
         self.path: str | None = None
-        """What is watched, once that has begun."""
+        """The watched path, once that has begun."""
         self.found: deque[WatchedChange] = deque()
 
     def heard(self, told: Mapping[str, Any]) -> None:

@@ -1,9 +1,9 @@
 """A server's address, its user, its deadline, and the token for it.
 
 The caller says it, or the environment, or the home here. Any user of a machine can listen on a port of
-loopback while no server does, or make a unix socket in a folder that all can write to: what a home keeps
-secret is sent only to a program of the home's user. A server that is being started again refuses connections
-until it listens; it is waited for longer than one that accepts them and fails.
+loopback while no server does, or make a unix socket in a folder that all can write to: a home's secrets are
+sent only to a program of the home's user. A server that is being started again refuses connections until it
+listens; it is waited for longer than one that accepts them and fails.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _OWNER_SECONDS = 5.0
 """Seconds for the kernel's answer."""
 _ANY = frozenset(map(ipaddress.ip_address, ("0.0.0.0", "::")))  # noqa: S104 - compared, not listened on
 _LOOPBACK = ("127.0.0.1", "::1")
-"""What `localhost` stands for: a client may try either first."""
+"""The addresses of `localhost`: a client can try either first."""
 
 
 def is_loopback(host: str) -> bool:
@@ -142,7 +142,7 @@ _PORTS = {"http": 80, "https": 443}
 class ClientAddress:
     """A server: the URL that requests begin with, its unix socket if it has one, and the token.
 
-    `kept` is the file of a home that the token is from: only a program of this user may get it.
+    `kept` is the file of a home with the token: only a program of this user gets it.
     """
 
     url: str
@@ -161,12 +161,12 @@ class ClientAddress:
 
     @property
     def headers(self) -> dict[str, str]:
-        """Headers of every request: a server that was started again may have made a new token."""
+        """Headers of every request: a restarted server can have made a new token."""
         given = {"Authorization": f"Bearer {(self.kept and _read(self.kept)) or self.token}"}
         return given | ({TEAM_HEADER: team} if (team := Home.team_named()) else {})
 
     def check(self) -> None:
-        """Check that the listener may get the token, before the token is sent.
+        """Check that the listener is permitted to get the token, before the token is sent.
 
         Raises:
             ServerUnavailable: it is a program of another user.
@@ -193,7 +193,7 @@ def address_of(url: str, token: str | None = None) -> ClientAddress:
     this machine also the one in the caller's home, which only a program of the same user is given.
 
     Raises:
-        InvalidArgument: the URL has another form, or there is no token.
+        InvalidArgument: the URL is malformed, or there is no token.
     """
     parts = urlsplit(url)
     base: str

@@ -62,7 +62,7 @@ ONLY_IN_PROCESS = frozenset(
         *("pack", "pool", "pull", "push", "row", "serve_captures", "store", "thaw", "tried", "verify"),
     )
 )
-"""What handles in process have and those over a URL do not: it is of the server's machine."""
+"""Attributes that only in-process handles have: they concern the server's machine."""
 
 
 def missing(name: str) -> OnlyInProcess | AttributeError:

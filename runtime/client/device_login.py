@@ -29,7 +29,7 @@ _SLOWER = 5.0
 
 @dataclass(frozen=True, slots=True)
 class DeviceCode:
-    """What a person is shown."""
+    """The code and the address that a person is shown."""
 
     url: str
     """Where they enter the code."""

@@ -34,7 +34,7 @@ class HttpCall:
         """Its parameters as they are sent.
 
         Raises:
-            InvalidArgument: one has bytes that are not UTF-8, as the name of a file may.
+            InvalidArgument: one has bytes that are not UTF-8, as file names can.
         """
         given = {name: value for name, value in self.params.items() if value is not None}
         for name, value in given.items():
@@ -53,7 +53,7 @@ class HttpCall:
 
 
 def place(*parts: str) -> str:
-    """Return the path of a resource under `/v1`; the parts may have any characters."""
+    """Return the path of a resource under `/v1`; the parts can have any characters."""
     return "/".join(("/v1", *(quote(part, safe="") for part in parts)))
 
 

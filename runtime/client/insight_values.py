@@ -160,8 +160,8 @@ def failure(raw: Any) -> Failure | None:
 
 
 def spread(raw: Any) -> Spread:
-    """Return the distribution of the ends of one command's runs; outputs are those of the first run of
-    each kind."""
+    """Return the distribution of the ends of one command's runs; outputs are from the first run of each
+    kind."""
     told = client_values.table(raw)
     runs = tuple(read(Run, each) for each in client_values.tables(told.get("runs")))
     return Spread(

@@ -157,7 +157,7 @@ class SessionGrant:
     `started`: it has run under this epoch. A session that never did begins from `copy`, or from `options`
     without a copy; both are left out (None and empty) once it is started. `copy_number` numbers the newest
     committed copy, 0 without one; a node whose own is newer (the database failed over) commits it again.
-    `recovery` is what the event `recovered` will say of the loss before this epoch: `node`, `lost_s`,
+    `recovery` is the report, in the event `recovered`, of the loss before this epoch: `node`, `lost_s`,
     `at_most_s`, `commands` (as CommandNote); None without a loss.
     """
 

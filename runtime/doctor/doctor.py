@@ -1,6 +1,6 @@
 """Checks of everything that Holdfast needs of a host.
 
-Each check reports what it found and, where something is wrong, what to do. None stops the others.
+Each check reports its finding and, where something is wrong, advice. None stops the others.
 """
 
 from __future__ import annotations
@@ -246,7 +246,7 @@ def _disk_limit(context: Context) -> Check:
 
 
 def _proxies(context: Context) -> Check:
-    """Report whether sessions can use a proxy. It may be intended, but users should know."""
+    """Report whether sessions can use a proxy. It can be intended, but users should know."""
     from holdfast.runtime.egress import home_network
 
     found = ", ".join(str(one) for one in home_network.ways_out(context.home))

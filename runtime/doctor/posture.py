@@ -2,8 +2,7 @@
 
 A finding is `ok`; `limit`, where nothing can be done with live snapshots; `better`, where the machine could
 do more; or `weak`, where something that Holdfast promises does not hold. Facts that cannot be read are left
-out. They are those of the machine this process runs on, and say nothing of a remote engine's, which Holdfast
-does not support.
+out. The facts describe the machine of this process, not a remote engine's, which Holdfast does not support.
 """
 
 from __future__ import annotations
@@ -403,7 +402,7 @@ def socket_facts(path: Path) -> SocketFacts:
 
 
 def sysctls(root: Path) -> Mapping[str, str]:
-    """Return switches of the kernel by name; those it does not have are left out."""
+    """Return switches of the kernel by name; missing ones are left out."""
     found = {name: _text(root / name.replace(".", "/")) for name in SYSCTLS}
     return {name: text for name, text in found.items() if text}
 

@@ -1,14 +1,13 @@
 """One execution of code: environment variables around its cell, and the lines that its client receives. Pure.
 
-Variables of the sandbox stay, and are set when they are new to the kernel; those of the execution last until
-its cell has ended, and what the cell has set itself stays. Python says when a cell has ended; kernels of
-other languages do not, so what an execution was given is undone before the next one of this wire begins.
+Variables of the sandbox stay, and are set when they are new to the kernel; the execution's last until its
+cell has ended, and values that the cell has set stay. Python says when a cell has ended; kernels of other
+languages do not, so what an execution was given is undone before the next one of this wire begins.
 
-Later versions of a display are not sent as they come, as in a progress bar: clients have no way to replace
-one. The last version of each is sent at the end. The session decides what is in a result: whatever it is, the
-fields are of the types that clients expect, and what is not of those is among the `extra` ones, by its MIME
-type. What fails for a reason of ours is no error of the code: an answer that has begun is cut, which clients
-take for what it is.
+Later versions of a display are not sent as they come, as in a progress bar: clients cannot replace one. The
+last version of each is sent at the end. The session decides the content of a result: whatever it is, the
+fields have the types that clients expect, and other types are among the `extra` ones, by their MIME type. A
+failure of ours is not an error of the code: an answer that has begun is cut, which clients recognize.
 """
 
 from __future__ import annotations
@@ -261,7 +260,7 @@ NAMES = {
 }
 """The fields that are text."""
 OBJECTS = {"e2b/data": "data", "e2b/chart": "chart"}
-"""The fields that are objects: columns of a data frame, and what a chart shows."""
+"""The fields that are objects: columns of a data frame, and the content of a chart."""
 JSON = "application/json"
 _BASE64 = frozenset({"image/png", "image/jpeg", "application/pdf"})
 _QUOTES = "'\""

@@ -91,7 +91,7 @@ def context_named(given: str) -> str:
     """Return the id of a context.
 
     Raises:
-        KernelNotFound: there is none of that form.
+        KernelNotFound: the id is malformed.
     """
     if not _CONTEXT.fullmatch(given):
         raise KernelNotFound("cannot find the context: its id is not valid")
@@ -158,8 +158,8 @@ def remove_kernel(found: Session, context: str) -> None:
     """End a context, and its running code.
 
     Raises:
-        KernelNotFound: there is none of that id.
-        InvalidArgument: it is the one that every sandbox has.
+        KernelNotFound: there is no context with that id.
+        InvalidArgument: it is the default one, which every sandbox has.
     """
     name = context_named(context)
     if name == defaults.MAIN:
@@ -174,7 +174,7 @@ def restart_kernel(found: Session, context: str) -> None:
     """Restart a context.
 
     Raises:
-        KernelNotFound: there is none of that id.
+        KernelNotFound: there is no context with that id.
     """
     name = context_named(context)
     if not _waits(found, name, found.kernels.list()):
@@ -186,7 +186,7 @@ def context_chosen(found: Session, context: str | None, language: str | None) ->
 
     Raises:
         InvalidArgument: both are given, or the sandbox has no kernel for this language.
-        KernelNotFound: there is no context of that id.
+        KernelNotFound: there is no context with that id.
     """
     if context and language:
         raise InvalidArgument("cannot run code: it names a context and a language; name one of them")
@@ -204,7 +204,7 @@ def language_in(found: Session, context: str) -> str:
     """Return the language of a context.
 
     Raises:
-        KernelNotFound: there is none of that id.
+        KernelNotFound: there is no context with that id.
     """
     for each in found.kernels.list():
         if each.name == context:
@@ -224,7 +224,7 @@ logger = logging.getLogger("holdfast.serve")
 
 
 class Execution(WireBody):
-    """Code to be run, in a context or in the one that a language shares."""
+    """Code to be run, in a named context or in a language's shared one."""
 
     code: str
     context_id: str | None = None

@@ -2,7 +2,7 @@
 
 A message of a stream is one byte of flags, its length (4 bytes, big endian), and JSON; the last of an
 answer has flag 2, and the error in it, if there was one (connectrpc.com/docs/protocol). Names of fields are
-in camel case; what else a client says is ignored, as in Proto3 JSON. Knows nothing of sandboxes.
+in camel case; unknown fields of a client are ignored, as in Proto3 JSON. Knows nothing of sandboxes.
 """
 
 from __future__ import annotations
@@ -200,7 +200,7 @@ class CannotPause(SessionError):
 
 
 class WatcherNotFound(HoldfastError):
-    """No such watcher: it was removed, or has not been polled for long."""
+    """The watcher was removed, or has not been polled for long."""
 
     code = "watcher_not_found"
 
@@ -264,7 +264,7 @@ _KEEPALIVE: dict[str, Any] = {"event": {"keepalive": {}}}
 
 
 async def only_message(request: Request) -> dict[str, Any]:
-    """Return the one message of a request whose answer is a stream.
+    """Return the only message of a request whose answer is a stream.
 
     Raises:
         InvalidArgument: it has none, or several.
@@ -304,8 +304,8 @@ async def streamed(
 ) -> CallResponse:
     """Return the answer to an RPC in a sandbox.
 
-    What the call emits are messages as they are sent. Its result is not sent; `DEADLINE` is an error.
-    `keepalive` is sent when there is nothing else.
+    Messages are sent as the call emits them. Its result is not sent; `DEADLINE` is an error. `keepalive` is
+    sent when there is nothing else.
 
     Raises:
         HoldfastError: it failed before it had emitted any.
@@ -326,7 +326,8 @@ async def _messages(
 ) -> AsyncIterator[bytes]:
     """Yield the frames of an answer.
 
-    One whose sandbox is gone is cut, as by the proxy of E2B: clients in JavaScript ask then whether it runs.
+    The answer of a removed sandbox is cut, as by the proxy of E2B: clients in JavaScript ask then whether
+    it runs.
     """
     async for event in call.events(pulse):
         if event is None:

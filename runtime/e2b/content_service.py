@@ -82,7 +82,7 @@ def files_in(body: Iterable[bytes], boundary: bytes) -> Iterator[UploadedFile]:
     """Yield the files of a body.
 
     Raises:
-        InvalidArgument: it is no such body, is not whole, or has too many files.
+        InvalidArgument: it is not such a body, is not whole, or has too many files.
     """
     events, count = _events(body, boundary), 0
     for event in events:
@@ -207,7 +207,7 @@ async def packed(content: AsyncIterator[Any], threads: CallThreads) -> AsyncIter
 
 
 PIECE = 1 << 20
-"""Bytes that are unpacked, and written, at once."""
+"""Bytes that are unpacked, and written, in one step."""
 LONGEST_PATH = 4096
 
 
@@ -215,7 +215,7 @@ def content_of(body: BodyPipe, *, packed: bool) -> Iterator[bytes]:
     """Yield the body, unpacked if it was packed with gzip.
 
     Raises:
-        InvalidArgument: it is no gzip, or not whole.
+        InvalidArgument: it is not gzip, or not whole.
     """
     return _unpacked(body.file()) if packed else body.parts()
 

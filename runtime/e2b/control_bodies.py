@@ -288,7 +288,7 @@ class ForkBody(WireBody):
 
 
 ENVD_VERSION = "0.6.4"
-"""What of the processes and files of this wire sandboxes have, as E2B counts its versions."""
+"""The features of this wire's processes and files that sandboxes have, by E2B's versions."""
 CLIENT = "holdfast"
 TEMPLATE_IMAGES = {
     "base": None,
@@ -297,7 +297,7 @@ TEMPLATE_IMAGES = {
 }
 """The images that templates of E2B stand for here; None for the session image."""
 NO_END = "9999-01-01T00:00:00Z"
-"""Clients want an end of every sandbox; this is that of one that has none."""
+"""Clients want an end of every sandbox; this is the end of a sandbox without one."""
 
 
 def sandbox_made(row: SessionRow, tokens: SandboxTokens, domain: str) -> dict[str, Any]:
@@ -417,7 +417,7 @@ class ListQuery:
         """Parse the query of an address.
 
         Raises:
-            InvalidArgument: a part of it has another form.
+            InvalidArgument: a part of it is malformed.
         """
         # Clients quote both, and then the whole of it again.
         pairs = parse_qsl(metadata or "", keep_blank_values=True)

@@ -351,7 +351,7 @@ async def list_snapshots(
     limit: int | None = None,
     token: Annotated[str | None, Query(alias="nextToken")] = None,
 ) -> JSONResponse:
-    """List the requested snapshots, in pages; those of pauses and policies are left out."""
+    """List the requested snapshots, in pages; snapshots of pauses and policies are left out."""
 
     def work(hf: Holdfast) -> JSONResponse:
         rows = [row for row in hf.store.snapshots(sandbox) if row.label or row.pinned]

@@ -148,8 +148,8 @@ async def _of_server(request: Request, error: Exception) -> Response:
 def _told(request: Request, status: int, message: str, headers: Mapping[str, str] | None = None) -> Response:
     """Return the answer that reports an error.
 
-    A streaming RPC ends with it: clients read it there, and take another status for one of a proxy. That is
-    what a sandbox has that does not run.
+    A streaming RPC ends with it: clients read it there, and take another status for one of a proxy. A
+    stopped sandbox gives the same answer.
     """
     if status != 502 and request.headers.get("content-type", "").startswith(connect_wire.MEDIA_TYPE):
         end = connect_wire.last(connect_wire.rpc_code(status), plain(message, 2000))

@@ -99,8 +99,8 @@ class OwnerNames(Protocol):
 def entry(path: str, found: SessionFile, names: OwnerNames, leads_to: Kind | None = None) -> dict[str, Any]:
     """Return the `EntryInfo` of a file at an absolute path.
 
-    `leads_to` is the kind of what a link leads to, if that is known. A link has the type of that, and is
-    marked as a link: older clients leave out of lists what is neither file nor folder.
+    `leads_to` is the kind of a link's target, if known. A link has the type of that, and is marked as a
+    link: older clients leave out of lists what is neither file nor folder.
     """
     told: dict[str, Any] = {
         "name": shown(posixpath.basename(path) or "/"),
@@ -144,7 +144,7 @@ def clean(path: str) -> str:
 
 
 def shown(text: str) -> str:
-    """Return a path as text: names may have any bytes, and invalid UTF-8 cannot be sent."""
+    """Return a path as text: names can have any bytes, and invalid UTF-8 cannot be sent."""
     return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
@@ -165,7 +165,7 @@ def _type(kind: Kind) -> str:
 MOST_ENTRIES = 50_000
 """Entries of one answer, some 20 MB."""
 MOST_BYTES = 32 << 20
-"""Of their paths together: a session may have folders in folders without end."""
+"""Of their paths together: a session can nest folders endlessly."""
 MOST_LINKS = 1000
 """Links of one answer that are followed, each with a request; the others have a type of their own."""
 
@@ -288,7 +288,7 @@ class ListRequest(WireBody):
 class WatchRequest(WireBody):
     """A folder to be watched.
 
-    That network mounts are allowed need not be said: they are watched like others.
+    The permission for network mounts is implied: they are watched like others.
     """
 
     path: FolderPath = ""

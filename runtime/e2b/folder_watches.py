@@ -1,10 +1,10 @@
 """Watches of folders: one stream of events, or a watcher that is polled.
 
-A file that is made with content is CREATE, CHMOD and WRITE: E2B's server gives each to its user. What moves
-is RENAME for its old name, if the watch saw that, and CREATE for the new one. The files in which uploads
-arrive are not reported. A watcher has no thread, and no queue of its own: what was not asked for yet waits
-in the session. It reports everything again when that was too much, and the difference is found here. One
-that is not asked for long ends.
+A file that is made with content is CREATE, CHMOD and WRITE: E2B's server gives each to its user. A moved
+file is RENAME for its old name, if the watch saw that, and CREATE for the new one. The files in which
+uploads arrive are not reported. A watcher does not have a thread or a queue of its own: unrequested events
+wait in the session. It reports everything again when that was too much, and the difference is found here.
+One that is not asked for long ends.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ def _below(path: str, root: str) -> str:
 
 
 MOST_BYTES = 32 << 20
-"""What is kept of the files for one watch: some 55 000 files. What there is, the session decides."""
+"""Bytes kept about the files of one watch: some 55 000 files. The session decides their number."""
 MOST_EVENTS = 10_000
 """Events of one answer; the next has the others."""
 IDLE_SECONDS = 600.0
@@ -169,7 +169,7 @@ class PolledWatchers:
         """Return a watcher of a sandbox, and prolong its life.
 
         Raises:
-            WatcherNotFound: it has none of this id.
+            WatcherNotFound: it does not have a watcher with this id.
         """
         found = self._open.get(id_)
         if found is None or found.sandbox != sandbox:
@@ -259,7 +259,7 @@ def _watchers(who: SandboxCaller) -> PolledWatchers:
 def _watching(who: SandboxCaller, asked: WatchRequest, seconds: float | None) -> ServedCall:
     """Return a call that follows the changes of a folder.
 
-    It ends without an error when the folder is gone, or its client.
+    It ends without an error when the folder has been removed, or its client has left.
     """
     until = None if seconds is None else time.monotonic() + seconds
 

@@ -1,9 +1,9 @@
 """Traffic to the port of a sandbox: one request and its answer, or one WebSocket, with the port's server.
 
-What is meant for this server, its tokens above all, is not passed on to the session; what a session says of
-other names than its own is not passed on to browsers. The session decides what comes back, and when: heads
-and messages have a limit, a body is read as fast as the client takes it, and what is no answer is an error
-of the sandbox. Who may connect was decided before.
+Headers for this server, its tokens above all, are not passed on to the session; a session's headers about
+other names than its own are not passed on to browsers. The session decides the content of an answer, and
+its time: heads and messages have a limit, a body is read as fast as the client takes it, and a malformed
+answer is an error of the sandbox. Permission to connect was decided before.
 """
 
 from __future__ import annotations
@@ -126,7 +126,7 @@ def _has_token(name: bytes, value: bytes, is_token: Callable[[bytes], bool]) -> 
 
 PIECE = 64 << 10
 MOST_INFORMATIONAL = 16
-"""Answers with a status of 1xx, each of which may be followed by another."""
+"""Answers with a status of 1xx, each of which can be followed by another."""
 
 
 class AnswerCut(HoldfastError):
@@ -279,7 +279,7 @@ class PortSocket:
         """Open it, and pass messages on until an end closes it, or the server stops.
 
         Raises:
-            BadAnswer: what answers in the session opens none.
+            BadAnswer: the answer from the session does not open one.
         """
         await self._receive()  # the client's wish to connect
         for event in (request, h11.EndOfMessage()):

@@ -85,7 +85,7 @@ def acting(facts: SandboxFacts | None, user: str | None, cwd: str | None) -> tup
 
 
 def connect_call(choice: ProcessChoice) -> ServedCall:
-    """Follow a process, which may have ended, from its beginning."""
+    """Follow a process, running or ended, from its beginning."""
 
     def call(found: Session, patience: Patience, emit: Emit | None) -> dict[str, Any]:
         patience.begin()

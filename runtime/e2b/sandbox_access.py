@@ -1,8 +1,8 @@
 """Access to sandboxes: the sandbox of a request, and the rights of each credential.
 
 The requests share the port of the server, and are known by their paths and headers, those for ports by the
-name they are sent to. Tokens are made from the server's own one and the id of the session, so nothing of
-them is kept; a restore or fork has another id, and refuses those of its parent.
+name they are sent to. Tokens are made from the server's own one and the id of the session, so they are not
+stored; a restore or fork has a new id, and refuses its parent's tokens.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ from holdfast.runtime.http_doors import admission
 from holdfast.runtime.http_doors.admission import Admission, App, Refusal, Scope, Send
 from holdfast.runtime.http_doors.door_sockets import ADMITTED
 from holdfast.runtime.serve import key_rules, preview_visits
+from holdfast.runtime.serve.access_key_requests import opened_with
 from holdfast.runtime.serve.callers import Callers
-from holdfast.runtime.serve.keyed_requests import opened_with
 from holdfast.runtime.serve.preview_visits import PreviewVisits
 from holdfast.runtime.serve.request_gate import ServedDoor
 from holdfast.runtime.sessions import preview_grants
@@ -105,7 +105,7 @@ class SandboxTokens:
     def signature(self, sandbox: str, path: str, operation: str, user: str, expiration: int | None) -> str:
         """Return the signature of an address, made with the access token of a sandbox.
 
-        Its form is that of E2B's clients: base64 without padding of the SHA-256 of
+        Its form is E2B's clients': base64 without padding of the SHA-256 of
         `path:operation:user:token[:expiration]`.
         """
         parts = [path, operation, user, self.access(sandbox)]
@@ -140,7 +140,7 @@ class SandboxIds:
         return (await self._latest())[1]
 
     async def has(self, sandbox: str) -> bool:
-        """Return whether a session with this id exists now: a different process may just have made it."""
+        """Return whether a session with this id exists now: a different process can just have made it."""
         asked = time.monotonic()
         while True:
             began, ids = await self._latest()
@@ -237,8 +237,8 @@ class Scopes:
     """The applications of this wire, by the credential that opens them.
 
     `control` has the paths for sandboxes as wholes, and needs the server's own token. `sandbox` has
-    processes, files and code of one, for its access token; `contexts` and `files` have the few of those that
-    its traffic token, and a signed address, are for.
+    processes, files and code of one, for its access token; `contexts` and `files` have the few operations
+    open to its traffic token, and to a signed address.
     """
 
     control: App
@@ -449,7 +449,7 @@ class PortDoor(ServedDoor):
         return super().elsewhere(scope)
 
     async def opens(self, scope: Scope) -> App | Refusal:
-        """Return the traffic, for those who may reach the port."""
+        """Return the traffic, for callers with access to the port."""
         name = scope[PORT]
         own = self._owners(scope, name.sandbox)
         try:

@@ -40,9 +40,9 @@ class SandboxCaller(ApiCaller):
         self.share = connection.scope.get(SANDBOX)
 
     async def in_session(self, ref: str, work: Callable[[Session], Result]) -> Result:
-        """Do work with a session that ends by itself, and return its result.
+        """Do work with a session that ends on its own, and return its result.
 
-        Its share is another one than that of callers with the server's token, whom it must not keep out.
+        Its share is separate from the share of callers with the server's token, whom it must not keep out.
         """
         return await self.all.brief.run(lambda: work(self.session(ref)), f"sandbox {ref}")
 
@@ -60,7 +60,7 @@ class SandboxCaller(ApiCaller):
     def own_user(name: str | None) -> str | None:
         """Return the user with whose rights files are used; None for the session's own one.
 
-        An image may list no account `root`: its number is that everywhere.
+        An image can lack an account `root`: its number is the same everywhere.
         """
         if name in (None, "", ACCOUNT):
             return None
@@ -70,8 +70,9 @@ class SandboxCaller(ApiCaller):
     def files(found: Session, user: str | None) -> SessionFiles:
         """Return the files of a session with the rights of the user that a client names.
 
-        As at E2B the account may read and write anything; what is made belongs to the user, in whose home
-        relative paths begin. Others, and those of a session that no client made, have their own rights.
+        As at E2B the account can read and write anything; created files belong to the user, in whose home
+        relative paths begin. Others, and the accounts of a session that no client made, have their own
+        rights.
         """
         facts, own = SandboxFacts.of(found.row), SandboxCaller.own_user(user)
         rights = found.files if own is None else found.files.as_user(own)

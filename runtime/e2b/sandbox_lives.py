@@ -35,12 +35,12 @@ MAKING_SECONDS = 600.0
 class SandboxFacts(BaseModel):
     """The kept facts.
 
-    `public_ports`: its ports are open to those without its token. `request_host` is the name under which its
-    servers see requests, with `${PORT}` for the port; None for the one that the client has used.
+    `public_ports`: its ports are open to those without its token. `request_host` is the name under which
+    its servers see requests, with `${PORT}` for the port; None for the account that the client has used.
 
     `javascript`: a context of this language is there from the start.
 
-    `home` is that of the account `user`, as whom requests act; None if the session has its own user only.
+    `home` belongs to the account `user`, as whom requests act; None if the session has its own user only.
 
     `env` is for every process. `key` and `asked` are digests of the key and the body of the request that made
     it.

@@ -1,6 +1,6 @@
 """Creation of sandboxes: new ones, from a snapshot, and once for all requests with one idempotency key.
 
-A sandbox gets a user account. What the session answers to that is checked, because it is hostile.
+A sandbox gets a user account. The session's answer is checked, because it is hostile.
 """
 
 from __future__ import annotations
@@ -206,7 +206,7 @@ def found_or_made(hf: Holdfast, asked: NewSandbox, facts: SandboxFacts, life: Li
 
 
 def wider(asked: NewSandbox) -> tuple[str, ...]:
-    """Return the scopes that a request for a sandbox takes for what it opens beyond the defaults.  Pure."""
+    """Return the scopes that a request for a sandbox takes for access beyond the defaults.  Pure."""
     network = asked.network
     opens = network is not None and bool(network.allow_out)
     # A snapshot can be of a closed session; of an image it is the default.

@@ -24,7 +24,7 @@ from holdfast.runtime.guest_rpc.patience import Patience
 from holdfast.runtime.guest_rpc.program_result import ProgramInfo
 
 SIGNALS = {"SIGNAL_SIGTERM": "TERM", "SIGNAL_SIGKILL": "KILL", 15: "TERM", 9: "KILL"}
-"""The signals of this wire, by name and number; it has no others."""
+"""The signals of this wire, by name and number; it does not have others."""
 
 
 def _bytes(given: Any) -> Any:
@@ -328,7 +328,7 @@ class PipedProcess(SandboxProcess):
         self._program.close_input()
 
     def resize(self, size: PtyArea) -> None:
-        """Refuse: it has no terminal."""
+        """Refuse: it does not have a terminal."""
         raise InvalidArgument(
             f"cannot resize process {self.pid} to {size.cols}x{size.rows}: it has no terminal",
             hint="start it with `pty`",

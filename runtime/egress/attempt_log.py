@@ -181,7 +181,7 @@ def _uncounted(known: Iterable[Refusal]) -> list[Refusal]:
 
 
 def _by_gateway(context: Context, session_id: str) -> list[dict[str, Any]]:
-    """Return the gateway's refusals of a session, in the form of those of the rules."""
+    """Return the gateway's refusals of a session, in the form of the rules' refusals."""
     if not context.home.has_gateway:
         return []
     from holdfast.runtime.egress import session_policy

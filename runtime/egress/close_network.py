@@ -1,8 +1,8 @@
 """Closes the network of a container that has just started, and releases its first process.
 
-Nothing runs in the container before this is done: its first process waits. If it cannot be done, nothing ever
-runs. A container without a network needs no rules, and no checkpointer, unless its root is to be read-only:
-the same request does that, since it also has to be done before anything runs.
+Nothing runs in the container before this is done: its first process waits. If it cannot be done, nothing
+ever runs. A container without a network does not need rules, nor a checkpointer, unless its root is to be
+read-only: the same request does that, since it also has to be done before anything runs.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ RESOLVERS = "resolvers"
 """Folder of the home with the files that sessions find at /etc/resolv.conf, one for each content."""
 _WAIT_SECONDS = 20.0
 _NAMES_SECONDS = 10.0
-"""How long names that a session is to reach are looked up, all at once."""
+"""The time for looking up all the names that a session is to reach."""
 _POLL_SECONDS = 0.001
 
 
@@ -108,7 +108,7 @@ class Closing:
     def hold(self, options: SessionOptions, container_id: str, what: str) -> None:
         """Close the network of a started container whose first process waits on, for others in it.
 
-        These may send packets past the rules, so its links have rules too. Nothing may call in.
+        It can send packets past the rules, so its links have rules too. Incoming connections are refused.
 
         Raises:
             NetworkNotClosed: "cannot <what>: …"; also if the kernel has no rules for links.
@@ -124,7 +124,7 @@ class Closing:
             self._rules(options, self._running(container_id))
 
     def say_addresses(self, container_id: str, but: Collection[str] = ()) -> None:
-        """Write a container's addresses into its /etc/hosts; not those which it had before.
+        """Write a container's addresses into its /etc/hosts; not its earlier ones.
 
         Raises:
             NetworkNotClosed, StoreError, EngineError: it does not run, or they cannot be written.
@@ -289,10 +289,10 @@ class Closing:
     def _let_go(self, state: ContainerState, places: dict[str, list[str]]) -> None:
         """Release it without the checkpointer: the engine sends the signal, once the process waits for it.
 
-        The program and the mounts are checked where this user may do so. That the program is ours does not
-        depend on that: nothing but our file has the name that the engine starts, and nothing in the container
-        runs before. Nor is anything gained by a different program: it has the rights of every process there,
-        no network either, and every privileged step checks again (`first_process`).
+        The program and the mounts are checked where this user has the right to. That the program is ours
+        does not depend on that: nothing but our file has the name that the engine starts, and nothing in
+        the container runs before. Nor is anything gained by a different program: it has the rights of every
+        process there, no network either, and every privileged step checks again (`first_process`).
         """
         if not polling.until(lambda: waits_unconfined(state.pid), _WAIT_SECONDS, _POLL_SECONDS):
             raise NetworkNotClosed("cannot start session: its first process does not wait to be released")

@@ -1,8 +1,9 @@
-"""The gateway's container: found, or started when the first session needs it; removed when the last is gone.
+"""The gateway's container: found, or started when the first session needs it; removed after the last
+session.
 
-Each home has one. It is on the host's network, listens at the host's address in the sessions' bridge and
-at no other, has no capability, and sees only these mounts of the home: policies, the authority, and a folder
-where it records refusals. Its port stays the same, because the rules of sessions redirect to it.
+Each home has one. It is on the host's network, listens only at the host's address in the sessions' bridge,
+has no capability, and sees only these mounts of the home: policies, the authority, and a folder where it
+records refusals. Its port stays the same, because the rules of sessions redirect to it.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ MEMORY = 1 << 30
 PIDS = 512
 _POLL_SECONDS = 0.05
 _PATIENCE = 600.0
-"""Seconds to wait, since its image may be built meanwhile."""
+"""Seconds to wait, since its image is possibly being built."""
 _PORTS = range(20000, 30000)
 """Below the kernel's ephemeral ports (ip_local_port_range): the port is still free after a restart."""
 _SYSTEM = "/etc/ssl/certs/ca-certificates.crt"
@@ -115,7 +116,7 @@ def known(home: Home) -> GatewayAddress | None:
 def stop(engine: Engine, home: Home) -> None:
     """Stop it. The caller holds `alone`.
 
-    One that has not answered yet is left for a while: its start is what the last session failed for,
+    A gateway without an answer so far is left for a while: the last session failed waiting for its start,
     and the next one will need it.
     """
     with suppress(OSError):
@@ -312,7 +313,7 @@ def trust_folder(home: Home, session_id: str) -> Path:
 
 
 def install_roots(engine: Engine, home: Home, session_id: str, container_id: str) -> None:
-    """Write the roots that a session trusts: those of its image, and the authority.
+    """Write the roots that a session trusts: its image's, and the authority.
 
     Raises:
         StoreError, EngineError: the roots cannot be read or written.

@@ -1,4 +1,4 @@
-"""The destinations that all sessions of a home may reach besides the internet: `network.json`.
+"""The destinations that all sessions of a home can reach besides the internet: `network.json`.
 
 `found` are the machine's own sources of packages that sessions could not otherwise reach: written by
 `holdfast image build`, or when the first session is made. `allow` is for people to add to, `close` for

@@ -76,8 +76,8 @@ class RefusalWatch:
     def read(self, context: Context, row: SessionRow, *, fresh: bool = False) -> int:
         """Have the host journal what the rules recorded; return the number of readings.
 
-        What another thread has just read is not read again, unless it is wanted `fresh` and the session sent
-        something meanwhile. If they cannot be read, they are read less often.
+        Records just read by another thread are not read again, unless they are wanted `fresh` and the
+        session sent something in between. If they cannot be read, they are read less often.
         """
         with self._lock:
             now = time.monotonic()
@@ -182,7 +182,7 @@ def _written(home: Home) -> tuple[tuple[int, int, int], ...] | None:
 def sent(pid: int) -> tuple[int, int] | None:
     """Return the numbers of IPv4 and IPv6 packets that a process's network was given to send.
 
-    None if that is not known: there is no such process, or its kernel does not tell.
+    None if that is unknown: the process does not exist, or its kernel does not tell.
     """
     if not pid:
         return None
@@ -196,7 +196,7 @@ def sent(pid: int) -> tuple[int, int] | None:
 
 
 def _sent_by_six(file: Path) -> int:
-    """Return the count of IPv6, which a kernel may lack."""
+    """Return the count of IPv6, which a kernel can lack."""
     try:
         lines = file.read_bytes().splitlines()
     except FileNotFoundError:
@@ -205,7 +205,8 @@ def _sent_by_six(file: Path) -> int:
 
 
 def _is_of(pid: int, container: str) -> bool:
-    """Return whether a process of this machine is one of a container: the engine may be another machine's."""
+    """Return whether a process of this machine belongs to a container: the engine can be another
+    machine's."""
     with suppress(OSError):
         return container in Path("/proc", str(pid), "cgroup").read_text()
     return False

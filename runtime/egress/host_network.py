@@ -1,11 +1,11 @@
 """The host's network from which sessions are closed off: its addresses and resolvers, and the rules that
 follow.
 
-Three kinds of sessions have a network: `internet` (the default) reaches nothing but the internet, `open` also
-the machine's surroundings. Neither reaches other sessions or the metadata service of a cloud. A fourth,
-`domains`, reaches the gateway, and on its own nothing that is not opened. Facts come from the kernel's and
-the system's public configuration; the rules that follow are pure. That a name has no address is an answer
-of a resolver; that none came in time is not, and is kept apart.
+Three kinds of sessions have a network: `internet` (the default) reaches nothing but the internet, `open`
+also the machine's surroundings. Neither reaches other sessions or the metadata service of a cloud. A
+fourth, `domains`, reaches the gateway, and on its own nothing that is not opened. Facts come from the
+kernel's and the system's public configuration; the rules that follow are pure. A resolver's answer without
+an address is kept apart from a missing answer.
 """
 
 from __future__ import annotations
@@ -262,7 +262,7 @@ def resolvers(text: str, upstream: str) -> tuple[Address, ...]:
     """Return the resolvers a container can use, from a resolv.conf(5); pure.
 
     As Docker chooses: loopback resolvers are the host's own, and are replaced by their upstreams. The
-    sessions' network has no IPv6.
+    sessions' network does not have IPv6.
     """
     for source in (text, upstream):
         found = [address for address in _nameservers(source) if not address.is_loopback]

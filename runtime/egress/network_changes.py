@@ -184,8 +184,8 @@ def _check_gateway(now: SessionOptions, network: str) -> None:
 def carried(session: Mapping[str, Any], snapshot: Mapping[str, Any]) -> dict[str, Any]:
     """Return the options of a snapshot with the network of the session that is rewound to it. Pure.
 
-    What a person closed since then stays closed. Only a snapshot of another session can use domains where
-    this one does not: it reaches no more than that.
+    Destinations that a person closed since then stay closed. Only a snapshot of another session can use
+    domains where this one does not: it reaches no more than that.
     """
     if snapshot.get("network") == "domains" != session.get("network"):
         return dict(snapshot)

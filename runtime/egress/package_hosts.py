@@ -1,6 +1,6 @@
 """This machine's sources of packages and its proxies, as apt, pip and npm are configured.
 
-The parsers are pure; `find` reads the tools' configuration. There are no network requests.
+The parsers are pure; `find` reads the tools' configuration. It makes no network requests.
 """
 
 from __future__ import annotations

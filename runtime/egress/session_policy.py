@@ -49,7 +49,7 @@ def begin(
 ) -> gateway.GatewayAddress:
     """Write the policy of a session that is about to run, and return where the gateway is.
 
-    `rules` are the networks it may not reach through the gateway.
+    `rules` are the networks it cannot reach through the gateway.
 
     Raises:
         NetworkNotClosed: the gateway does not start.
@@ -85,7 +85,7 @@ def leave(home: Home, session_id: str) -> None:
 
 
 def end(engine: Engine, home: Home, session_id: str) -> None:
-    """Remove everything of a session that is gone; after the last one, the gateway as well.
+    """Remove all data of a removed session; after the last one, the gateway as well.
 
     Raises:
         StoreError, EngineError, SessionBusy: it cannot be removed now.
@@ -104,7 +104,7 @@ def end(engine: Engine, home: Home, session_id: str) -> None:
 
 
 def domains(home: Home, session_id: str) -> tuple[str, ...]:
-    """Return the domains a running session may reach now."""
+    """Return the domains a running session can reach now."""
     found = [policy for _, policy in _all(home) if policy.session == session_id]
     return tuple(str(one) for one in found[0].domains) if found else ()
 

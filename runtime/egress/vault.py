@@ -113,7 +113,7 @@ def forget_value(home: Home, placeholder: str) -> None:
 
 
 def user() -> int:
-    """Return the user of the gateway, who reads files that only their owner may."""
+    """Return the user of the gateway, who reads files that are private to their owner."""
     return os.geteuid() or USER
 
 
@@ -158,7 +158,7 @@ def parse(text: str, environ: Mapping[str, str] = os.environ) -> Given:
     """Return the secret of an option; reads the source it names. Messages never contain a value.
 
     Raises:
-        InvalidArgument: it is not of the form, or there is no such source.
+        InvalidArgument: it is malformed, or its source does not exist.
     """
     head, equals, source = text.partition("=")
     name, at, hosts = head.partition("@")

@@ -1,9 +1,9 @@
 """Copies files of this machine into a session, and files of a session to this machine, below one folder only.
 
-Local links are copied as links and never followed, except for one that the caller names. What is neither
-file, folder nor link is left out, and so is what Holdfast itself has written into a folder within the tree.
-What the session says is not trusted: names are single names of a folder, and nothing is made but files,
-folders and links that stay below the copy.
+Local links are copied as links and never followed, except for one that the caller names. Everything except
+files, folders and links is left out, and so are files that Holdfast itself has written into a folder within
+the tree. The session's statements are not trusted: names are single names of a folder, and only files,
+folders and links that stay below the copy are made.
 """
 
 from __future__ import annotations

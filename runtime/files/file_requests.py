@@ -31,7 +31,7 @@ PART = 4 << 20
 class FileRequests:
     """The files of the session at the other end of a channel, as one user sees them.
 
-    What is made belongs to that user, or to an `owner`.
+    New files belong to that user, or to an `owner`.
     """
 
     def __init__(self, channel: SessionChannel, user: str | None = None, owner: str | None = None) -> None:
@@ -100,7 +100,7 @@ class FileRequests:
         self._ask("file_link", asked(path=path, target=target), id=secrets.token_hex(16))
 
     def move(self, path: str, to: str) -> None:
-        """Give it another name on the same file system."""
+        """Rename it on the same file system."""
         self._ask("file_move", asked(path=path, to=to), id=secrets.token_hex(16))
 
     def remove(self, path: str, *, recursive: bool = False, missing_ok: bool = False) -> None:

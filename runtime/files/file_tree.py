@@ -18,7 +18,9 @@ from holdfast.runtime.guest_rpc import wire_fields
 MOST_BYTES = 256 << 20
 """Memory of one tree: some 450 000 files with ordinary names. Beyond that the watch ends."""
 _EACH, _FOLDER = 520, 250
-"""Bytes of a file beside its texts, and of its place; and of a folder, which is found by its whole path."""
+"""Bytes of a file in addition to its texts, and of its place; and of a folder, which is found by its whole
+path.
+"""
 _CHANGE = 250
 _WIDE = 32
 """Bytes by which the head of a text is larger that is not of ASCII."""
@@ -30,9 +32,9 @@ class WatchedChange:
     """One change: the kind of change to the absolute `path`; `file` is the present file, if any.
 
     A file that is replaced by another one is modified; a file in the place of a folder is created after the
-    folder was removed. A name that moves is removed and created; `moved` says of the first that this is why,
-    if the watch saw it happen. Of what was modified `content` says whether its content may have changed, and
-    `attributes` whether its rights or owner have.
+    folder was removed. A name that moves is removed and created; `moved` says of the first that this is
+    why, if the watch saw it happen. Of a modified one `content` tells whether its content can have changed,
+    and `attributes` whether its rights or owner have.
     """
 
     kind: ChangeKind
@@ -102,8 +104,8 @@ class FileTree:
     ) -> Iterator[TreeChange]:
         """Process the present entry of a name; yield the changes.
 
-        `written` says whether it was written to; None if the session has not seen that. `moved`: what had the
-        name has another one now.
+        `written` says whether it was written to; None if the session has not seen that. `moved`: the entry
+        with that name has a new name now.
         """
         folder = self._folders.get(at)
         if folder is None:
@@ -212,7 +214,7 @@ def _differ(before: SessionFile, after: SessionFile) -> bool:
 
 
 def _content_differs(before: SessionFile, after: SessionFile, written: bool | None) -> bool:
-    """Return whether the content may differ; a changed time is not evidence where writes would be seen."""
+    """Return whether the content can differ; a changed time is not evidence where writes would be seen."""
     if before.kind == "folder":
         return False
     same = (before.kind, before.size, before.target, _number(before)) == (

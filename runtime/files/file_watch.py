@@ -1,7 +1,7 @@
 """A watch of files of one session, which continues across captures and lost connections.
 
-The session keeps nothing for it: on each new connection it reports everything, and what has changed since the
-last report is found here.
+The session keeps no state for it: on each new connection it reports everything, and the changes since the
+last report are found here.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _ARRIVING = re.compile(r"/\.[0-9a-f]{32}\.part\Z")
 class FileWatch:
     """Changes in one folder, or of one file; an iterator that waits for the next one. To be closed.
 
-    It has begun when it exists. It ends when what is watched is removed, or given another name; `ended` is
+    It has begun when it exists. It ends when the watched file or folder is removed or renamed; `ended` is
     true then.
     """
 
@@ -58,8 +58,8 @@ class FileWatch:
     ) -> None:
         """Begin; the iteration ends after `timeout` seconds, or when the patience is ended.
 
-        It keeps at most `most` bytes about the files, and fails when there are too many. `share` is its part
-        of what all watches of a process may hold, which is closed with it.
+        It keeps at most `most` bytes about the files, and fails when there are too many. `share` is its
+        part of the memory of all watches of a process, which is closed with it.
         """
         self._most, self._share = most, share
         self._patience = patience or Patience()
@@ -93,7 +93,7 @@ class FileWatch:
 
         Raises:
             SessionError: the session has ended, or was suspended.
-            SessionFileNotFound: what was watched was gone when the connection was made again.
+            SessionFileNotFound: the watched path had been removed when the connection was made again.
         """
         ends = [] if timeout is None else [time.monotonic() + timeout]
         ends += [] if self._until is None else [self._until]

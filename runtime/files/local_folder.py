@@ -1,6 +1,6 @@
 """Makes files, folders and links in one folder of this machine, as a session describes them.
 
-What the session says is not trusted: folders are opened without following links, files are made new and
+The session's statements are not trusted: folders are opened without following links, files are made new and
 renamed, and links are made only if they stay below the copy.
 """
 

@@ -27,10 +27,10 @@ EARLIEST = -(2**62)
 class SessionFile:
     """One file of a session, as of the session's report.
 
-    Names that are not UTF-8 have lone surrogates (`fsdecode`). `size` is in bytes, `mode` has the twelve bits
-    of chmod(2), `mtime_ns` nanoseconds since 1970. `version` differs when the content may have changed;
-    `target` is where a link leads. `attributes` are its extended attributes below "user.", by their names
-    without that, where they were asked for.
+    Names that are not UTF-8 have lone surrogates (`fsdecode`). `size` is in bytes, `mode` has the twelve
+    bits of chmod(2), `mtime_ns` nanoseconds since 1970. `version` differs when the content can have
+    changed; `target` is where a link leads. `attributes` are its extended attributes below "user.", by
+    their names without that, where they were asked for.
     """
 
     name: str
@@ -71,7 +71,7 @@ class SessionFile:
 
 
 def listed(frame: Frame, known: set[str], *, attributes: bool = False) -> list[SessionFile]:
-    """Return the files in one frame of a list; their names are added to those that are known.
+    """Return the files in one frame of a list; their names are added to the known ones.
 
     Raises:
         ProtocolError: one of them is not valid, or appears twice, or has a name that no file can have.
@@ -95,7 +95,7 @@ def place_in(told: Mapping[str, Any]) -> str:
     """Return the absolute path that the session reports, which prefixes each of the following names.
 
     Raises:
-        ProtocolError: it is no path that a file can have.
+        ProtocolError: a file cannot have this path.
     """
     path = _bytes_in(wire_fields.text(told, "path"), LONGEST_PATH)
     if not path.startswith("/"):
@@ -107,8 +107,8 @@ def place_in(told: Mapping[str, Any]) -> str:
 class FoundFile:
     """A search result: a file, or one line of a file if the search was for a text.
 
-    `path` is absolute. `kind` and `size` (bytes) are of a file that was found by its name. `line` counts from
-    1, and `text` is that line, at most 1000 bytes of it; what is not UTF-8 shows as �.
+    `path` is absolute. `kind` and `size` (bytes) are of a file that was found by its name. `line` counts
+    from 1, and `text` is that line, at most 1000 bytes of it; bytes that are not UTF-8 show as �.
     """
 
     path: str

@@ -1,6 +1,6 @@
 """Files of a session that has ended, read from its container by the engine: no supervisor answers there.
 
-What the engine sends is as untrusted as the session it is from; `UnpackTree` makes nothing of it but files,
+The engine's stream is as untrusted as the session it is from; `UnpackTree` makes nothing of it but files,
 folders and links below the copy. No user's rights apply, and nothing is written.
 """
 

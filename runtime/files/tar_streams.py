@@ -143,7 +143,8 @@ def read(requests: FileRequests, stream: IO[bytes], to: str) -> Copied:
     """Unpack a stream into a folder of the session, which is made if it is missing.
 
     Raises:
-        InvalidArgument: it is no tar stream, or a member leads out of the folder; what came before is there.
+        InvalidArgument: it is not a tar stream, or a member leads out of the folder; earlier ones
+            are there.
         SessionFileError: something cannot be written.
     """
     made = Copied()

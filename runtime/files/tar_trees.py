@@ -1,7 +1,7 @@
 """Trees of files on this machine as tar streams: packed in parts as they are wanted, unpacked in one folder.
 
-What is packed follows the rules of `copy_files.py`. What a stream from a session says is not trusted, as
-little as the session itself: see `local_folder.py`.
+Packing follows the rules of `copy_files.py`. A session's stream is trusted as little as the session itself:
+see `local_folder.py`.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ class UnpackTree:
         self._modes: list[tuple[tuple[str, ...], int]] = []
 
     def file(self, to: Path) -> Copied:
-        """Unpack the one file in the stream under the name `to`.
+        """Unpack the only file in the stream under the name `to`.
 
         Raises:
             ProtocolError: there is something else in it, or it is cut short.
@@ -118,7 +118,7 @@ class UnpackTree:
         """Unpack into the folder `to`, which is made if it is missing.
 
         Raises:
-            ProtocolError: the stream is not valid, or cut short; what came before is there.
+            ProtocolError: the stream is not valid, or cut short; earlier members are there.
             InvalidArgument: folders are nested too deeply.
             OSError: something cannot be written.
         """

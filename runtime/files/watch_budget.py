@@ -44,7 +44,7 @@ class WatchShare:
         self._budget.hold(self, size)
 
     def close(self) -> None:
-        """Return the share; repeated calls have no effect."""
+        """Return the share; repeated calls change nothing."""
         self._budget.end(self)
 
     def __enter__(self) -> Self:

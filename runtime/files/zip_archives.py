@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
 
 MOST_DIRECTORY = 16 << 20
-"""Bytes of the list of members, which is read at once."""
+"""Bytes of the list of members, which is read in one piece."""
 MOST_BYTES = 16 << 30
 """Bytes of all members together, unpacked."""
 _METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
@@ -36,7 +36,7 @@ def read(requests: FileRequests, stream: IO[bytes], to: str) -> Copied:
     Permissions of files are restored where the archive has them.
 
     Raises:
-        InvalidArgument: it is no such archive, or too large, or has a member that is refused.
+        InvalidArgument: it is not such an archive, or too large, or has a member that is refused.
         SessionFileError: something cannot be written.
     """
     made = Copied()
@@ -121,7 +121,7 @@ def _parts(file: IO[bytes], made: Copied) -> Iterator[bytes]:
 
 
 class _SparingReader(io.RawIOBase):
-    """A file that never reads more at once than the largest allowed list of members."""
+    """A file that never reads more in one call than the largest allowed list of members."""
 
     def __init__(self, file: IO[bytes]) -> None:
         super().__init__()

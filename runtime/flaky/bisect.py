@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 class Bisected:
     """The result: the command fails in `bad`, but not in `good`, the snapshot before it.
 
-    `ran` is what was run between them; `tried` the results by the names of the snapshots, in order.
+    `ran` are the commands between them; `tried` the results by the names of the snapshots, in order.
     """
 
     good: SnapshotRow

@@ -57,9 +57,9 @@ AT_ONCE = 4
 KEPT = 8
 """Limit of kept copies of diverging runs."""
 LOOK = 0.5
-"""Seconds between two checks for memory that others may have freed."""
+"""Seconds between two checks for memory that others can have freed."""
 OVERHEAD = 64 << 20
-"""Memory of a container and its supervisor's own growth, beside the captured memory. Bytes."""
+"""Memory of a container and its supervisor's own growth, in addition to the captured memory. Bytes."""
 SPARE = 0.1
 """Share of the machine's memory that stays free, whatever is requested."""
 

@@ -41,9 +41,9 @@ _MASKS = [
 class Run:
     """One run. `end` is how it ended, or why it was given up.
 
-    `code` is the exit code or the signal's number; `detail` what it waits for, or what happened to its
-    session. `output` has its lines (the last MiB), `digest` stands for them without what differs between any
-    two runs. `apart`: it ran as a job, because the shell was busy. `kept` is the name it was kept under.
+    `code` is the exit code or the signal's number; `detail` its question, or the fate of its session.
+    `output` has its lines (the last MiB), `digest` stands for them without what differs between any two
+    runs. `apart`: it ran as a job, because the shell was busy. `kept` is the name it was kept under.
     """
 
     number: int
@@ -77,7 +77,7 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class OutcomeKind:
-    """Runs with the same outcome: status, and output apart from its variable parts."""
+    """Runs with the same outcome: status, and output except for its variable parts."""
 
     status: str
     passed: bool
@@ -122,7 +122,7 @@ class Spread:
 
     @property
     def differences(self) -> list[Difference]:
-        """The places where each other kind first differs from the most common one."""
+        """The places where each remaining kind first differs from the most common one."""
         pairs = [(self.kinds[0].first, kind.first) for kind in self.kinds[1:]]
         return [found for one, other in pairs if (found := differ(one, other)) is not None]
 
@@ -189,7 +189,7 @@ def differ(one: Run, other: Run) -> Difference | None:
 def to_keep(runs: Sequence[Run], *, most: int) -> list[int]:
     """Return the numbers of the runs to keep so far: the first of each kind, then second ones.
 
-    The output of those that passed does not count here.
+    The output of passed runs does not count here.
     """
     kinds = grouped(runs)
     picked = [kind.runs[0].number for kind in kinds][:most]
@@ -208,7 +208,7 @@ def output_lines(output: bytes) -> list[str]:
 
 
 def masked(line: str, names: Iterable[str] = ()) -> str:
-    """Return a line without its variable parts. `names` are those of the copy it ran in."""
+    """Return a line without its variable parts. `names` are the names of the copy it ran in."""
     for name in names:
         if name:
             line = line.replace(name, "<copy>")

@@ -25,7 +25,7 @@ BUFFERED = 1 << 20
 CALLS, ALL_CALLS = 128, 1024
 """Limits of simultaneous connections, per session and in all of this process."""
 HOSTS = 2 * CALLS
-"""Limit of a session's simultaneous connections to hosts: a call may have several, one after the other."""
+"""Limit of a session's simultaneous connections to hosts: a call can have several, one after the other."""
 
 _SILENT, _NO_ADDRESS = "the resolver does not answer", "the name does not have an address"
 _PLAIN = 80
@@ -185,8 +185,8 @@ class Gateway:
         self._refusals.add(policy.session, host, port, time.time())
 
     async def _addresses(self, policy: SessionRules, host: str, port: int) -> list[Address]:
-        """Return the addresses of a host now, if it may be reached at all: those of the home's own list, else
-        those this machine finds.
+        """Return the present addresses of a host, if it can be reached at all: the home's own list, else
+        the ones this machine finds.
 
         Raises:
             NoAnswer: the resolver does not answer.

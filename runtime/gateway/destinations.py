@@ -1,8 +1,8 @@
-"""Decides where a session may connect through the gateway: by name first, then by the name's addresses, which
-are looked up here.
+"""Decides the reachable destinations of a session through the gateway: by name first, then by the name's
+addresses, which are looked up here.
 
-A session has a few turns at a time, taken in order, and an end to its patience: without turns, one could ask
-for names whose servers do not answer until those of all others wait.
+A session has a few turns at a time, taken in order, and a limit to its patience: without turns, one could
+ask for names whose servers do not answer until all other names wait.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _NO_ADDRESS = (socket.EAI_NONAME, socket.EAI_NODATA)
 
 
 def named(policy: SessionRules, host: str, port: int) -> bool:
-    """Return whether a host in its canonical form may be reached at any internet address it has."""
+    """Return whether a host in its canonical form can be reached at any internet address it has."""
     if not policy.only_domains:
         return True
     given = any(
@@ -61,7 +61,7 @@ def worth_asking(policy: SessionRules, host: str, port: int) -> bool:
 
 
 def reachable(policy: SessionRules, host: str, port: int, addresses: Iterable[Address]) -> list[Address]:
-    """Return those of a host's addresses that may be connected to."""
+    """Return the host's addresses that are permitted."""
     by_name = named(policy, host, port)
     return [
         address

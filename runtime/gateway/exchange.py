@@ -100,7 +100,8 @@ class Exchange:
 
 
 class BackStream:
-    """Filter for each piece of a body, called with nothing at its end; returns what may be passed on."""
+    """Filter for each piece of a body, called with nothing at its end; returns the part that can be passed
+    on."""
 
     def __init__(self, exchange: Exchange, same_length: bool) -> None:
         self._exchange, self._same_length, self._held = exchange, same_length, b""

@@ -32,7 +32,7 @@ LOOK_SECONDS = 60
 PROCESSES = 64
 """Processes of single sessions. The sessions beyond that share one."""
 SHARED = ""
-"""Whose process serves those, and callers that are no session."""
+"""The owner of the process that serves them, and callers that are not sessions."""
 BACKLOG = 1024
 
 
@@ -116,7 +116,7 @@ class ConnectionDoor:
             os._exit(code)
 
     def _hear(self, whose: str) -> None:
-        """Forget a process that has ended, or has no connection left of those it was sent so far."""
+        """Forget a process that has ended, or has lost all connections it was sent so far."""
         worker = self._workers[whose]
         try:
             said = worker.channel.recv(64)
@@ -135,7 +135,7 @@ class ConnectionDoor:
 
 
 def main() -> None:
-    """Serve until the folder of policies is gone, with the home it belongs to.
+    """Serve until the folder of policies is removed, with the home it belongs to.
 
     Exits with 1 if it cannot listen, and the engine restarts it.
     """

@@ -1,9 +1,9 @@
 """The greeting of a tunnel's client to a host allowed by name alone: TLS that names this host. Pure.
 
-A tunnel to a domain is not opened, so its greetings are all that says where it leads: behind a shared front
-end, a host of any other name may answer. Whatever does not name the host in a form that is understood here is
-refused. A client can greet twice (RFC 8446, 4.1.4), after early data too, so its records are followed as long
-as the tunnel lasts; what is in them once they are encrypted, no one sees.
+A tunnel to a domain is not opened, so only its greetings tell its destination: behind a shared front end, a
+host with any name can answer. Whatever does not name the host in a form that is understood here is refused.
+A client can greet twice (RFC 8446, 4.1.4), after early data too, so its records are followed as long as the
+tunnel lasts; once they are encrypted, no one sees their content.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _CHANGE, _ALERT, _HANDSHAKE, _DATA, _HEARTBEAT = range(20, 25)
 _CLIENT_HELLO = 1
 _NAME = 0
 _HIDDEN = {0xFE0D: "an encrypted greeting", 0xFFCE: "an encrypted name"}
-"""Extensions in which another name is hidden (RFC 9849, and a draft of it)."""
+"""Extensions in which a second name is hidden (RFC 9849, and a draft of it)."""
 
 
 class NotThisHost(Exception):
@@ -29,7 +29,7 @@ class NotThisHost(Exception):
 class GreetingWatch:
     """Follows the data that the client of one tunnel sends.
 
-    `feed` returns what may be passed on; before the first greeting is complete, that is nothing.
+    `feed` returns the part that can be passed on; before the first greeting is complete, that is empty.
     """
 
     def __init__(self, host: str) -> None:
@@ -40,11 +40,11 @@ class GreetingWatch:
         """Bytes of the present record that are still to come."""
         self._kind = 0
         self._message = bytearray()
-        """What there is of a handshake message, from its beginning."""
+        """The present part of a handshake message, from its beginning."""
         self._skip = 0
         """Bytes of another handshake message than a greeting that are still to come."""
         self._opaque = False
-        """Whether handshake messages may be encrypted: then records are looked at singly."""
+        """Whether handshake messages can be encrypted: then records are looked at singly."""
         self._ignored = False
         """Whether the rest of the present record is encrypted, or of no interest."""
         self._held = bytearray()
@@ -184,7 +184,7 @@ def _name(fields: _Fields) -> bytes:
 
 
 def _all_of(fields: _Fields) -> bytes:
-    """Return the one block that it consists of."""
+    """Return its only block."""
     content = fields.block(2)
     if fields.left:
         raise EOFError

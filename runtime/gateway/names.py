@@ -59,7 +59,7 @@ def with_port(text: str, default: int | None) -> tuple[str, int | None]:
 
 @dataclass(frozen=True, slots=True)
 class Domain:
-    """A name, or all names below it (not itself), on one port or on those of the web."""
+    """A name, or all names below it (not itself), on one port or on the web's ports."""
 
     name: str
     below: bool = False
@@ -70,7 +70,7 @@ class Domain:
         """Return the domain for `api.example.com`, `*.example.com` or either with `:PORT`.
 
         Raises:
-            ValueError: it has none of these forms.
+            ValueError: it is malformed.
         """
         stripped = text.strip()
         below = stripped.startswith("*.")

@@ -23,7 +23,7 @@ from holdfast.runtime.gateway.names import canonical
 
 _GREETING = 64 << 10
 _NO_NAME = "*"
-"""Stands for the name in what is not a greeting; no host has it."""
+"""Stands for the name in data that is not a greeting; no host has it."""
 
 
 class ProtocolLayers:

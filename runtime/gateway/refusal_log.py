@@ -1,6 +1,6 @@
 """The record of refusals, one line of JSON each in a file for each session: written here, read on the host.
 
-The file is of bounded size, and what one program tries again and again is one line. The reader does not trust
+The file is of bounded size, and repeated attempts of one program are one line. The reader does not trust
 the writer.
 """
 

@@ -1,6 +1,6 @@
 """The process of one session in the gateway: mitmproxy as a library, with our addon and no pages of its own.
 
-It takes connections from a channel, and ends when its traffic takes more memory than one session may have.
+It takes connections from a channel, and ends when its traffic takes more memory than a session's limit.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from holdfast.runtime.gateway.refusal_log import Refusals
 from holdfast.runtime.gateway.session_rules import Policies
 
 BUDGET = 96 << 20
-"""Memory that the traffic of one session may take, in bytes."""
+"""The most memory for the traffic of one session, in bytes."""
 AHEAD = 256 << 10
 """Bytes that are read of a connection while it waits for a decision, a look-up or its host."""
 IDLE_SECONDS = 15.0
@@ -49,9 +49,9 @@ _RESOLVER_THREADS = "TOKIO_WORKER_THREADS"
 _SHORT = 70
 """Exit status of a process that has used up its memory (EX_SOFTWARE)."""
 UNFINISHED = 64 << 10
-"""Size limit of what is unfinished in one direction of a connection."""
+"""Size limit of unfinished data in one direction of a connection."""
 INFORMATIONAL = 16
-"""Answers of kind 1xx before the one to a request."""
+"""Answers of kind 1xx before the final one to a request."""
 _INFORMATIONAL = re.compile(rb"HTTP/1\.[01] 1(?!01)[0-9]{2}[ \r\n]")
 _LONG = "too long: a head, a line or trailers"
 _SAYABLE = (

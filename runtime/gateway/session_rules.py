@@ -48,7 +48,7 @@ class SecretHost:
         """Return the host for `HOST`, `HOST:PORT` or `http://HOST[:PORT]`.
 
         Raises:
-            ValueError: it has none of these forms.
+            ValueError: it is malformed.
         """
         stripped = text.strip()
         scheme, _, rest = stripped.rpartition("://")
@@ -85,9 +85,9 @@ class NetworkOpening:
 class SessionRules:
     """The policy of one session. With `only_domains`, these and the openings are all it reaches.
 
-    `opened_names` are names and ports whose addresses are among the openings; `names` have addresses from the
-    home instead of those that a resolver returns. `denied` are networks that are refused as well, but for
-    `allowed`; a session of domains also reaches `allowed`.
+    `opened_names` are names and ports whose addresses are among the openings; `names` have addresses from
+    the home in place of a resolver's. `denied` are networks that are refused as well, but for `allowed`; a
+    session of domains also reaches `allowed`.
     """
 
     session: str

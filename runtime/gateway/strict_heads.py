@@ -1,8 +1,8 @@
 """Whether all readers find the same request in a head. Pure.
 
-mitmproxy passes on what hosts may read in another way than it does: a bare carriage return, which ends a line
-for some, a host that is named twice, a folded line (RFC 9112, 2.2, 3.2, 5.2). A host, or what stands in front
-of it, could then find a second request that was not judged.
+mitmproxy passes on requests that hosts can read differently: a bare carriage return, which ends a line for
+some, a host that is named twice, a folded line (RFC 9112, 2.2, 3.2, 5.2). A host, or a proxy in front of
+it, could then find a second request that was not judged.
 """
 
 from __future__ import annotations

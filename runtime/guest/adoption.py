@@ -1,7 +1,7 @@
 """Adoption: the processes and records a killed supervisor leaves to the next one.
 
 Shells, kernels and jobs have a record with the keeper, under `kind:name`; this module knows the kinds, and
-whether a recorded process is the one that runs under its number now. What a record says of a shell is the
+whether a recorded process is the one that runs under its number now. The meaning of a shell's record is the
 shell's own business.
 """
 
@@ -19,7 +19,7 @@ from holdfast.runtime.guest.pulse import access
 from holdfast.runtime.guest.pulse.origins import processes
 
 _SAME = 0.011
-"""Seconds by which start times of one process may differ: they are counted in hundredths."""
+"""Seconds by which start times of one process can differ: they are counted in hundredths."""
 
 
 @dataclass(slots=True)
@@ -31,9 +31,9 @@ class Inheritance:
     jobs: dict[str, HeldRecord] = field(default_factory=dict)
     session: dict[str, Any] = field(default_factory=dict)
     kept: list[str] = field(default_factory=list)
-    """What continues, for people: "shell main"."""
+    """The continuing part, for people: "shell main"."""
     lost: list[str] = field(default_factory=list)
-    """What could not be adopted, with the reason."""
+    """The parts that could not be adopted, with the reason."""
     runs: set[str] = field(default_factory=set)
     """Ids of the commands, cells and jobs that continue."""
     found: bool = False
@@ -41,7 +41,8 @@ class Inheritance:
 
 
 def receive(keeper: Keeper) -> Inheritance:
-    """Take over the keeper's records, and end programs whose pipes had no other reader."""
+    """Take over the keeper's records, and end programs whose pipes had only the killed supervisor as a
+    reader."""
     found = Inheritance()
     places = {"shell": found.shells, "kernel": found.kernels, "job": found.jobs}
     programs: list[HeldRecord] = []
@@ -74,7 +75,7 @@ def start_of(pid: int) -> float:
 
 
 def same(pid: int, start: object) -> bool:
-    """Check that a process still is the one that was recorded."""
+    """Check that a process is still the recorded one."""
     now = start_of(pid)
     return now > 0 and isinstance(start, int | float) and abs(now - start) < _SAME
 

@@ -10,8 +10,8 @@ MAIN = "main"
 DEFAULT_ROWS = 40
 DEFAULT_COLUMNS = 120
 MOST_FOUND = 10_000
-"""Files that one search may name; the caller's side refuses more before it asks."""
+"""Files that one search can name; the caller's side refuses more before it asks."""
 LONGEST_LINE = 1000
 """Bytes of a found line, and characters once it is text: the session cuts it, and so does its caller."""
 ACTOR_KINDS = ("agent", "person", "system")
-"""What an actor can be; see `actor`."""
+"""The permitted kinds of actors; see `actor`."""

@@ -81,7 +81,7 @@ class Guest:
         self.lineage = Origins(reaper.keeper.pid)
         self.notifications = Notifications()
         self.past: PastRuns | None = None
-        """What was run before the session was started again."""
+        """The commands from before the session was started again."""
         self.surroundings = ProcessSurroundings(layout, account, reaper, self.lineage, self.notice)
         self.watch = DeathWatch(self.lineage, reaper, self._write_down, inheritance.session.get("kills"))
         self.opened = OpenShells(layout, self._shell, self.journal.append)
@@ -114,7 +114,7 @@ class Guest:
         self.requests = 0
         """The number of requests that did more than read."""
         self.arriving = False
-        """True in a copy that may not run all of its processes yet."""
+        """True in a copy that possibly does not run all of its processes yet."""
         self.settle: Callable[[], None] | None = None
         """Records the outcome of a capture that is not known yet, if there is one."""
         self.unbegun = ""

@@ -114,8 +114,8 @@ def identity() -> dict[str, Any]:
 def on_restore(function: Function) -> Function:
     """Call a function with an `Event` in every copy of this program, and after a suspension.
 
-    The restore waits a few seconds for it. An exception is reported to the restoring process and has no other
-    effect.
+    The restore waits a few seconds for it. An exception is reported to the restoring process and has no
+    further effect.
     """
     return _register("restored", function)
 
@@ -253,7 +253,7 @@ def _generation() -> str:
 
 
 def _after_fork() -> None:
-    """Forget the FIFO in a forked child, which has no listening thread."""
+    """Forget the FIFO in a forked child, which does not have a listening thread."""
     global _fifo, _fd
     if _fifo is not None:
         os.close(_fd)
@@ -308,7 +308,7 @@ def _send(fifo: Path, word: str) -> None:
 
 
 def _await_answer(fd: int, timeout: float | None) -> dict[str, Any]:
-    """Wait for the answer. The clock may jump in a copy, so time is counted in short waits."""
+    """Wait for the answer. The clock can jump in a copy, so time is counted in short waits."""
     poll = select.poll()
     poll.register(fd, select.POLLIN)
     while not poll.poll(None if timeout is None else 1000 * min(1.0, timeout)):

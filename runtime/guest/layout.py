@@ -21,7 +21,7 @@ STATE_DIR = Path("/var/lib/holdfast")
 MARKS_LIBRARY = Path("/opt/holdfast/lib/bash_marks.so")
 GUEST_TREE = Path("/opt/holdfast/guest")
 KERNEL_STARTER = Path("/opt/holdfast/start_kernel.py")
-"""What starts a Python kernel in an interpreter that was chosen."""
+"""The program that starts a Python kernel in a chosen interpreter."""
 FIRST_PROCESS = "/dev/.holdfast-"
 """The beginning of the path of the first process's program; the rest is drawn for each container."""
 WORKSPACE = Path("/workspace")
@@ -31,7 +31,7 @@ WAKE_NAME = "wake.json"
 JOURNAL_NAME = "journal"
 
 SYSTEM_HOOKS = Path("/etc/holdfast/hooks.d")
-"""Folder of programs that run, like those in the user's HOME_HOOKS, when the session resumes."""
+"""Folder of programs that run, like the programs in the user's HOME_HOOKS, when the session resumes."""
 HOME_HOOKS = Path(".config/holdfast/hooks.d")
 
 DEFAULT_SPEC = "python3"
@@ -55,7 +55,7 @@ class ShellPaths:
 
     @property
     def pid(self) -> Path:
-        """Pid of the one bash that may write marks."""
+        """Pid of the only bash that can write marks."""
         return self.control / "pid"
 
     @property
@@ -122,7 +122,8 @@ class ShellPaths:
 class IdentityPaths:
     """The folder with the session's identity, readable by everyone in the session.
 
-    In the container's own file system, not in the shared folder: what programs have open there is in a copy.
+    In the container's own file system, not in the shared folder: files that programs have open there are in
+    a copy.
     """
 
     folder: Path
@@ -189,7 +190,7 @@ class Layout:
         return self.run / WAKE_NAME
 
     def paused(self, token: str) -> Path:
-        """Return the file that exists while the supervisor waits for a capture and has no connections."""
+        """Return the file that exists while the supervisor waits for a capture without connections."""
         return self.run / paused_name(token)
 
     @property

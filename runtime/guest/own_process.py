@@ -1,11 +1,12 @@
-"""The supervisor as a process among the session's programs: name, signals, clock, log, and the one before it.
+"""The supervisor as a process among the session's programs: name, signals, clock, log, and its predecessor.
 
 People and agents end programs by name all day (`pkill python`, `kill -15 -1`), and mean theirs. So this
-process has no name of an interpreter, and ends only when the first process says so (`images/toolbox/init.c`).
+process does not have an interpreter's name, and ends only when the first process asks
+(`images/toolbox/init.c`).
 
-The monotonic clock jumps when a process is captured and restored: forward by the pause, or backward where the
-machine booted later. Timers (a command's timeout) must not notice, so the loop's clock stops meanwhile; a
-capture says when to expect a jump. Knows nothing of what a supervisor does.
+The monotonic clock jumps when a process is captured and restored: forward by the pause, or backward where
+the machine booted later. Timers (a command's timeout) must not notice, so the loop's clock stops for that
+time; a capture announces a jump. Does not know the supervisor's tasks.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ _LEFT = {
 }
 """Signals that are not handled: they cannot be, they end nothing, or they report a fault of this process."""
 MAX_STEP = 1.0
-"""Seconds the clock may advance between two readings while jumps are expected."""
+"""Seconds the clock can advance between two readings while jumps are expected."""
 LOG_LIMIT = 512 << 10
 
 
@@ -71,7 +72,7 @@ def take_name() -> None:
 def close_to_tracers() -> None:
     """Keep the session's programs from tracing this process, the root of the captured tree (prctl(2)).
 
-    Root in a session has no CAP_SYS_PTRACE. Programs started from here can be traced again.
+    Root in a session does not have CAP_SYS_PTRACE. Programs started from here can be traced again.
     """
     _prctl(_PR_SET_DUMPABLE, 0)
 

@@ -1,7 +1,7 @@
 """The guest's main program: one process that owns the session's shell and kernel and serves its socket.
 
-It is the root of the process tree that is captured, so it adopts every orphan of the session, has no terminal
-and keeps no connection it could not afford to lose.
+It is the root of the captured process tree, so it adopts every orphan of the session, does not have a
+terminal and keeps no connection it could not afford to lose.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ from holdfast.runtime.guest_rpc import wire_fields
 from holdfast.runtime.journal.event_text import format_event
 
 LATEST = 4e9
-"""The latest time, in Unix seconds, that an event may have."""
+"""The latest possible time of an event, in Unix seconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class Event:
 
 
 def parse(entry: Mapping[str, Any]) -> Event:
-    """Parse an entry of a guest's journal, which may be anything.
+    """Parse an entry of a guest's journal, which can be anything.
 
     Raises:
         ProtocolError: it is not valid.

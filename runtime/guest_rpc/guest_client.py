@@ -202,7 +202,7 @@ class Connection:
             self.socket.settimeout(patience)
 
     def events(self, *, bounded: bool = False) -> Iterator[Frame]:
-        """Yield all events up to the last one, which may be an error and is raised then.
+        """Yield all events up to the last one, which is raised if it is an error.
 
         `bounded`: they are one reply; reading stops when a supervisor sends more than any reply has, or takes
         longer.
@@ -258,7 +258,7 @@ class Connection:
         raise GuestDisconnected("cannot continue: the session does not close the connection")
 
     def hang_up(self) -> None:
-        """End the connection from another thread than the one that reads it, which then finds it lost."""
+        """End the connection from a thread other than the reading one, which then finds it lost."""
         with contextlib.suppress(OSError):
             self.socket.shutdown(_BOTH_WAYS)
 
@@ -286,7 +286,7 @@ class GuestClient:
         reason: str | None = None,
         judge: Callable[[float], bool] | None = None,
     ) -> None:
-        """Prepare. Without `judge`, silence has no limit but that of each request."""
+        """Prepare. Without `judge`, only each request's own limit bounds a silence."""
         self._folder = folder
         self._judge = judge
         given = (("actor", actor), ("reason", reason), ("request", request_id()))
@@ -310,7 +310,7 @@ class GuestClient:
         return False
 
     def open(self, op: str, payload: bytes = b"", **args: Any) -> Connection:
-        """Connect and send one request; the caller reads the events, which may take any time."""
+        """Connect and send one request; the caller reads the events, which can take any time."""
         connection = self.connect()
         try:
             connection.send(protocol.request(op, {**self.who, **self._once(args)}), payload)
@@ -321,10 +321,10 @@ class GuestClient:
         return connection
 
     def call(self, op: str, *, payload: bytes = b"", **args: Any) -> Iterator[Frame]:
-        """Yield the events of a request whose reply may take any time, but ends.
+        """Yield the events of a request whose reply can take any time, but ends.
 
         Raises:
-            GuestDisconnected: the connection could not be made or was lost; the request may continue.
+            GuestDisconnected: the connection could not be made or was lost; the request can still continue.
             GuestError: the supervisor refused.
         """
         with self.open(op, payload, **args) as connection:
@@ -336,7 +336,7 @@ class GuestClient:
             return connection.ask(op, payload, **{**self.who, **self._once(args)})
 
     def _once(self, args: dict[str, Any]) -> dict[str, Any]:
-        """Return the arguments, with a mark if the session may already have a request of that id."""
+        """Return the arguments, with a mark if the session can already have a request with that id."""
         id_ = args.get("id")
         if id_ in self._sent:
             return {**args, "again": True}
@@ -361,7 +361,7 @@ def raise_error(frame: Frame) -> None:
 def _other_version(message: str) -> ProtocolError:
     """Return the error for a supervisor that refuses the version of our requests.
 
-    The numbers are in its sentence and in no field: that is how those in old snapshots say it.
+    The numbers are in its sentence and in no field: old snapshots have them in that form.
     """
     import re
 

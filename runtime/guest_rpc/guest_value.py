@@ -28,7 +28,7 @@ T = TypeVar("T")
 
 
 class GuestValue(BaseModel):
-    """A value that a guest describes. Unknown fields are ignored: a newer guest may have them."""
+    """A value that a guest describes. Unknown fields are ignored: a newer guest can have them."""
 
     model_config = ConfigDict(strict=True, frozen=True, extra="ignore")
 
@@ -76,7 +76,7 @@ def _without_none(raw: Any) -> Any:
 
 
 KNOWN = BeforeValidator(_without_none)
-"""Drops what an object has no value for."""
+"""Drops the fields of an object without a value."""
 
 
 def only(*names: str) -> BeforeValidator:
@@ -87,7 +87,7 @@ def only(*names: str) -> BeforeValidator:
 
 
 def listed(limit: int = 20_000) -> Any:
-    """Return the constraint of a list of at most `limit` items. JSON has no tuples."""
+    """Return the constraint of a list of at most `limit` items. JSON does not have tuples."""
     return Field(strict=False, max_length=limit)
 
 

@@ -1,9 +1,9 @@
 """Idempotent calls: under one key, nothing runs twice in a session's line, whatever dies in between.
 
 The session decides: it records a key before it starts the call, and answers a later call with the recorded
-outcome. This host only writes an intent first, so that when the session cannot be reached any more, it is
-known that the call may have run. Then its journal, which outlives it, may say how the call ended; if it does
-not, the outcome is reported as unknown.
+outcome. This host only writes an intent first, so that when the session cannot be reached any more, the
+possible run of the call is known. Then its journal, which outlives it, can tell how the call ended;
+otherwise the outcome is reported as unknown.
 """
 
 from __future__ import annotations
@@ -65,8 +65,8 @@ _RECORD = struct.Struct("<32sBd")
 class Intents:
     """The intents of one life of a session, by key.
 
-    After a session was taken back to a snapshot, what it did since then is another timeline's: there a key
-    that was used only since then is free. The session itself knows those of before.
+    After a session was taken back to a snapshot, its work since then is on a different timeline: there a
+    key that was used only since then is free. The session itself knows the earlier ones.
     """
 
     def __init__(self, path: Path, life: float = 0.0) -> None:
@@ -109,7 +109,7 @@ class Intents:
         self._put(order.key, bytes.fromhex(order.digest), state)
 
     def lose(self, key: str) -> None:
-        """Record that a call has run, or may have, on a machine that was lost after its last copy.
+        """Record that a call has run, or can have, on a machine that was lost after its last copy.
 
         Durable on return.
         """
@@ -134,8 +134,8 @@ def run(
 
     Raises:
         InvalidArgument: the key is not valid, or was used for another call.
-        OutcomeUnknown: the call may have run, and the session is gone.
-        SessionError, GuestError: the call failed; it may be tried again with the same key.
+        OutcomeUnknown: the call possibly ran, and the session cannot be reached any more.
+        SessionError, GuestError: the call failed; it can be tried again with the same key.
     """
     if not 0 < len(order.key) <= MAX_KEY:
         raise InvalidArgument(f"cannot use this key: it must have 1 to {MAX_KEY} characters")
@@ -183,7 +183,7 @@ def _look_up(
     intent: Mapping[str, Any] | None,
     recorded: Callable[[Mapping[str, Any], Mapping[str, Any]], T],
 ) -> T:
-    """Return the journal's record of a key in a session that is gone."""
+    """Return the journal's record of a key in a session that has ended."""
     from holdfast.runtime.journal import journal_query
 
     kinds = ("command_started", "command_ended", "cell_started", "cell_ended")

@@ -106,12 +106,12 @@ class KernelCall:
         self._busy_until = self._began + busy
         self._overdue = None if timeout is None else call_deadline.after(timeout + busy)
         self.on_start: Callable[[str], object] | None = None
-        """Called with the cell's id when the session has taken it: a kernel may have to start first."""
+        """Called with the cell's id when the session has taken it: a kernel possibly has to start first."""
 
     def run(self) -> CellResult:
         """Run the cell and wait for its end.
 
-        An interrupt (Ctrl-C) interrupts the cell, whose end is awaited; a second one is raised at once.
+        An interrupt (Ctrl-C) interrupts the cell, whose end is awaited; a second one is raised immediately.
 
         Raises:
             KernelDied: the kernel's process ended.

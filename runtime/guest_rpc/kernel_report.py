@@ -12,10 +12,10 @@ from holdfast.runtime.guest_rpc.guest_value import Count, GuestValue, Observed, 
 class KernelInfo(GuestValue):
     """A kernel as the supervisor reports it.
 
-    `spec` is that of Jupyter it was started from; `language` is what its process says, in lower case, and
-    empty before the first has started. `state` is one of starting, idle, busy and dead; `observed` says more,
-    and `cell_id` is the cell that has it, which may not have begun.
-    Processes start in `cwd`; `pid` is the present one, and `epoch` counts them.
+    `spec` is the Jupyter spec it was started from; `language` is its process's own name for it, in lower
+    case, and empty before the first has started. `state` is one of starting, idle, busy and dead;
+    `observed` has details, and `cell_id` is the cell that has it, begun or not. Processes start in `cwd`;
+    `pid` is the present one, and `epoch` counts them.
     """
 
     name: Annotated[str, shown(100)]

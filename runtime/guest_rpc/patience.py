@@ -1,7 +1,7 @@
 """How long a caller waits for work that continues without it; a different thread can end the wait.
 
-It knows neither commands nor programs. On the path of `exec`: it loads no `threading`, and needs no lock,
-because its attributes are set in an order in which either thread finds what the other one did.
+It knows neither commands nor programs. On the path of `exec`: it does not load `threading`, nor need a
+lock, because its attributes are set in an order in which either thread finds the other's work.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Patience:
 
     @classmethod
     def of(cls, value: float | Patience | None) -> Patience:
-        """Return a caller's patience, which may be a number of seconds."""
+        """Return a caller's patience, which can be a number of seconds."""
         return value if isinstance(value, Patience) else cls(value)
 
     def end(self) -> None:

@@ -180,7 +180,7 @@ def write(
 ) -> int:
     """Send a program input from an offset, as far as it accepts any; return the offset after it.
 
-    A program may not read for as long as it likes; a patience bounds the waiting for it.
+    A program can pause reading for any time; a patience bounds the waiting for it.
     """
     patience = Patience.of(patience)
     patience.begin()

@@ -21,9 +21,9 @@ _WORDS = (("id",), ("name", ""), ("cwd",), ("user",), ("actor",))
 class ProgramInfo:
     """A program, running or ended.
 
-    `exit_code` is that of the program, `signal` the one that ended it; both are None while it runs.
-    `accepted` counts the bytes of input it took, `stdout` and `stderr` those that it wrote. `duration` is in
-    seconds. `name` is what its starter calls it.
+    `exit_code` is the program's, `signal` the one that ended it; both are None while it runs. `accepted`
+    counts the bytes of input it took, `stdout` and `stderr` its output. `duration` is in seconds. `name` is
+    its starter's name for it.
     """
 
     id: str
@@ -74,8 +74,8 @@ class ProgramInfo:
 class ProgramResult:
     """How a program ended, and its output: the last 16 MiB of each stream, 1 MiB if it was passed on.
 
-    `dropped` counts the bytes before that, `lost` those that the session itself no longer had. `exit_code` is
-    None if a signal ended it, if it was stopped after its timeout, or if it still runs.
+    `dropped` counts the bytes before that, `lost` the bytes that the session itself had already dropped.
+    `exit_code` is None if a signal ended it, if it was stopped after its timeout, or if it still runs.
     """
 
     info: ProgramInfo

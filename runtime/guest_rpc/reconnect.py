@@ -1,8 +1,8 @@
 """Calls that continue across lost connections.
 
 A snapshot closes every connection into a session for a moment. A call that can be joined again by its id is
-repeated until it ends, so that its caller never notices. A session that another program has stopped keeps its
-connections open and says nothing, like one whose command has nothing to say: so silence is looked into.
+repeated until it ends, so that its caller never notices. A session that a different program has stopped
+keeps its connections open and is silent, like one whose command is silent: so silence is looked into.
 """
 
 from __future__ import annotations
@@ -136,8 +136,8 @@ class Reconnection:
 class Silence:
     """The silence of one connection.
 
-    The judge receives for how many seconds the session has not answered it; it returns whether it does now,
-    or raises why it never will.
+    The judge receives the number of seconds for which the session has not answered it; it returns whether
+    it does now, or raises the reason why it never will.
     """
 
     def __init__(self, judge: Callable[[float], bool] | None) -> None:
@@ -151,7 +151,7 @@ class Silence:
         self._next = time.monotonic() + FIRST_LOOK
 
     def left(self) -> float | None:
-        """Return the seconds until a look is due; None if there is no judge."""
+        """Return the seconds until a look is due; None without a judge."""
         return None if self._judge is None else max(0.0, self._next - time.monotonic())
 
     def look(self) -> None:

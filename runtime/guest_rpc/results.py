@@ -1,6 +1,6 @@
 """Results of commands and cells, as values. Does not know how they arrive.
 
-On the path of `exec`: those who make them read fields with `wire_fields`; pydantic takes a while to load.
+On the path of `exec`: their makers read fields with `wire_fields`; pydantic takes a while to load.
 """
 
 from __future__ import annotations
@@ -36,17 +36,17 @@ ENDS: tuple[CellStatus, ...] = ("ok", "error", "interrupted", "died", "timeout",
 class ExecResult:
     """The outcome of a shell command, or the input it is `waiting` for.
 
-    `exit_code` is the command's, 128+n if a signal ended it; None if it was still unknown when the result was
-    made (`waiting`, or `timed_out` with a command that ignores the interrupt). `waiting` says what the
-    command, which continues, waits for; `join(command_id)` follows it further. `output` is what the command
-    wrote to the terminal, standard output and error together; `dropped` counts the bytes at its beginning
-    that were not kept, `lost` those that the session itself had no room for. Offsets are positions in the
-    shell's whole output. `duration` is in seconds. `recorded`: it ran before, under its key, and this is what
-    was recorded; output that is no longer kept is counted in `lost`. `news` lists what died in the session
-    since the caller's last command, at most five events. `message` explains an end that the exit code alone
-    does not: text that is not finished (then `incomplete`) or that bash could not parse, and `set -e` that
-    ended the shell. `cwd` is the directory of the shell at the end, None while it runs. `rows` and `cols` are
-    those of the terminal when the result was requested.
+    `exit_code` is the command's, 128+n if a signal ended it; None if it was still unknown when the result
+    was made (`waiting`, or `timed_out` with a command that ignores the interrupt). `waiting` says what the
+    command, which continues, waits for; `join(command_id)` follows it further. `output` is the command's
+    terminal output, standard output and error together; `dropped` counts the bytes at its beginning that
+    were not kept, `lost` the bytes that the session itself had no room for. Offsets are positions in the
+    shell's whole output. `duration` is in seconds. `recorded`: it ran before, under its key, and this is
+    the recorded result; output that is no longer kept is counted in `lost`. `news` lists what died in the
+    session since the caller's last command, at most five events. `message` explains an end that the exit
+    code alone does not: text that is not finished (then `incomplete`) or that bash could not parse, and
+    `set -e` that ended the shell. `cwd` is the directory of the shell at the end, None while it runs.
+    `rows` and `cols` are the terminal's size when the result was requested.
     """
 
     exit_code: int | None
@@ -100,7 +100,7 @@ class ExecResult:
 class CellEvent:
     """An output or a question of a running cell; `seq` counts them.
 
-    `text` is that of a stream or the prompt of a question; `name` is stdout or stderr; `data` a MIME bundle.
+    `text` is a stream's or the prompt of a question; `name` is stdout or stderr; `data` a MIME bundle.
     `left_out` counts the bytes of a bundle that was too large, in whose place is a note.
     """
 
@@ -130,10 +130,10 @@ class CellError:
 class CellResult:
     """The outcome of a cell, or the input it is `waiting` for.
 
-    `outputs` are its displays and results in order; `duration` is in seconds. `seq` is the number of the last
-    event in it. `recorded`: it ran before, under its key, and what it showed is no longer kept. `dropped`
-    counts the bytes at the beginning of its streams and displays that were not kept, `lost` those of events
-    that the session itself had no room for.
+    `outputs` are its displays and results in order; `duration` is in seconds. `seq` is the number of the
+    last event in it. `recorded`: it ran before, under its key, and its output is no longer kept. `dropped`
+    counts the bytes at the beginning of its streams and displays that were not kept, `lost` the bytes of
+    events that the session itself had no room for.
     """
 
     status: CellStatus

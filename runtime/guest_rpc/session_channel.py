@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 POLICY_SECONDS = 2.0
-"""How long a policy that another process changed may remain unknown."""
+"""The longest time for which a policy changed by another process can remain unknown."""
 
 
 class SessionChannel:
@@ -131,7 +131,7 @@ class SessionChannel:
     def _lives(self, unanswered: float) -> bool:
         """Check whether a supervisor that has been silent answers; raise if it is known why it does not.
 
-        `unanswered` is for how many seconds it has not answered such checks.
+        `unanswered` is the number of seconds for which it has not answered such checks.
         """
         if GuestClient(self._context.home.shared_folder(self._row().id)).answers(health.GLANCE):
             return True

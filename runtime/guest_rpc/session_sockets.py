@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 _READY = b"\n"
-"""Says that the answer was read: what comes after it is no frame."""
+"""Confirms that the answer was read: data after it is not a frame."""
 
 
 def port_socket(channel: SessionChannel, port: int) -> socket.socket:

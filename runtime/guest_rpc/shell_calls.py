@@ -44,7 +44,8 @@ MAX_SIDE = 1000
 
 
 class Following:
-    """Follows the output and the end of one command, which another process or session may have started."""
+    """Follows the output and the end of one command, which a different process or session can have
+    started."""
 
     def __init__(
         self,
@@ -86,7 +87,7 @@ class Following:
     def run(self, start: int | None = None) -> ExecResult:
         """Wait for the end. An interrupt (Ctrl-C) ends the wait, not the command.
 
-        `start` is the offset of the output to begin with, if not that of the command.
+        `start` is the offset of the output to begin with, by default the command's.
         """
         self._next = start if self._next is None else self._next
         return self._reconnection.run(self._follow)
@@ -276,7 +277,7 @@ class ShellCall(Following):
         """Run the command and wait for its end.
 
         An interrupt (Ctrl-C) is passed to the command, whose end is awaited for a moment; then it is raised
-        again. A second one is raised at once. Either way the shell and the processes in it stay.
+        again. A second one is raised immediately. Either way the shell and the processes in it stay.
         """
         try:
             return super().run(start)

@@ -51,8 +51,8 @@ class Lease(GuestValue):
 class ShellInfo(GuestValue):
     """A shell as the supervisor reports it.
 
-    `command_id` is that of the command `exec` runs in it now; `observed` is what the shell, or the process
-    that has its terminal, does; `cwd` is its directory.
+    `command_id` is the id of the command `exec` runs in it now; `observed` is the activity of the shell, or
+    of the process that has its terminal; `cwd` is its directory.
     """
 
     name: Annotated[str, shown(100)]
@@ -108,7 +108,7 @@ def shell_info(client: GuestClient, shell: str) -> ShellInfo:
     """Return a shell as the supervisor reports it.
 
     Raises:
-        ShellNotFound: the session has no shell of that name.
+        ShellNotFound: the session does not have a shell with that name.
     """
     for one in Shells.of(client.request("hello").head).shells:
         if one.name == shell:

@@ -1,7 +1,7 @@
 """Admission: requests with the token, sent to this server by its name, and not by a foreign page.
 
-A page in a browser can send requests to any port of this machine. It knows no token; Host and Origin are
-checked nevertheless (DNS rebinding, and WebSockets, which no same-origin policy covers).
+A page in a browser can send requests to any port of this machine. It does not know tokens; Host and Origin
+are checked nevertheless (DNS rebinding, and WebSockets, which no same-origin policy covers).
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class Admission:
         return None if self.keys is None else self.keys.opened_by(given)
 
     def key_of(self, id_: str) -> AccessKey | None:
-        """Return the valid access key of this id, for what was derived from it; None if there is none."""
+        """Return the valid access key with this id, for things derived from it; None if there is none."""
         return None if self.keys is None else self.keys.valid(id_)
 
     def is_ours(self, given: bytes) -> bool:
@@ -85,7 +85,7 @@ class Admission:
         return self.is_token(given) or self.key(given) is not None or bool(_OF_PAGE.match(given))
 
     def is_here(self, host: bytes) -> bool:
-        """Return whether clients may address the server by this name, which may have a port."""
+        """Return whether clients can address the server by this name, with or without a port."""
         return self._hosts is None or self._is_local(host)
 
     def elsewhere(self, scope: Scope) -> Refusal | None:
@@ -110,7 +110,7 @@ class Admission:
         return self.is_one_token(bearer_tokens(scope))
 
     def is_one_token(self, given: Sequence[bytes]) -> bool:
-        """Return whether exactly one token is given, and it is this: an intermediary may read the other of
+        """Return whether exactly one token is given, and it is this: an intermediary can read the other of
         two."""
         return len(given) == 1 and self.is_token(given[0])
 

@@ -168,7 +168,7 @@ class DoorConnection(H11Protocol):
     """The request after which the head of the next one has begun to arrive."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Accept the connection, and close the oldest of those that have not shown the token."""
+        """Accept the connection, and close the oldest one that has not shown the token."""
         super().connection_made(transport)
         self._waiting = self.loop.call_later(FIRST_REQUEST_SECONDS, self._give_up, None)
         _strangers[self] = None

@@ -1,8 +1,8 @@
 """Limits of callers' requests: their rate, their size, and their number per session.
 
-A call of a session that has its share waits a moment for another one of that session to end: many clients
-ask for several things at once, which are done in no time. If none ends, the session does not answer, and
-only its own callers are refused. Shares are used in one loop.
+A call of a session that has its share waits a moment for the end of a previous one: many clients ask for
+several short things in parallel. If none ends, the session does not answer, and only its own callers are
+refused. Shares are used in one loop.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ Paths = frozenset[tuple[str, str]]
 def limited(app: App, streams: Paths = frozenset(), typed: Paths = frozenset()) -> App:
     """Return an application whose requests have limited bodies.
 
-    Bodies of `streams` are read as they come, and may have any size. Those that are `typed` may take any time
-    as well: a person or a program makes them while they are sent.
+    Bodies of `streams` are read as they come, and can have any size. `typed` ones can also take any time: a
+    person or a program makes them while they are sent.
     """
 
     async def limit(scope: Scope, receive: Receive, send: Send) -> None:

@@ -1,6 +1,6 @@
 """Events and journal entries as sentences, for people and for an agent's context.
 
-Their contents come from sessions and may be anything; the caller makes them safe to show.
+Their contents come from sessions and can be anything; the caller makes them safe to show.
 """
 
 from __future__ import annotations
@@ -301,7 +301,7 @@ def _name(number: str) -> str:
 
 
 def entry_line(entry: Entry, *, asked: str) -> str:
-    """Format one entry. Sessions other than the one asked for are named."""
+    """Format one entry. Sessions other than the requested one are named."""
     at = entry.time.astimezone()
     number = f"{entry.seq}{'+' if entry.host else ''}"
     where = "" if entry.session == asked else f" [{entry.session}]"

@@ -34,7 +34,7 @@ def note(
 ) -> None:
     """Append an entry about an action on a session, now or at an earlier entry.
 
-    What the session wrote before that is copied first, unless it was `copied` already.
+    The session's earlier entries are copied first, unless they were `copied` already.
     """
     store = context.store
     body = {key: value for key, value in details.items() if value is not None}
@@ -63,7 +63,7 @@ def _catch_up(context: Context, session_id: str, position: int | None) -> None:
 
 
 def catch_up(context: Context, session: SessionRow, moment: SnapshotDetails) -> None:
-    """Copy a session's entries up to the moment of a snapshot, so that its entry need not wait."""
+    """Copy a session's entries up to the moment of a snapshot, so that its entry does not have to wait."""
     try:
         _catch_up(context, session.id, moment.moment.journal_seq)
     except StoreError as error:
@@ -72,9 +72,10 @@ def catch_up(context: Context, session: SessionRow, moment: SnapshotDetails) -> 
 
 @contextmanager
 def at_once(context: Context) -> Iterator[None]:
-    """Write the entries of the block in one transaction: those of sessions that have just begun.
+    """Write the entries of the block in one transaction, for sessions that have just begun.
 
-    Another session may have written megabytes since its journal was last copied, which others would wait for.
+    An older session can have written megabytes since its journal was last copied, which others would wait
+    for.
     """
     try:
         with context.store.together():

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """A filter of entries; as `Wanted`, and `grep`: only those that contain the text."""
+    """A filter of entries; as `Wanted`, and `grep`: only entries that contain the text."""
 
     after: int | None = None
     kinds: Collection[str] | None = None
@@ -50,7 +50,7 @@ def read(
     all_timelines: bool = False,
     limit: int | None = None,
 ) -> list[Entry]:
-    """Return the entries of a session's line, oldest first; optionally those of other timelines, marked.
+    """Return the entries of a session's line, oldest first; optionally also other timelines', marked.
 
     `limit`: return only this many of the newest.
     """
@@ -88,7 +88,7 @@ def read(
 
 
 def find(context: Context, ref: str) -> SessionRow:
-    """Return the session that `ref` refers to; a removed one if there is no other.
+    """Return the session that `ref` refers to; a removed one only if no other matches.
 
     Raises:
         SessionNotFound: there is none.

@@ -1,7 +1,7 @@
 """Copies the journals that sessions write into their shared folders, before they can be lost.
 
-A session appends to segment files in its folder, and they stay there when its container is gone. They are
-read on request, and before the folder is removed. Nothing in them is trusted.
+A session appends to segment files in its folder, and they stay there after its container has ended. They
+are read on request, and before the folder is removed. Nothing in them is trusted.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def _opened(folder: int) -> Iterator[int]:
 
 
 def _wanted(journal: int, last: int) -> list[tuple[int, str]]:
-    """List the segments that may hold entries after `last`: number of the first entry, name."""
+    """List the segments that can hold entries after `last`: number of the first entry, name."""
     found = [(int(match[1]), name) for name in os.listdir(journal) if (match := _SEGMENT.fullmatch(name))]
     found = sorted(found)[-MAX_SEGMENTS:]
     begun = [at for at, (first, _) in enumerate(found) if first <= last + 1]

@@ -1,10 +1,9 @@
 """One WebSocket of a front end, joined to a kernel of a session: messages both ways, also across captures.
 
-A capture ends the connection to the session. It is made again at the message that was sent last, and what
-the session has not confirmed is sent once more, so a front end notices nothing. What a session sends is
-bounded and passed on only if it is a message of Jupyter. Older front ends have messages in JSON, as text or
-as bytes with buffers: big-endian numbers of 32 bits (how many parts there are, and the offset of each), the
-JSON, the buffers.
+A capture ends the connection to the session. It is made again at the last sent message, and unconfirmed
+messages are sent once more, so a front end notices nothing. A session's messages are bounded and passed on
+only in the form of Jupyter. Older front ends have messages in JSON, as text or as bytes with buffers:
+big-endian numbers of 32 bits (how many parts there are, and the offset of each), the JSON, the buffers.
 """
 
 from __future__ import annotations
@@ -65,7 +64,7 @@ def legacy_read(data: str | bytes) -> bytes:
     """Return a client's message in the binary form of kernel messages.
 
     Raises:
-        MessageMalformed: it is no message.
+        MessageMalformed: it is not a message.
     """
     text, buffers = (data, []) if isinstance(data, str) else _cut(data)
     try:

@@ -1,7 +1,7 @@
 """The application of a kernel gateway: its admission, its paths, and errors as its answers.
 
-A front end can start, interrupt and restart kernels; it ends none. `DELETE` is what front ends send when a
-tab is closed: it lets the kernel be, with the variables of the agent.
+A front end can start, interrupt and restart kernels; it ends none. Front ends send `DELETE` when a tab is
+closed: the kernel stays, with the variables of the agent.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ RETRY_SECONDS = 5
 def error_status(error: HoldfastError) -> int:
     """Return the status of an answer that reports this error.
 
-    A session that does not run now, but may soon, is unavailable; one that is dead has no kernels any more.
+    A session that does not run now, but can soon, is unavailable; a dead one has lost its kernels.
     """
     if isinstance(error, SessionNotFound | SessionDead):
         return 404
@@ -181,7 +181,7 @@ async def interrupt(request: Request) -> Response:
 
 
 async def restart(request: Request) -> Response:
-    """Replace the process of a kernel: its variables are gone, also for the agent."""
+    """Replace the process of a kernel: its variables are lost, also for the agent."""
     asked = _Request(request)
     wanted = request.path_params["kernel"]
     await asked.table.wake(

@@ -58,7 +58,7 @@ class GatewayKernel:
 
 
 class KernelTable:
-    """One server's knowledge of kernels, and of front ends that may come back."""
+    """One server's knowledge of kernels, and of front ends that can come back."""
 
     def __init__(self) -> None:
         self._threads = CallThreads(MOST_LOOKS)

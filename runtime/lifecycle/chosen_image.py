@@ -1,7 +1,7 @@
 """The image of a new session: our own, one made from it, or any other, fetched and fitted as needed.
 
-What an image says of its user and its working directory becomes options of the session, unless the caller
-chose others. The command of an image is never run.
+An image's user and working directory become options of the session, unless the caller chose others. The
+command of an image is never run.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ SILENT_SECONDS = 2.0
 class ChosenImage:
     """An image that a session can run on.
 
-    `options` are the caller's, with what the image says of them. `folders` are those for which the image
-    declares volumes: a session has folders of its own there.
+    `options` are the caller's, with the image's own. `folders` are those for which the image declares
+    volumes: a session has folders of its own there.
     """
 
     name: str

@@ -1,8 +1,8 @@
 """The requests of a devcontainer.json, as far as sessions support them. Pure but for reading the file.
 
 The file comes with a project, and is not trusted: nothing outside of its folder is read for it, and no
-variables of the host. What is not heeded is named, and what a project cannot do without is refused.
-The Development Containers Specification defines the form.
+variables of the host. Ignored requests are named, and indispensable ones are refused. The Development
+Containers Specification defines the form.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _NEEDED = {
     "dockerComposeFile": "sessions have one container",
     "features": "they would run as root while an image is made",
 }
-"""What cannot be left out without another result."""
+"""Properties that cannot be left out without changing the result."""
 _HEEDED = frozenset(
     (
         *(
@@ -53,7 +53,7 @@ _HEEDED = frozenset(
 _OF_EDITORS = frozenset(
     ("$schema", "name", "customizations", "settings", "extensions", "updateRemoteUserUID", "waitFor")
 )
-"""What means nothing without an editor, or here."""
+"""Properties without a meaning outside an editor, or here."""
 # Strings first: what looks like a comment within one stays. One without an end is taken to the end of the
 # text, and left to the parser: looking for its end again at each later quote takes the square of the length.
 _STRING = r'"[^"\\]*(?:\\.[^"\\]*)*"?'
@@ -263,7 +263,7 @@ class _Reader:
     def _replaced(self, text: str, where: str) -> str:
         """Replace variables of the specification; a project cannot read the host's own.
 
-        Every text of the file that is used comes by here: a half of a character has no bytes.
+        Every used text of the file passes through here: a lone surrogate cannot be encoded.
         """
         if any(char == "\0" or "\ud800" <= char <= "\udfff" for char in text):
             raise _wrong(self._path, f"{where} is not a text")

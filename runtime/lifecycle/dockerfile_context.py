@@ -1,8 +1,8 @@
 """The Dockerfile of a build and its sources, read once; and the check of the engine's downloads.
 
-What is checked is what is built: builders get the text that was read here. A file of the project is not
-followed out of its folder. Images that a project names are had before it is built: what they trigger in
-a build (ONBUILD) counts as if it stood in the project's own file.
+The checked text is the built one: builders get the text that was read here. A file of the project is not
+followed out of its folder. Images that a project names are fetched before it is built: their triggers in a
+build (ONBUILD) count as if they stood in the project's own file.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ _LONGEST_IGNORE = 1 << 20
 _OUTSIDE = ".dockerfile.holdfast"
 """The name of a Dockerfile from elsewhere; the engine takes it out of the context."""
 _NAME_SECONDS = 15.0
-"""How long a resolver may take; a name without an address leads to no host."""
+"""The longest time of a resolver; a name without an address leads to no host."""
 _OPTION = "--allow-remote-sources builds it, if you trust the project"
 LONGEST = 256 << 10
 """Bytes of a Dockerfile; those of real projects have a few thousand."""
 LONGEST_VALUE = 64 << 10
-"""Characters of a text with the values of its variables, which may be made of others in turn."""
+"""Characters of a text with the values of its variables, which can be made of others in turn."""
 USUAL_FRONTEND = re.compile(r"(?:docker\.io/)?docker/dockerfile(?::[\w.-]+)?(?:@sha256:[0-9a-f]{64})?")
 """Docker's own: the same program as that in the builder."""
 _DIRECTIVE = re.compile(r"#\s*([A-Za-z][A-Za-z0-9]*)\s*=\s*(\S+)")

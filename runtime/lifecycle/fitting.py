@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 
 GUEST_LABEL = "holdfast.guest"
-"""What images have that a session can run on: our own, those made from it, and fitted ones."""
+"""Programs of images that a session can run on: our own, images made from it, and fitted ones."""
 SOURCE_LABEL = "holdfast.fitted-from"
 """The id of the image that was fitted."""
 _LEFT_OUT = ("Volumes", "Healthcheck", "OnBuild")
@@ -179,7 +179,7 @@ class PortableLayer(NewLayer):
 
 
 def take_layer(saved: Path, layer: Path, diff_id: str) -> None:
-    """Take the one layer out of a saved image, as `docker save` of any version writes it.
+    """Take the only layer out of a saved image, as `docker save` of any version writes it.
 
     Args:
         saved: the archive with the image.

@@ -1,9 +1,9 @@
 """Images that are built for sessions, of a folder with a Dockerfile: by BuildKit or the older builder.
 
-The image is named after the folder and its own id, so that the same build gives the same name. What a session
-makes of it is not known here. The folder is a project's, and not trusted: its steps have the network rules of
-a session, the engine fetches nothing for it that the caller did not allow (`dockerfile_context`),
-and nothing that it says is in the environment of a process of this machine.
+The image is named after the folder and its own id, so that the same build gives the same name. A session's
+use of it is not known here. The folder is a project's, and not trusted: its steps have the network rules of
+a session, the engine fetches nothing for it that the caller did not allow (`dockerfile_context`), and
+nothing that it says is in the environment of a process of this machine.
 """
 
 from __future__ import annotations
@@ -175,7 +175,8 @@ def build(context: Context, wanted: ImageBuild) -> str:
     """Build an image, and return its name. The results of its steps stay with the engine for the next build.
 
     Raises:
-        ImageError: the build failed, or asks for what it may not; the hint is the end of its output.
+        ImageError: the build failed, or asks for something that is not permitted; the hint is the end
+            of its output.
         NetworkNotClosed: its steps cannot have the network rules of a session here.
         EngineError: the engine refuses.
     """

@@ -40,7 +40,7 @@ _UNREADABLE = (OSError, EOFError, tarfile.TarError, zlib.error, lzma.LZMAError, 
 LONGEST = 16 << 20
 """Bytes of a document; a config with thousands of layers has less than 1 MiB."""
 DEEPEST = 3
-"""How often an index may name another one."""
+"""How often an index can name a second one."""
 _INDEXES = (
     "application/vnd.oci.image.index.v1+json",
     "application/vnd.docker.distribution.manifest.list.v2+json",
@@ -249,7 +249,7 @@ class StoredImage:
 
 
 def find_image(place: ImagePlace, platform: str) -> StoredImage:
-    """Return the one image of a file that is for a platform.
+    """Return the only image of a file that is for a platform.
 
     Raises:
         ImageError: there is none, or there are several; without "cannot", which the caller says.

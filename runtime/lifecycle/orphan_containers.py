@@ -1,4 +1,4 @@
-"""Containers without a session, and those that the engine is still creating for a dead process.
+"""Containers without a session, and containers that the engine is still creating for a dead process.
 
 The engine completes a request whose client has died. It lists a container shortly before it exists, and until
 then reports that there is none to remove; believing that would leave the container behind for ever. Even

@@ -189,7 +189,8 @@ def _trust(home: Home, session_id: str) -> Path:
 def _labels(
     engine: Engine, home: Home, row: SessionRow, operation_id: str, chosen: str | None
 ) -> dict[str, str]:
-    """Return our own labels only. Our own images have no others to override, so they are not inspected."""
+    """Return our own labels only. Our own images do not have others to override, so they are not
+    inspected."""
     ours = labels(home, row, operation_id)
     config = engine.images.config(row.image) if chosen is not None else None
     return image_settings.without_labels(config or {}, ours)
@@ -199,7 +200,7 @@ def start(engine: Engine, container_id: str) -> None:
     """Start a created container.
 
     Raises:
-        ImageError: something of its image is in the way of what is mounted.
+        ImageError: a file of its image is in the way of a mount.
         EngineError: the engine refuses.
     """
     with held():
@@ -211,7 +212,7 @@ def await_guest(
 ) -> dict[str, Any]:
     """Wait until the supervisor answers and return its greeting.
 
-    `check` is called between attempts and may raise to give up.
+    `check` is called between attempts and can raise to give up.
 
     Raises:
         SessionError: the container ended, or the supervisor did not answer for a minute.

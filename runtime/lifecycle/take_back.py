@@ -37,7 +37,7 @@ def take_back(context: Context, operation: OperationRow, *, cut: bool = False) -
     Args:
         context: the context of the call.
         operation: the operation to undo.
-        cut: True if it captured a session whose processes the checkpointer may still hold.
+        cut: True if it captured a session whose processes the checkpointer can still hold.
     """
     engine = context.engine
     for container_id in engine.containers(holdfast_operation=operation.id):
@@ -71,7 +71,7 @@ def _tidied(context: Context) -> OperationState:
 
 
 def _remove(folder: Path) -> None:
-    """Remove a folder in which a checkpointer may still write until it notices that its caller is gone."""
+    """Remove a folder in which a checkpointer can still write until it notices that its caller has ended."""
 
     def gone() -> bool:
         shutil.rmtree(folder, ignore_errors=True)
@@ -88,7 +88,7 @@ def _is_made(context: Context, operation: OperationRow) -> bool:
 
 
 def _take_back_sessions(context: Context, operation: OperationRow, cut: bool) -> None:
-    """Remove the sessions that were being made; let the one that was being captured continue."""
+    """Remove the sessions that were being made; let the captured one continue."""
     made = {operation.session_id, *operation.details.session_ids}
     for row in context.store.sessions():
         if row.id not in made:

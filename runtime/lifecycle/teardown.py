@@ -77,7 +77,7 @@ def erase(context: Context, session_id: str) -> None:
 def _end_container(context: Context, session_id: str, container_id: str | None) -> None:
     """Remove the container of a session; if it is unknown, the container with its name.
 
-    That may be the session itself: it keeps its id when it moves to another home of the same engine.
+    That can be the session itself: it keeps its id when it moves to another home of the same engine.
     """
     if container_id is None:
         found = context.engine.inspect(provision.container_name(session_id))

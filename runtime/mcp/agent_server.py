@@ -94,7 +94,7 @@ _LOOKS = ToolAnnotations(read_only_hint=True, destructive_hint=False, open_world
 _ADDS = ToolAnnotations(read_only_hint=False, destructive_hint=False, open_world_hint=False)
 _OVERWRITES = _ADDS.model_copy(update={"destructive_hint": True})
 _CODE = _OVERWRITES.model_copy(update={"open_world_hint": True})
-"""What runs code of the client's choice: it can delete, and reach what the session can."""
+"""Tools that run code of the client's choice: it can delete, and reach everything the session can."""
 
 
 class ToolRules(Protocol):
@@ -113,7 +113,7 @@ class ToolRules(Protocol):
 
 
 MOST_CLIENTS = 100
-"""Names of clients that are told apart; the others share one."""
+"""Names of clients that are distinguished; the others share one."""
 
 
 class AgentServer(MCPServer[Any]):

@@ -61,7 +61,7 @@ def earlier_name(folder: Path) -> str:
 def is_of_folder(row: SessionRow, folder: Path) -> bool:
     """Return whether a session of an earlier version certainly belongs to this folder.
 
-    Those have no record of their folder, but one that was mounted says it.
+    Earlier sessions do not have a record of their folder, but a mounted one shows it.
     """
     kept = row.details.agent
     if kept is not None:
@@ -75,7 +75,7 @@ def is_of_folder(row: SessionRow, folder: Path) -> bool:
 def record(folder: Path | None, options: Mapping[str, Any]) -> dict[str, Any]:
     """Return a session row's facts about its agent: the folder, and digests of the requested options.
 
-    Values stay out of it: variables may be secrets.
+    Values stay out of it: variables can be secrets.
     """
     return {"folder": None if folder is None else str(folder), "asked": _digests(options)}
 
@@ -157,7 +157,8 @@ BEHIND_ALL = 2**40
 
 @dataclass(frozen=True)
 class Default:
-    """The session for calls that name none; `options` are those of `Holdfast.new`, if it has to be made.
+    """The session for calls that name none; `options` are the options of `Holdfast.new`, if it has to be
+    made.
 
     `folder` is whose session it is; None if it was named.
     """

@@ -44,7 +44,7 @@ Result = TypeVar("Result")
 PROGRESS_SECONDS = 5.0
 """Between two reports; clients end calls that report nothing for a minute."""
 CANCELLATION_SECONDS = 0.5
-"""How long after a call is ended its cancellation may still be received."""
+"""How long after the end of a call its cancellation can still be received."""
 MOST_AT_ONCE = 64
 MOST_OF_SESSION = 16
 """Of these, into one session: those into one that does not answer leave the others to other sessions."""
@@ -123,8 +123,8 @@ class PatientCalls:
     ) -> Result:
         """Do the work in a thread, and report its last line, or its step, every 5 s.
 
-        `stop` is called, in a thread, if the client cancels the call. `session` is the one whose share of the
-        threads it takes, until the work ends, whether or not its client is still there.
+        `stop` is called, in a thread, if the client cancels the call. `session` is the session whose share
+        of the threads it takes, until the work ends, whether or not its client is still there.
 
         Raises:
             SessionBusy: too much is being done, or too much in the session.
@@ -295,7 +295,7 @@ def patience(seconds: float) -> float:
     """Return how long a call waits, in seconds.
 
     Raises:
-        ToolError: it is no such number.
+        ToolError: it is not such a number.
     """
     if not math.isfinite(seconds) or seconds < 0:
         raise ToolError("cannot wait that long: give seconds, such as 50")

@@ -1,4 +1,5 @@
-"""The server over HTTP, for those who have the token: on a port of its own, or as an application of another.
+"""The server over HTTP, for callers with the token: on a port of its own, or as an application of another
+server.
 
 The package `mcp` is loaded only for the first agent that comes.
 """
@@ -67,7 +68,7 @@ def serve(server: AgentServer, opened: socket.socket, token: str) -> None:
 def agent_app(home: Home, actor: str | None, progress: Progress, rules: ToolRules | None = None) -> Starlette:
     """Return the tools as an application, whose lifespan must be entered before its first request.
 
-    Who is let in, and how requests are limited, is decided before they arrive there.
+    Admission, and the limits of requests, are decided before they arrive there.
 
     Args:
         home: whose sessions agents use.

@@ -27,7 +27,7 @@ def cell_text(
 ) -> str:
     """Return a cell's result: news, outputs, the exception, facts.
 
-    `waited` is in seconds; `part`: this is what it showed since something of it was shown before.
+    `waited` is in seconds; `part`: this is the output since an earlier part was shown.
     """
     id_ = result.cell_id
     shown = shorten(whole_cell(result), before=None if part else 0)

@@ -1,8 +1,8 @@
 """Outputs and outcomes as an agent sees them, cut to fit its context. Pure.
 
-An output of any length is taken as it comes, and what an answer can show of it is kept: both ends, or the
-lines from one on. Lines are counted from the beginning of the output, in the same way for what `run` shows
-and for what `read` gives.
+An output of any length is taken as it comes, and the part that an answer can show is kept: both ends, or
+the lines from one on. Lines are counted from the beginning of the output, in the same way by `run` and by
+`read`.
 """
 
 from __future__ import annotations
@@ -127,7 +127,8 @@ def _fitting(lines: Sequence[str], most: int, count: int) -> int:
 
 
 WHOLE = DRAWN
-"""Bytes of an output that is drawn as a terminal shows it; of a longer one each line is cleaned by itself."""
+"""Bytes of an output that is drawn as a terminal shows it; of a longer one each line is cleaned individually.
+"""
 PIECE = 256 << 10
 """Bytes that are kept of a longer one: of its beginning, of its end, and from the wanted line on."""
 
@@ -203,7 +204,7 @@ class KeptOutput:
 
 
 def _first_lines(data: bytes) -> list[str]:
-    """Return the first lines of data that was cut at its end, where a line may be cut."""
+    """Return the first lines of data that was cut at its end, where a line can be cut."""
     text = clean(data)
     lines = [cut(line) for line in text.split("\n", 2 * MOST_LINES)[: 2 * MOST_LINES]]
     if text.count("\n") < len(lines):
@@ -226,7 +227,7 @@ def command(
 ) -> str:
     """Return a command's result: news, output, facts. `waited` is in seconds.
 
-    `output` is what was passed on as it came, of which the result has only the end.
+    `output` is the output passed on as it came, of which the result has only the end.
     """
     shown = shorten(result.plain) if output is None else output.both_ends(result.rows, result.cols)
     lines = [*news, *(f"since your last command: {event.text}" for event in result.news)]
@@ -259,7 +260,7 @@ def rest(shown: ShownText, id_: str) -> str:
 
 
 def still_runs(waited: float, id_: str) -> tuple[str, ...]:
-    """Return the facts of work that has not ended after `waited` seconds."""
+    """Return the facts of unfinished work after `waited` seconds."""
     return f"still runs after {waited:.0f} s", f"id {id_}", "wait(id=…) follows it"
 
 

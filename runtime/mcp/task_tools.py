@@ -1,7 +1,7 @@
 """The tool for a session's task: its goal and steps, verified one by one, for the next conversation.
 
-Arguments are words of agents, read here by pure functions. An agent over MCP has no command line: where a
-text for people names a command, the agent reads the tool's action.
+Arguments are words of agents, read here by pure functions. An agent over MCP does not have a command line:
+where a text for people names a command, the agent reads the tool's action.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _COMMANDS = (
     (re.compile(r"`holdfast wait [^`]*`"), "`shell` without a command"),
     (re.compile(r"`holdfast (?P<verb>journal|drift|events|pulse) [^`]*`"), r"`status`"),
 )
-"""Commands in texts for people, and what an agent does instead."""
+"""Commands in texts for people, and an agent's way to do the same."""
 
 
 def for_agents(text: str) -> str:
@@ -57,7 +57,8 @@ def for_agents(text: str) -> str:
 
 
 def fields(text: str, known: tuple[str, ...], first: str = "") -> dict[str, Any]:
-    """Return the values of lines such as `back end: sqlite`; the first line may be the field `first`'s value.
+    """Return the values of lines such as `back end: sqlite`; the first line can be the field `first`'s
+    value.
 
     Raises:
         InvalidArgument: a line has another field than those, or one occurs twice.
@@ -182,7 +183,7 @@ def fetch_artifact(kept: HomeArtifacts, session: Session, wanted: str) -> str:
     Without a path it gets the last part of its name, in the directory of the shell.
 
     Raises:
-        ArtifactNotFound: there is none of that name.
+        ArtifactNotFound: there is no artifact with that name.
         InvalidArgument: several sessions have one, or something is at the place.
     """
     told = _WANTED_ARTIFACT.fullmatch(wanted.strip())
@@ -275,7 +276,7 @@ Action = Literal[
     "redo",
 ]
 _STEP = ("status", "title", "verify", "back_end")
-"""What lines of an argument can say of a step."""
+"""The facts about a step that lines of an argument can give."""
 _CHANGES: Mapping[str, Callable[[SessionTask, str, str, str], TaskRecord]] = {
     "goal": lambda task, text, why, step: task.set(goal=text),
     "plan": lambda task, text, why, step: task.plan(text),
@@ -331,7 +332,7 @@ _NEEDS: Mapping[str, tuple[str, ...]] = {
     "verify": ("text",),
     "import": ("text",),
 }
-"""The arguments without which an action says nothing."""
+"""The arguments without which an action has no meaning."""
 _FORMS: Mapping[str, str] = {
     "plan": "a line for each phase, then `- STEP :: COMMAND` for each step",
     "done": "such as step=`1.2`; text is the JUnit report that its command writes, if any, and lines "
@@ -359,7 +360,7 @@ _FORMS: Mapping[str, str] = {
     "actions": "a snapshot: its history",
     "redo": "a snapshot, such as `good` or `good from begin without #12, #13`",
 }
-"""What the arguments of an action are, where their names do not say it, for those who leave one out."""
+"""The meaning of the arguments of an action, where their names do not tell, for callers who leave one out."""
 
 
 class TaskTools(AgentTools):
@@ -497,4 +498,4 @@ _ANSWERS: Mapping[str, Callable[[AgentSessions, AgentSession, str, str], str]] =
     "actions": _actions,
     "redo": _redo,
 }
-"""What answers with more than how the record stands, by its action; the texts are `text` and `step`."""
+"""Actions that answer with more than the state of the record; the texts are `text` and `step`."""

@@ -4,8 +4,8 @@ machine.
     snapshot → sent → suspended → the rest sent → judged there → started there → removed here
 
 It stays suspended here until the other machine says that it runs. A move that fails before that lets it
-continue here. From the moment the other machine may start it, only its answer decides: without one the
-session stays suspended and marked, and the next `move` asks again. So it never runs twice.
+continue here. From the moment the other machine has permission to start it, only its answer decides:
+without one the session stays suspended and marked, and the next `move` asks again. So it never runs twice.
 """
 
 from __future__ import annotations
@@ -53,9 +53,9 @@ _PAUSE = 3.0
 class Moved:
     """A session that runs on another machine now.
 
-    `session_id` is its id, there as here. It was paused for `paused` seconds; `bytes` is what was sent,
-    `rest` the part of it that was sent meanwhile. `deviations` say what differs there from what was captured,
-    `warnings` what else its user should know.
+    `session_id` is its id, there as here. It was paused for `paused` seconds; `bytes` is the sent amount,
+    `rest` the part of it that was sent during the pause. `deviations` list the differences there from the
+    captured state, `warnings` further facts for its user.
     """
 
     name: str
@@ -84,7 +84,7 @@ def move(
 
     Raises:
         MoveFailed: the other machine cannot be reached, or refused.
-        OutcomeUnknown: it was about to start the session when the connection was lost for good.
+        OutcomeUnknown: the connection was lost permanently when it was about to start the session.
         InvalidArgument: the session cannot run elsewhere.
         SessionError, SnapshotError, StoreError, EngineError: it is where it was.
     """
@@ -107,7 +107,7 @@ def move(
 
 @undoes(OperationKind.MOVE)
 def undo_move(context: Context, operation: OperationRow) -> OperationState:
-    """Let a session that the move suspended continue, unless it may run on the other machine."""
+    """Let a session that the move suspended continue, unless it could be running on the other machine."""
     session = context.store.find_session(operation.session_id)
     moving = session and session.details.moving
     if session is not None and not (moving and moving.attempt):
@@ -294,7 +294,7 @@ class _Moving:
         return None
 
     def _find(self, receiver: ReceiverChannel, attempt: str) -> SessionThere | None:
-        """Return the receiver's report of a session that it may have started; None if it never did.
+        """Return the receiver's report of a session that it has possibly started; None if it never did.
 
         Raises:
             OutcomeUnknown: it has been removed there, or is still being started.

@@ -4,8 +4,8 @@ r"""The stream between the source of a move and its receiver.  Pure: bytes in, b
     source     {"do": "…", …, "bytes": N}\n  and N bytes
     receiver   {"ok": true, …}\n  or  {"error": "code", "text": "…", "hint": "…"}\n
 
-A `put` has no reply of its own: what went wrong with one is the reply to the next request. Lines are bounded
-on both sides. Text before the greeting is skipped: shells of other machines may print when they start.
+A `put` does not have a reply of its own: its failure is the reply to the next request. Lines are bounded on
+both sides. Text before the greeting is skipped: shells of other machines can print when they start.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ GREETING = b"holdfast-receive "
 LINE = 1 << 20
 """Bytes of a line, at most."""
 NOISE = 1 << 16
-"""Bytes that may come before the greeting."""
+"""Bytes that can come before the greeting."""
 _TEXT = 2000
 _REMARKS = 100
 """Remarks of a receiver about a session, at most."""
@@ -35,7 +35,7 @@ class WireBroken(Exception):
 
 
 class Refused(Exception):
-    """The receiver refused a request. `code` is that of its error."""
+    """The receiver refused a request. `code` is its error's code."""
 
     def __init__(self, code: str, text: str, hint: str) -> None:
         super().__init__(text)
@@ -115,7 +115,8 @@ def reply(fields: Mapping[str, Any]) -> Mapping[str, Any]:
 class SessionThere:
     """A receiver's report of the session that it has started.
 
-    `deviations` say what differs there from what was captured, `hooks` which of its programs' hooks failed.
+    `deviations` list the differences there from the captured state, `hooks` the programs whose hooks
+    failed.
     """
 
     id: str
@@ -127,7 +128,7 @@ def session_there(fields: Mapping[str, Any]) -> SessionThere:
     """Return the session that a reply describes.
 
     Raises:
-        WireBroken: it describes none: its receiver has not said that it runs there.
+        WireBroken: it does not describe one: its receiver has not reported that it runs there.
     """
     known = fields.get("session")
     if not isinstance(known, str) or not re.fullmatch(r"[0-9a-f]{12}", known):

@@ -1,8 +1,8 @@
 """The receiver of a move: the work of `holdfast receive` on the destination machine.
 
-It obeys one source, which started it by logging in. What arrives is imported like any bundle: signed
-by a key this home trusts, compared, judged. A session that was started stays, however the connection ends;
-the source can ask for it again.
+It obeys one source, which started it by logging in. Each arriving snapshot is imported like any bundle:
+signed by a key this home trusts, compared, judged. A session that was started stays, however the connection
+ends; the source can ask for it again.
 """
 
 from __future__ import annotations
@@ -160,7 +160,7 @@ class Receiver:
         return {}
 
     def _check_identity(self, identity: TravellingIdentity | None, attempt: object) -> None:
-        """Refuse a session that runs here as well, or whose id is taken; except that of this attempt."""
+        """Refuse a session that runs here as well, or whose id is taken, except by this attempt."""
         if identity is None:
             return
         there = self._context.store.find_session(identity.session_id)
@@ -210,8 +210,8 @@ class Receiver:
     def _find(self, fields: Fields) -> dict[str, Any]:
         """Look for the session of an attempt.
 
-        If there is none, promise that there never will be: its source may let it continue. Promises are kept
-        for good, so a connection gets one.
+        Without one, promise that there never will be: its source can let it continue. Promises are kept
+        permanently, so a connection gets only one.
         """
         store, attempt, name = self._context.store, _attempt(fields), str(fields["name"])
         ids.check_name(name)

@@ -1,7 +1,7 @@
 """The source's way to a receiver: its address as people write it, a process of ssh, the requests over its
 standard streams, where every wait has an end, and the destination of a bundle that goes straight there.
 
-A receiver may be silent, drip, or read nothing. Knows nothing of sessions.
+A receiver can be silent, drip, or never read. Knows nothing of sessions.
 """
 
 from __future__ import annotations
@@ -33,20 +33,20 @@ if TYPE_CHECKING:
 
 _FORM = re.compile(r"(?:ssh://)?((?:[\w.+-]+@)?(?:[\w.-]+|\[[0-9A-Fa-f:.]+\]))(?::(\d{1,5}))?/?", re.ASCII)
 STUCK = 600.0
-"""Seconds in which some of what is sent must be taken: disks can be slow, and networks busy."""
+"""Seconds in which some of the sent data must be taken: disks can be slow, and networks busy."""
 _BLOCK = 1 << 20
 _ENDING = 5.0
 """Seconds for ssh to end after its input has."""
 GREETING = 120.0
-"""Seconds to log in and start the receiver; a password may have to be typed."""
+"""Seconds to log in and start the receiver; a password possibly has to be typed."""
 ANSWER = 600.0
-"""Seconds to answer a request; another receiver may be starting the same session, which takes 300."""
+"""Seconds to answer a request; an earlier receiver can be starting the same session, which takes 300."""
 STARTING = 3600.0
 """Seconds to start a session: reading its memory, a terabyte in an hour."""
 _LONG = {"start": STARTING, "import": 6 * STARTING, "fetch": 6 * STARTING}
 """Those that read everything; a person can interrupt the last two."""
 _NOT_FOUND = 127
-"""What a shell returns for a command that does not exist."""
+"""The exit code of a shell for a command that does not exist."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +94,7 @@ class ReceiverAddress:
 
 
 class PatientReader(io.RawIOBase):
-    """A pipe that is read until a deadline; an answer may arrive in pieces by then."""
+    """A pipe that is read until a deadline; an answer can arrive in pieces by then."""
 
     def __init__(self, pipe: IO[bytes]) -> None:
         super().__init__()
@@ -102,7 +102,7 @@ class PatientReader(io.RawIOBase):
         self._seconds, self._until = 0.0, 0.0
 
     def allow(self, seconds: float) -> None:
-        """Set how long may be read from now on."""
+        """Set the remaining time for reading."""
         self._seconds, self._until = seconds, time.monotonic() + seconds
 
     def readable(self) -> bool:
@@ -166,7 +166,7 @@ def _ready(descriptor: int, event: int, seconds: float) -> bool:
 
 
 class ReceiverChannel:
-    """A connection; a context manager. Its errors are those of `move_wire`, except when it is made."""
+    """A connection; a context manager. Its errors are `move_wire`'s, except when it is made."""
 
     def __init__(self, address: ReceiverAddress) -> None:
         self._address = address
@@ -274,8 +274,8 @@ class ReceiverDestination:
     """A receiver as a destination; `source` is its name for this machine.
 
     Attributes:
-        kept: True if it keeps what was imported, so that the next bundle may refer to it.
-        stacks: True if it remembers which layers are of one container, so that they may arrive one by one.
+        kept: True if it keeps imported files, so that the next bundle can refer to them.
+        stacks: True if it remembers the layers of a container, so that they can arrive one by one.
     """
 
     def __init__(self, receiver: ReceiverChannel, source: str) -> None:

@@ -1,8 +1,8 @@
 """The identity that a session keeps on a different machine: as its source sends it, and as its receiver reads
 it.
 
-Its id, the chain of its tenures, its labels, its lifetime, the links to its ports, and what clients of the
-E2B wire said of it. The receiver takes only values of a known form and size: its source is trusted with
+Its id, the chain of its tenures, its labels, its lifetime, the links to its ports, and the settings of
+clients of the E2B wire. The receiver takes only values of a known form and size: its source is trusted with
 sessions of its own, not with more.
 """
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 LARGEST = 1 << 16
-"""Characters, as JSON, of what clients said of a sandbox."""
+"""Characters, as JSON, of the settings of a sandbox's clients."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,9 +1,9 @@
 """The durable copies of a node's sessions: captured, pushed to the cluster's registry, committed as one row.
 
-A copy counts once its row is committed, under the epoch that the node has the session by: what a node
-uploads that has lost it is never referred to. Two tags of a session and epoch take turns, so that the copy
-that counts has a tag while the next one arrives. Only this home's own captures of this kind are removed, and
-the newest two stay.
+A copy counts once its row is committed, under the epoch that the node has the session by: uploads of a node
+that has lost it are never referred to. Two tags of a session and epoch take turns, so that the copy that
+counts has a tag while the next one arrives. Only this home's own captures of this kind are removed, and the
+newest two stay.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 TRIGGER = "durable"
 KEPT = 2
-"""Captures for copies that stay in the home; a session that returns here need not be fetched."""
+"""Captures for copies that stay in the home; a session that returns here does not have to be fetched."""
 STARTS = ("command_started", "cell_started")
 MOST_TEXT = 200
 """Characters of a command that the cluster keeps until a copy holds it."""
@@ -68,7 +68,7 @@ class DurableCopies:
         self._making = defaultdict[str, threading.Lock](threading.Lock)
 
     def is_changed(self, row: SessionRow) -> bool:
-        """Return whether something in a session may differ from its copy."""
+        """Return whether something in a session possibly differs from its copy."""
         mark = row.details.cluster
         if mark is None or not mark.snapshot:
             return True
@@ -81,11 +81,11 @@ class DurableCopies:
     def make(self, row: SessionRow, number: int) -> float:
         """Make a session durable as it is now, and return when that was, in Unix seconds.
 
-        `number` is that of the newest committed copy.
+        `number` is the number of the newest committed copy.
 
         Raises:
             LeaseLost: the session is not this node's any more.
-            HoldfastError: there is no new copy; what was captured stays here.
+            HoldfastError: there is no new copy; the captured snapshot stays here.
         """
         with self._making[row.id]:  # of two that had the same number, the later one would not count
             return self._made(self._context.store.session(row.id), number)

@@ -101,7 +101,7 @@ class DurableSchedule:
         return mended
 
     def failed(self, session: str, now: float) -> None:
-        """Note that there is no new copy of a session: it is tried again, later each time."""
+        """Note that a new copy of a session failed: it is tried again, later each time."""
         if each := self._watched.get(session):
             each.failures += 1
             each.not_before = now + min(AGAIN_LEAST * 2 ** (each.failures - 1), AGAIN_MOST)

@@ -3,10 +3,10 @@
     python -m holdfast.runtime.node.lease_keeper HOME
 
 It outlives the agent, whatever ends that, and depends neither on the database nor, once it knows the
-containers, on an engine that answers. A frozen session continues only under a new lease that lists it as the
-node's own. The keeper freezes a session again that anything else thaws meanwhile, as a capture does at its
-end, and does not thaw within one: for that it takes the lock of the session. It ends when the node has no
-lease file.
+containers, on an engine that answers. A frozen session continues only under a new lease that lists it as
+the node's own. The keeper freezes a session again that anything else thaws, as a capture does at its end,
+and does not thaw within one: for that it takes the lock of the session. It ends when the node's lease file
+is missing.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ TICK_SECONDS = 0.2
 CALM_SECONDS = 0.5
 LIST_SECONDS = 2.0
 FORGET_SECONDS = 30.0
-"""For which a lease may be missing before the keeper ends: an agent that begins writes it first."""
+"""For which a lease can be missing before the keeper ends: an agent that begins writes it first."""
 _LOG = "keeper.log"
 _LOCK = "keeper.lock"
 _AGENT_LOCK = "agent.lock"
@@ -46,7 +46,7 @@ logger = logging.getLogger("holdfast.keeper")
 
 @dataclass(frozen=True, slots=True)
 class FreezeDecision:
-    """Containers that must not run now, and frozen ones that may again."""
+    """Containers that must not run now, and frozen ones that can run again."""
 
     stop: frozenset[str] = frozenset()
     go: frozenset[str] = frozenset()
@@ -57,7 +57,7 @@ def decide(
 ) -> FreezeDecision:
     """Return the sessions to freeze and to thaw. Pure.
 
-    `there` and `frozen` are sessions by container: those of the home, and those that the keeper has frozen.
+    `there` and `frozen` are sessions by container: the home's, and the ones that the keeper has frozen.
     """
     if not lease.holds(boot, now):
         return FreezeDecision(stop=frozenset(there))
@@ -182,7 +182,7 @@ class LeaseKeeper:
         return True
 
     def _by_engine(self, container: str, *, pause: bool) -> None:
-        """Ask the engine instead, where this user may not write to control groups."""
+        """Ask the engine instead, where this user cannot write to control groups."""
         try:
             self._engine = self._engine or Engine.connect()
             state = self._engine.inspect(container)

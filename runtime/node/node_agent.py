@@ -157,7 +157,7 @@ class NodeAgent:
         logger.info("registered as %s (%d)", ticket.node, ticket.incarnation)
 
     def _pass_on(self, lease: NodeLease) -> None:
-        """Tell the keeper until when the sessions may run, and which are the node's own."""
+        """Tell the keeper the end of the sessions' lease, and the node's own sessions."""
         present = session_marks.look(self._context).present
         run = lease_rules.duties(lease, present, node_lease.now()).run
         owned = frozenset(each.session for each in run)
@@ -398,7 +398,7 @@ class NodeAgent:
             self._note(row.id, MENDED)
 
     def _own(self) -> dict[str, SessionRow]:
-        """Return the sessions that the node may run now, and that are neither frozen nor being given away."""
+        """Return the sessions that the node can run now, and that are neither frozen nor being given away."""
         if not self.lasts:
             return {}
         frozen = {*node_lease.read_frozen(self.home).containers.values(), *self._releases.under_way}

@@ -60,7 +60,7 @@ def sorted_out(rows: Iterable[SessionRow], frozen: set[str]) -> HomeSessions:
 
 
 def mark(context: Context, session: str, epoch: int, loss: float) -> None:
-    """Record that a session runs here under this epoch; what was known of its copies under it stays."""
+    """Record that a session runs here under this epoch; earlier knowledge of its copies under it stays."""
     row = context.store.session(session)
     before = row.details.cluster
     kept = before if before is not None and before.epoch == epoch else Clustered(epoch)

@@ -1,9 +1,9 @@
 """Sessions that come to a node from their durable copies, and sessions that a node lets go.
 
-One that returns is the same session: its id, name, labels, lifetime and what clients said of it. Its journal
-says what was lost, and calls under keys that the copy lacks are answered `outcome_unknown` rather than made
-again. One that is let go never runs again here: all its processes are killed while they are frozen, its files
-are kept for a day, and then it is removed.
+A returning one is the same session: its id, name, labels, lifetime and client settings. Its journal says
+what was lost, and calls under keys that the copy lacks are answered `outcome_unknown` rather than made
+again. One that is let go never runs again here: all its processes are killed while they are frozen, its
+files are kept for a day, and then it is removed.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def bring_back(context: Context, grant: SessionGrant, registry: Registry) -> Ses
 
 
 def _fetched(context: Context, copy: DurableCopy, registry: Registry) -> SnapshotRow:
-    """Return the snapshot of a copy: the one that is here, if this node has made it, or from the registry."""
+    """Return the snapshot of a copy: the local one, if this node has made it, or from the registry."""
     with suppress(SnapshotNotFound, InvalidArgument):
         here = context.store.snapshot(copy.snapshot)
         if here.id == copy.snapshot and here.state == "ready" and here.session_id == copy.session:
@@ -98,7 +98,7 @@ def _policy(given: object) -> dict[str, Any] | None:
 
 
 def _tell(context: Context, row: SessionRow, recovery: Mapping[str, Any]) -> None:
-    """Note in a session's journal what was lost, and that calls under lost keys have run, or may have."""
+    """Note lost work in a session's journal, and that calls under lost keys have run, or can have."""
     commands = [each for each in recovery.get("commands") or () if isinstance(each, Mapping)]
     intents = Intents(context.home.intents / f"{row.id}.jsonl", timelines.rewound_at(row))
     for each in commands:
@@ -126,7 +126,7 @@ def let_go(context: Context, row: SessionRow, why: str) -> None:
     """End a session that is another node's, or that was removed, and keep its files for a day.
 
     Raises:
-        HoldfastError: it is still here, and may not run: it stays frozen.
+        HoldfastError: it is still here, and must not run: it stays frozen.
     """
     if row.container_id is not None:
         kill_frozen(context, row.container_id)

@@ -129,7 +129,7 @@ def new_secret() -> str:
 
 
 class Subscriptions:
-    """The subscriptions of a home; any thread and process can use them at once."""
+    """The subscriptions of a home; any number of threads and processes can use them."""
 
     def __init__(self, home: Home) -> None:
         self._home = home
@@ -206,7 +206,7 @@ class Subscriptions:
             db.execute("DELETE FROM subscriptions WHERE id = ?", (id_,))
 
     def told(self, id_: str, trouble: str = "") -> None:
-        """Note that a notice has arrived, or why it has not.
+        """Note that a notice has arrived, or the reason why not.
 
         Raises:
             StoreError: the home cannot be written.

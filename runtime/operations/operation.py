@@ -1,9 +1,10 @@
 """An operation: several steps, of which either all take effect or none; and the undo of each kind.
 
-The intent is recorded first. If a step fails or is interrupted, the steps before it are undone at once; if
-the process dies, `recovery` undoes them in the next one. Undoing needs only the operation's row: all that an
-operation makes carries its id as a label or in its name, and rows that it made have a state of their own.
-The modules that carry operations out register how they are undone; this one knows nothing of what they do.
+The intent is recorded first. If a step fails or is interrupted, the steps before it are undone immediately;
+if the process dies, `recovery` undoes them in the next one. Undoing needs only the operation's row: all
+that an operation makes carries its id as a label or in its name, and rows that it made have a state of
+their own. The modules that carry operations out register how they are undone; this one does not know their
+work.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ def carry_out(
     `plan` records in the store what is to be made, in the same transaction as the intent.
 
     Whenever an interrupt arrives, either nothing has been done yet or it is undone here. A block that ends
-    with `store.operations.complete` has nothing to undo from then on.
+    with `store.operations.complete` leaves nothing to undo.
     """
     begun: OperationRow | None = None
     try:
@@ -84,7 +85,7 @@ def undo(context: Context, operation_id: str) -> None:
 
 
 def is_orphan(row: OperationRow) -> bool:
-    """Check whether the process that started the operation is gone."""
+    """Check whether the process that started the operation has ended."""
     return not owner.alive(row.owner_pid, row.owner_start)
 
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def recover(context: Context, fill_undo_table: Callable[[], None]) -> None:
-    """Undo the operations of processes that are gone. Cheap when there is nothing to do.
+    """Undo the operations of ended processes. Cheap when there is nothing to do.
 
     Without an engine, or without room on the disk, nothing can be undone; the next controller tries again.
 

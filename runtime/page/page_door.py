@@ -24,8 +24,8 @@ from holdfast.runtime.http_doors.admission import Admission, App, Refusal, Scope
 from holdfast.runtime.http_doors.door_sockets import ADMITTED
 from holdfast.runtime.page.page_keys import PageKeys
 from holdfast.runtime.serve import answer_forms
+from holdfast.runtime.serve.access_key_requests import PageVisitor
 from holdfast.runtime.serve.callers import chosen_actor
-from holdfast.runtime.serve.keyed_requests import PageVisitor
 from holdfast.runtime.serve.request_gate import ServedDoor
 
 BUILT = Path(__file__).parent / "built"

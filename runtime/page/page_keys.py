@@ -16,7 +16,7 @@ import re
 import secrets
 from collections import OrderedDict
 
-from holdfast.runtime.serve.keyed_requests import PageVisitor
+from holdfast.runtime.serve.access_key_requests import PageVisitor
 
 TICKET_SECONDS = 300.0
 """From the command that prints a link until a person follows it."""

@@ -1,6 +1,6 @@
 """The facts in the pulse of a session, as values; each is checked where it is read. Pure.
 
-The names of the attributes are those of the JSON, see docs/pulse.md. Sizes are in bytes, times in seconds.
+The names of the attributes match the JSON, see docs/pulse.md. Sizes are in bytes, times in seconds.
 """
 
 from __future__ import annotations
@@ -64,7 +64,8 @@ class Lock(GuestValue):
 
 
 class OpenFile(GuestValue):
-    """A file that a process has open. `deleted` if it no longer has a name: `path` is the one it had."""
+    """A file that a process has open. `deleted` if it no longer has a name: `path` is its path when it was
+    opened."""
 
     pid: Count
     fd: Count

@@ -92,7 +92,7 @@ def disk(
 ) -> Disk:
     """Sum up the changes that the engine reports: paths with 0 for changed, 1 for added, 2 for deleted.
 
-    A folder is reported because of what is in it, and is not counted.
+    A folder is reported because of its content, and is not counted.
     """
     folders = {path[:at] for path, _ in paths for at in _slashes(path)}
     leaves = [(path, kind) for path, kind in paths if path not in folders]

@@ -56,7 +56,7 @@ class Detail(GuestValue):
 
 @dataclass(frozen=True, slots=True)
 class AskedFile:
-    """A queried path, and the processes that have it open. `size` and the rest are None if it is gone."""
+    """A queried path, and the processes that have it open. `size` and the rest are None if it was removed."""
 
     path: str
     exists: bool
@@ -230,7 +230,7 @@ class Pulse:
         return tuple(file for file in self.files if file.path == path)
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the pulse in its JSON form: the names are those of the attributes and remain stable."""
+        """Return the pulse in its JSON form: the names match the attributes and remain stable."""
         found: dict[str, Any] = to_jsonable_python(self)
         return found
 

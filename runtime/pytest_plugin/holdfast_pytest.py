@@ -5,7 +5,7 @@ its fixtures up, its files and servers as they were, and a post-mortem debugger 
 xdist, the worker that failed does all that; the others are stopped before the capture, and stay so in copies.
 
 It is self-contained, for Python 3.9 and pytest 7.4 and newer: a session has it where Python finds it. The
-capture is `holdfast_session.capture`. Tests that pass cost nothing: the hooks are those of failures.
+capture is `holdfast_session.capture`. Passing tests cost nothing: only failures have hooks.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ import pytest
 REFERENCE = "holdfast-snapshot"
 """Property of a test's reports: the reference of its snapshot."""
 REFUSED = "holdfast-not-captured"
-"""Property of a test's reports: why there is no snapshot."""
+"""Property of a test's reports: the reason for a missing snapshot."""
 MOST = 5
 OUTSIDE = (
     "--holdfast only captures tests in a Holdfast session: "
@@ -132,7 +132,7 @@ class CaptureReporter:
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: Any, error: Any) -> None:
-        """Resume workers that the ending one may have stopped for a capture."""
+        """Resume workers that the ending one possibly stopped for a capture."""
         _signal(_workers(self.folder, os.getpid()), signal.SIGCONT)
 
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
@@ -165,7 +165,7 @@ class WorkerCaptures:
 
 
 def _thaw(reference: str) -> str:
-    """Return the command that restores a snapshot; an id is that of a snapshot on the same host."""
+    """Return the command that restores a snapshot; an id names a snapshot on the same host."""
     known = len(reference) == 12 and all(digit in "0123456789abcdef" for digit in reference)
     return f"holdfast restore {reference}" if known else f"holdfast thaw {shlex.quote(reference)}"
 
@@ -259,7 +259,7 @@ class TestCaptures:
         return _workers(self._folder, os.getppid()) if self._worker else []
 
     def _note(self, item: pytest.Item, name: str, value: str) -> None:
-        """Add the capture to all later reports of the test: JUnit's, and those of workers."""
+        """Add the capture to all later reports of the test: Reports include JUnit's, and the workers'."""
         item.user_properties.append((name, value))
         if self._reporter is not None:
             self._reporter.note(item.nodeid, name, value)
@@ -313,7 +313,7 @@ class TestCaptures:
             """The user's debugger, at the last frame that is not a helper's."""
 
             def get_stack(self, frame: Any, trace: Any) -> tuple[list[tuple[FrameType, int]], int]:
-                """Return the frames and the index of the one to begin at."""
+                """Return the frames and the index of the first to show."""
                 stack, at = super().get_stack(frame, trace)
                 if frame is None:
                     at = max(0, len(stack) - 1)
@@ -398,7 +398,7 @@ def _frame(trace: TracebackType) -> tuple[FrameType, int]:
 
 
 def _hidden(frame: FrameType) -> bool:
-    """Return whether pytest hides a frame from tracebacks: helpers that say so, and those of unittest."""
+    """Return whether pytest hides a frame from tracebacks: marked helpers, and unittest's."""
     return frame.f_locals.get("__tracebackhide__", False) is True or "__unittest" in frame.f_globals
 
 
@@ -478,7 +478,7 @@ def _terminal(alone: bool) -> Iterator[bool]:
 
 
 def _to_front(terminal: int, group: int) -> None:
-    """Join a process group, which may be gone, and give it the terminal."""
+    """Join a process group, which can have ended, and give it the terminal."""
     # A background process would be stopped for this.
     blocked = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTTOU])
     try:

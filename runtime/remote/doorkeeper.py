@@ -1,8 +1,8 @@
 """Beside a remote engine: runs one command line of `holdfast` for a caller on another machine.
 
 Reads frames from standard input and writes frames to standard output; see `relay_frames.py`. Runs in the
-container of `elsewhere.py`, and knows nothing of engines or sessions. A caller that is lost is a
-terminal that hangs up.
+container of `elsewhere.py`, and does not know engines or sessions. A caller that is lost is a terminal that
+hangs up.
 """
 
 from __future__ import annotations
@@ -147,7 +147,7 @@ class RemoteCall:
 
 
 def _own(kinds: list[str]) -> None:
-    """Make the terminal that of the command's session, which Ctrl-C and a hangup need."""
+    """Give the terminal to the command's session, which Ctrl-C and a hangup need."""
     if "terminal" in kinds:
         fcntl.ioctl(kinds.index("terminal"), termios.TIOCSCTTY, 0)
 

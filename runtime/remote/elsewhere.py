@@ -66,7 +66,7 @@ class CommandLine:
 
     @classmethod
     def of(cls, given: Sequence[str]) -> CommandLine:
-        """Find the verb behind the options that may be before it."""
+        """Find the verb behind the options that can precede it."""
         at = 0
         while at < len(given) and given[at].startswith("-"):
             at += 2 if given[at] in _EARLY_WITH_VALUE else 1
@@ -115,7 +115,7 @@ def reads_input(line: CommandLine) -> bool:
 
 
 def variables(line: CommandLine, environment: Mapping[str, str]) -> dict[str, str]:
-    """Return the variables that go with a command line: ours, the terminal's, and those that it names."""
+    """Return the variables that go with a command line: ours, the terminal's, and the ones that it names."""
     named = {
         word.rpartition("env:")[2] for word in line.options if word.startswith("env:") or "=env:" in word
     }

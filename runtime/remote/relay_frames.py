@@ -11,7 +11,7 @@ import struct
 from holdfast.base.length_prefixed import LengthPrefixed
 
 BEGIN = b"b"
-"""To the doorkeeper, first: what to run, as JSON."""
+"""To the doorkeeper, first: the command to run, as JSON."""
 INPUT = b"i"
 """To the doorkeeper: a piece of standard input; an empty one is its end."""
 SIGNAL = b"s"
@@ -23,12 +23,12 @@ TAKEN = b"t"
 OUTPUT = b"o"
 ERRORS = b"e"
 ALIVE = b"a"
-"""From the doorkeeper, every ALIVE_SECONDS: engines may keep the connection to a program they have killed."""
+"""From the doorkeeper, every ALIVE_SECONDS: engines can keep the connection to a program they have killed."""
 EXIT = b"x"
 """From the doorkeeper, last: the exit code, as a decimal number."""
 
 CREDIT = 256 << 10
-"""Bytes of input that may be on their way: a command that reads none keeps no signal waiting behind it."""
+"""Bytes of input that can be on their way: a command that reads none keeps no signal waiting behind it."""
 ALIVE_SECONDS = 10.0
 SILENCE_SECONDS = 60.0
 """After this long without a frame, the connection is lost."""

@@ -41,7 +41,7 @@ undoes(OperationKind.RESTORE)(take_back_containers)
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """A session that continues here under its id: with the chain of its tenures, and the one that begins."""
+    """A session that continues here under its id: with the chain of its tenures, and the beginning one."""
 
     session_id: str
     chain: Tenures
@@ -65,10 +65,10 @@ def restore(
 ) -> list[SessionRow]:
     """Make `count` sessions that continue from a snapshot: called name, or name-1, name-2, …
 
-    They have the snapshot's network options, or `network`, and `allow` and `deny` in addition; its limits, or
-    those in `limits` (memory, cpus, pids, or rules in place of its own); and `details` from the start.
-    `on_touch`: their large heaps are loaded when they are touched. `identity`: the one session is no copy,
-    but a session itself, which continues under its id.
+    They have the snapshot's network options, or `network`, and `allow` and `deny` in addition; its limits,
+    or the ones in `limits` (memory, cpus, pids, or rules in place of its own); and `details` from the
+    start. `on_touch`: their large heaps are loaded when they are touched. `identity`: the only session is
+    not a copy, but a session itself, which continues under its id.
 
     Raises:
         InvalidArgument: the options are not valid.
@@ -157,10 +157,10 @@ def recover(
     deny: Sequence[str] = (),
     details: SessionDetails | None = None,
 ) -> SessionRow:
-    """Have the session that a snapshot was taken of continue from it; the options are those of a restore.
+    """Have the session that a snapshot was taken of continue from it; the options are a restore's.
 
-    What this home remembers of it applies again: its labels, its policy, and what its clients said of it; or
-    `details`, if they are given. Its life begins again.
+    This home's memory of it applies again: its labels, its policy, and its clients' settings; or `details`,
+    if they are given. Its life begins again.
 
     Raises:
         SessionExists: it is here, or another home of this engine has it, or the name is taken, or two
@@ -210,7 +210,7 @@ def recover(
 
 
 def _chain(context: Context, before: SessionRow | None, snapshot: SnapshotRow) -> Tenures:
-    """Return the longer one of two chains: that of this home, and that of the snapshot."""
+    """Return the longer one of two chains: this home's, and the snapshot's."""
     store = context.store
     mine = Tenures.parse(before.details.tenures) if before is not None else Tenures()
     theirs = session_identity.travelling(store, snapshot)

@@ -61,7 +61,7 @@ undoes(OperationKind.RESUME)(take_back_containers)
 def resume(context: Context, session: SessionRow, *, here: bool = False) -> SessionRow:
     """Resume a suspended session under its name and id, or start a dead one again on its files.
 
-    `here`: even if a move was cut short that may have brought it to another machine.
+    `here`: even if a move was cut short that possibly brought it to another machine.
     """
     with turn(context, session, "resume", usable=False) as session:
         if here:

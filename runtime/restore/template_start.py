@@ -1,6 +1,6 @@
 """The start of a new session from a template, or from any other snapshot, with options of its own.
 
-Its programs run already: what only applies when programs start cannot be chosen any more.
+Its programs run already: options that only apply when programs start cannot be chosen any more.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from holdfast.snapshots import manifest
 
 LIMITS = ("memory", "cpus", "pids")
 CHOSEN = ("network", "allow", "deny", *LIMITS)
-"""The options that a session from a template may have of its own."""
+"""The options that a session from a template can have of its own."""
 
 
 def start(
@@ -40,7 +40,7 @@ def start(
         details: what it has from the start.
         rules: returns, from the options of the captured session, some that replace these.
         options: `network`, `allow` and `deny` as for a restore, `memory`, `cpus` and `pids` as for a new
-            session; by default those of the captured session. Others must be None or empty.
+            session; by default the captured session's. Others must be None or empty.
 
     Raises:
         InvalidArgument: an option cannot be chosen, or is not valid.

@@ -1,9 +1,9 @@
 """Garbage collection: leftovers of removed things, found and removed one by one.
 
-The order of the search makes it safe while other processes work: first the objects are listed, then the rows
-that need them are read. A capture writes its row before its image and folder, and a removal deletes the row
-last; so an object without a row in a later reading belongs to nothing. Each removal may be cut short and
-repeated.
+The order of the search makes it safe while other processes work: first the objects are listed, then the
+rows that need them are read. A capture writes its row before its image and folder, and a removal deletes
+the row last; so an object without a row in a later reading belongs to nothing. Each removal can be cut
+short and repeated.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 MOST = 100_000
 """The most files of one folder that are counted."""
 OLD = timedelta(days=7)
-"""Age at which images of other versions and ended operations are stale."""
+"""Age at which images of different versions and ended operations are stale."""
 IDLE_TRANSFER = 3600.0
 """Age in seconds at which an unfinished transfer from or to a registry is not resumed any more."""
 _KINDS = ("session", "toolbox", "gateway", "portable")
@@ -61,7 +61,7 @@ class Garbage:
 
 
 def find(context: Context, older: timedelta = OLD) -> Iterator[Garbage]:
-    """Yield all garbage, one by one: each item may be removed before the next is searched for."""
+    """Yield all garbage, one by one: each item can be removed before the next is searched for."""
     yield from _expired(context)
     yield from _containers(context)
     yield from _images(context)
@@ -80,7 +80,7 @@ def collect(context: Context, *, dry_run: bool = False, older: timedelta = OLD) 
 
     Raises:
         SessionBusy: another process is collecting.
-        HoldfastError: the engine or the store does not answer. What was removed until then was garbage.
+        HoldfastError: the engine or the store does not answer. Everything removed until then was garbage.
     """
     found: list[Garbage] = []
     with (
@@ -107,7 +107,7 @@ def _expired(context: Context) -> Iterator[Garbage]:
 
 
 def _pages(context: Context) -> Iterator[Garbage]:
-    """Yield pages of memory in packs, including those that were freed just now."""
+    """Yield pages of memory in packs, including just freed ones."""
     wasted = snapshot_storage.waste(context)
     if wasted:
         sweep = partial(snapshot_storage.sweep, context, deep=True)
@@ -130,7 +130,7 @@ def _images(context: Context) -> Iterator[Garbage]:
 
 
 def _stale(context: Context, older: timedelta) -> Iterator[Garbage]:
-    """Yield images that another version built, and archives of the portable guest."""
+    """Yield images that a different version built, and archives of the portable guest."""
     for tag, size in _stale_images(context, older):
         yield Garbage("image", tag, "from an older version", size, partial(context.engine.images.untag, tag))
     for path in fitting.unused_archives(context.home, older.total_seconds()):
@@ -267,7 +267,7 @@ def _size(path: Path) -> int:
 
 
 def stale(image: ListedImage, needed: frozenset[str], used: frozenset[str], before: float) -> list[str]:
-    """Return the tags of an image that may be removed. Pure.
+    """Return the tags of an image that can be removed. Pure.
 
     Args:
         image: the engine's listing of it.
@@ -283,7 +283,7 @@ def stale(image: ListedImage, needed: frozenset[str], used: frozenset[str], befo
 
 
 def _stale_images(context: Context, older: timedelta) -> Iterator[tuple[str, int]]:
-    """Yield the tags that may be removed, with the bytes of their images."""
+    """Yield the tags that can be removed, with the bytes of their images."""
     engine = context.engine
     listed, used = engine.images.listed(), engine.images_in_use()
     sessions = context.store.sessions()

@@ -37,7 +37,7 @@ def overdue(context: Context) -> Iterator[tuple[SessionRow, SnapshotRow]]:
 
 
 def expire(context: Context, session: SessionRow) -> list[SnapshotRow]:
-    """Remove the overdue snapshots of a session; those in use are removed the next time."""
+    """Remove the overdue snapshots of a session; used ones are removed the next time."""
     return let_go(context, _overdue(context, session, _needs(context)))
 
 
@@ -82,7 +82,7 @@ def make_room(context: Context, session: SessionRow, taken: SnapshotRow, *, must
 def _room(
     context: Context, limit: _Limit, wanted: int, keep: Collection[str]
 ) -> tuple[list[SnapshotRow], int]:
-    """Return `expiry.room` for a limit. Apparent excess is packed first, and may turn out small."""
+    """Return `expiry.room` for a limit. Apparent excess is packed first, and can turn out small."""
     going, missing = room(limit.rows, limit.quota, wanted, keep)
     if (going or missing) and any(snapshot_storage.unpacked(row) for row in limit.rows):
         rows = [snapshot_storage.settle(context, row) for row in limit.rows]
@@ -91,7 +91,7 @@ def _room(
 
 
 def let_go(context: Context, rows: Iterable[SnapshotRow]) -> list[SnapshotRow]:
-    """Remove snapshots, except those in use."""
+    """Remove snapshots, except for used ones."""
     gone = [row for row in rows if let_go_untidily(context, row)]
     if gone:
         snapshot_storage.sweep_images(context)
@@ -159,7 +159,7 @@ def needed(sessions: Iterable[SessionRow]) -> set[str]:
 
 
 def removable(snapshots: Iterable[SnapshotRow], keep: Collection[str]) -> list[SnapshotRow]:
-    """Return the snapshots that may be removed automatically, oldest first."""
+    """Return the snapshots that can be removed automatically, oldest first."""
     found = [row for row in snapshots if automatic(row) and not row.pinned and row.id not in keep]
     return sorted((row for row in found if row.state != "pending"), key=lambda row: (row.created_at, row.id))
 

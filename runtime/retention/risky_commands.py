@@ -1,8 +1,8 @@
-"""Detection of risky commands: those that destroy data, or change what is installed.  Pure.
+"""Detection of risky commands: commands that destroy data, or change installed software.  Pure.
 
 A command is examined as text, word by word. That finds what is written out: in a pipe, after `sudo`, in a
-loop, in the quotes of `bash -c`; not what a script or an alias does. A false alarm costs only a snapshot, so
-text that is merely printed (`echo rm -r x`) may raise one. The time is linear in the length of the text.
+loop, in the quotes of `bash -c`; not what a script or an alias does. A false alarm costs only a snapshot,
+so text that is merely printed (`echo rm -r x`) can raise one. The time is linear in the length of the text.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ LEADERS = frozenset(
     )
 )
 BEHIND = 6
-"""The most words after a leader that may still be its own options."""
+"""The most words after a leader that can still be its own options."""
 
 Words = Sequence[str]
 Rule = Callable[[Words], bool]
@@ -158,7 +158,7 @@ def _simple(text: str) -> Iterator[list[str]]:
 
 
 def _starts(words: list[str]) -> Iterator[list[str]]:
-    """Yield the positions where the program may be: the beginning, or after words that lead a command."""
+    """Yield the positions where the program can be: the beginning, or after words that lead a command."""
     at = 0
     while at < len(words) and _ASSIGNMENT.match(words[at]):
         at += 1

@@ -33,7 +33,7 @@ def can_be_hidden(value: str) -> bool:
 
 
 def forms(value: str) -> Iterator[str]:
-    """Return all forms of a value; some may be equal."""
+    """Return all forms of a value; some can be equal."""
     yield value
     stripped = value.strip()
     if len(stripped) >= SHORTEST_HIDDEN:

@@ -1,7 +1,7 @@
 """The file of a tar archive at an offset, determined while the archive passes. Pure.
 
-Only used to name a place: malformed members have no name, and nothing in the archive is trusted. Names are
-those of ustar, of GNU tar's long names, and of pax.
+Only used to name a place: malformed members do not have a name, and nothing in the archive is trusted.
+Names are read in the forms of ustar, GNU tar's long names, and pax.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ BLOCK = 512
 MOST_NAME = 64 << 10
 _MOST_KEPT = 40_000
 _BACK = 16 << 20
-"""Bytes before the end of what has passed for which names are kept."""
+"""Bytes before the end of the passed data for which names are kept."""
 _LONG, _PAX = b"L", b"x"
 _BESIDES = (b"K", b"g")
 _EMPTY = (b"1", b"2", b"3", b"4", b"5", b"6")

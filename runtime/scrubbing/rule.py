@@ -16,7 +16,7 @@ from holdfast.errors import InvalidArgument
 NAME_LENGTH = 60
 PATTERN_LENGTH = 2000
 _MEMORY = 64 << 20
-"""Bytes that an automaton may take; an expression that needs more is searched more slowly."""
+"""The most bytes of an automaton; an expression that needs more is searched more slowly."""
 LONGEST = 8 << 10
 """Bytes of the longest match found whole wherever data is cut; of longer ones the beginning is found."""
 _GROUP = re.compile(r"(?<!\\)\(\?P?<[A-Za-z_]\w*>")

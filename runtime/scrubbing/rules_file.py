@@ -7,7 +7,7 @@
      "allow": ["ghp_0000.*"],                text that is not secret although a rule matches it
      "without": ["json web token"]}          built-in rules to switch off
 
-It never needs to contain a secret value. This module knows no snapshots.
+It never needs to contain a secret value. This module does not know snapshots.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class ScrubbingRules:
 
 
 def read(home: Home) -> ScrubbingRules:
-    """Return the rules of a home; only the built-in ones if there is no file.
+    """Return the rules of a home; only the built-in ones without a file.
 
     Raises:
         StoreError: the file cannot be read, or other users can read or change it.
@@ -128,7 +128,7 @@ def parse(data: bytes) -> ScrubbingRules:
 
 
 def action(given: str | None, rules: ScrubbingRules) -> Action:
-    """Return the action: the caller's, else that of the rules.
+    """Return the action: the caller's, else the rules'.
 
     Raises:
         InvalidArgument: there is no such action.

@@ -104,7 +104,7 @@ class ScrubbedStream:
         return self._scrubber.data(before + data, len(before))
 
     def _sure(self, data: bytes) -> int:
-        """Return the beginning of the part that may be, or become, a match."""
+        """Return the beginning of the part that can be, or become, a match."""
         line = 1 + max(data.rfind(bytes([end])) for end in _ENDS)
         key = data.rfind(_BEGIN)
         if key >= 0 and _UNFINISHED.fullmatch(data[key:]):

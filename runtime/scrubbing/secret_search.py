@@ -1,8 +1,8 @@
 """Secrets found in passing data that cannot be altered, however they are cut. Pure.
 
-A finding has a rule, a place and a number, never the secret. The author of the data may write a flood of
-apparent secrets: a rule with too many matches in one source is not searched for in the rest of it; the others
-are.
+A finding has a rule, a place and a number, never the secret. The author of the data can write a flood of
+apparent secrets: a rule with too many matches in one source is not searched for in the rest of it; the
+others are.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def findings(
 ) -> list[SecretFinding]:
     """Return the findings of counts by rule and place; of the rules in `more` not all were counted.
 
-    A place may itself hold what `matcher` finds: programs name files after addresses and tokens.
+    A place can itself hold a secret that `matcher` finds: programs name files after addresses and tokens.
     """
     places = Scrubber(matcher)
     return [

@@ -1,8 +1,8 @@
 """The door for agents on the server's own port: its path, its lifetime, its end.
 
 The application is made for the first request that has the token: the package `mcp`, which it needs, takes
-half as long to load as all the rest of the server. Who is let in, and how requests are limited, is decided
-before they arrive here. Their streams have no end of their own: they are ended when the server is.
+half as long to load as all the rest of the server. Admission, and the limits of requests, are decided
+before they arrive here. Their streams have no end of their own: the server ends them when it ends.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from typing import Any
 from starlette.applications import Starlette
 from starlette.responses import JSONResponse
 
+from holdfast.base.extras import install_command
 from holdfast.base.text import plain
 from holdfast.runtime.access.access_keys import AccessKey
-from holdfast.runtime.http_doors import door_setup
 from holdfast.runtime.http_doors.admission import KEY, Admission, Receive, Scope, Send
 from holdfast.runtime.mcp.http_door import PATH
 from holdfast.runtime.serve import answer_forms
@@ -91,7 +91,7 @@ class AgentsDoor(BearerDoor):
             body = answer_forms.body(
                 "internal_error",
                 f"cannot serve agents: {error}",
-                f"`{door_setup.install_command('serve', 'mcp')}`",
+                f"`{install_command('serve', 'mcp')}`",
             )
             await JSONResponse(body, 500)(scope, receive, send)
             return

@@ -77,7 +77,7 @@ STATUSES: tuple[tuple[type[HoldfastError], int], ...] = (
     (errors.StoreError, 500),
 )
 NODE_HEADER = "Holdfast-Node"
-"""The header with the address of the node that has a session, where that is another one."""
+"""The header with the address of the node that has a session, if it is a different one."""
 HTTP_CODES = {
     400: "bad_request",
     401: "unauthorized",

@@ -28,7 +28,7 @@ MOST_MESSAGE = 16 << 20
 
 
 Beside = Sequence[Callable[[], AbstractAsyncContextManager[object]]]
-"""What is entered before the server answers, and left after its last answer, in the task of the server."""
+"""Contexts entered before the server answers, and left after its last answer, in the task of the server."""
 
 
 @asynccontextmanager

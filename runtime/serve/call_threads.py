@@ -1,9 +1,9 @@
 """Threads in which calls of the controller block, in place of the event loop.
 
 Each call has one to itself, which is kept for a while for the next: starting one takes as long as a brief
-call. They are counted, and one more than may run at once is refused: a queue behind commands that wait would
-answer no caller. Calls into one session have a share of them: those into a session that does not answer keep
-their threads for as long as they may wait for it.
+call. They are counted, and one more than the limit is refused: a queue behind waiting commands would answer
+no caller. Calls into one session have a share of them: calls into a session that does not answer keep their
+threads for their longest wait.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Work = Callable[[], Callable[[], None]]
 
 
 class WorkerThreads:
-    """As many threads as there is simultaneous work, and those that have just become idle."""
+    """As many threads as there is simultaneous work, and the ones that have just become idle."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -102,11 +102,11 @@ class Parked:
 Result = TypeVar("Result")
 
 MOST_WAITING = 512
-"""Calls at once that wait for a command, a cell or an event."""
+"""Concurrent calls that wait for a command, a cell or an event."""
 MOST_BRIEF, MOST_BRIEF_OF_SESSION = 64, 8
-"""Calls at once that end by themselves: snapshots, files, lists."""
+"""Concurrent calls that end on their own: snapshots, files, lists."""
 MOST_WAITING_OF_SANDBOX = 64
-"""Of those that wait, for holders of the token of a single sandbox."""
+"""Of waiting calls, for holders of the token of a single sandbox."""
 
 
 _NO_THREAD = "cannot start a further call: the machine cannot start a thread for it"
@@ -188,7 +188,7 @@ def _settle(done: asyncio.Future[Result], result: Result | None, error: BaseExce
 
 
 class CallThreads:
-    """The threads of one kind of call; `most` may run at once, and `most_of_session` into one session."""
+    """The threads of one kind of call; `most` can run in parallel, and `most_of_session` into one session."""
 
     def __init__(self, most: int, most_of_session: int | None = None) -> None:
         self._most = most
@@ -201,9 +201,9 @@ class CallThreads:
     async def run(self, work: Callable[[], Result], session: str | None = None) -> Result:
         """Do the work in a thread and return its result, or raise its error.
 
-        A caller that is cancelled leaves the work behind, which still counts until it ends. `session` is the
-        one whose share it is of. Work that returns `Parked` is done again once that is woken, and also counts
-        in between.
+        A caller that is cancelled leaves the work behind, which still counts until it ends. `session` is
+        the session whose share it takes. Work that returns `Parked` is done again once that is woken, and
+        also counts in between.
 
         Raises:
             TooManyCalls: too much is being done, or too much into the session.

@@ -114,14 +114,14 @@ class SeenRows:
 
 
 ACTOR = "agent:api"
-"""Who acts if a request does not say."""
+"""The actor of a request that does not name one."""
 MOST_ACTORS = 100
 PATIENCE_HEADER = "Holdfast-Patience"
 """The most seconds that a request waits."""
 MOST_ENDED = 1000
 """Requests that are kept in mind because their waiting was ended before they came."""
 LAST_SECONDS = 6.0
-"""For calls that end by themselves, once the server is asked to end; answers have some seconds more."""
+"""For calls that end on their own, once the server is asked to end; answers have some seconds more."""
 
 
 FileSigner = Callable[[str, str, str, str, int | None], str]

@@ -25,11 +25,12 @@ from holdfast.runtime.serve.event_format import Event, Form
 Item = TypeVar("Item")
 
 ROOM = 1 << 20
-"""Bytes that may be under way."""
+"""Bytes that can be under way."""
 
 
 class Lull:
-    """The first moment of a call, in which the reader need not be woken: the end may follow immediately."""
+    """The first moment of a call, in which the reader does not have to be woken: the end can follow
+    immediately."""
 
     def __init__(self) -> None:
         self.is_over = False
@@ -51,7 +52,7 @@ class EventBridge(Generic[Item]):
         """True once the reader has left."""
 
     def put(self, item: Item, size: int, lull: Lull | None = None) -> None:
-        """Pass on an item that counts for `size` bytes, from the thread; waits while there is no room.
+        """Pass on an item that counts for `size` bytes, from the thread; waits for room.
 
         In a lull the reader finds it with the next one, or when the lull is over. Once the reader has left,
         items are dropped.
@@ -248,7 +249,7 @@ LastEvent = Annotated[str | None, Header(alias="Last-Event-ID", pattern=r"^\d{1,
 
 
 def place(last: str | None, given: int | None) -> int | None:
-    """Return the start: the reader's last position, else the one it requests."""
+    """Return the start: the reader's last position, else the requested one."""
     return given if last is None else int(last)
 
 

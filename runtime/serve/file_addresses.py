@@ -1,6 +1,6 @@
 """Signed addresses of files: a holder reads, or writes, that one file until it expires. Pure.
 
-They are those of the wire of sandboxes, whose door checks them; here they are made.
+Their form is the wire of sandboxes', whose door checks them; here they are made.
 """
 
 from __future__ import annotations

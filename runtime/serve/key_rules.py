@@ -313,7 +313,8 @@ def of_one_session(key: AccessKey) -> NotPermitted:
 
 
 def permitted_here(connection: HTTPConnection, operation: str, session: str | None) -> str | None:
-    """Return the only session that an operation can reach, where paths need not name one; None for all.
+    """Return the only session that an operation can reach, where paths do not have to name one; None for
+    all.
 
     Raises:
         NotPermitted, SessionNotFound: as `permitted`.
@@ -406,4 +407,4 @@ _WITH_OPTIONS = frozenset(
         "snapshots.fork",
     }
 )
-"""Operations whose fields may take a scope more."""
+"""Operations whose fields can take an additional scope."""

@@ -28,7 +28,7 @@ from holdfast.runtime.http_doors.admission import Admission, App, Receive, Refus
 from holdfast.runtime.http_doors.door_sockets import ADMITTED
 from holdfast.runtime.http_doors.request_limits import Paths, RequestRate, limited
 from holdfast.runtime.serve import answer_forms
-from holdfast.runtime.serve.keyed_requests import opened_with
+from holdfast.runtime.serve.access_key_requests import opened_with
 from holdfast.runtime.serve.server_metrics import ServerMetrics
 
 if TYPE_CHECKING:
@@ -55,9 +55,9 @@ class ServedDoor(ABC):
     """The door of one wire."""
 
     streamed: Paths = frozenset()
-    """Methods and ends of paths whose bodies may have any size."""
+    """Methods and ends of paths whose bodies can have any size."""
     typed: Paths = frozenset()
-    """Those whose bodies may take any time as well."""
+    """Operations whose bodies can also take any time."""
     single: frozenset[bytes]
     """Headers of credentials: a request that repeats one of them is refused."""
     counted = True
@@ -298,7 +298,7 @@ async def _opened(door: ServedDoor, own: Scope, sent: Scope) -> App | Refusal:
 
 
 def _repeated(door: ServedDoor, scope: Scope) -> Refusal | None:
-    """Refuse duplicate headers where one counts: an intermediary may have read a different one."""
+    """Refuse duplicate headers where one counts: an intermediary can have read the other one."""
     names = [name.lower() for name, _ in scope.get("headers", ())]
     several = next((name for name in sorted(door.single) if names.count(name) > 1), None)
     if several is None:

@@ -1,7 +1,7 @@
 """Which session a request is for, on whichever wire of a server it comes.  Pure.
 
-A reverse proxy asks for that before it sends the request to the node that has the session. What cannot be
-read names no session, and any node answers it: whether the request is let in is decided there.
+A reverse proxy asks for that before it sends the request to the node that has the session. An unreadable
+request names no session, and any node answers it: its admission is decided there.
 """
 
 from __future__ import annotations

@@ -22,8 +22,8 @@ from holdfast.runtime.http_doors import admission
 from holdfast.runtime.http_doors.admission import Admission, App, Refusal, Scope
 from holdfast.runtime.http_doors.request_limits import RequestRate
 from holdfast.runtime.serve import answer_forms
+from holdfast.runtime.serve.access_key_requests import PageVisitor, opened_with
 from holdfast.runtime.serve.callers import Callers
-from holdfast.runtime.serve.keyed_requests import PageVisitor, opened_with
 from holdfast.runtime.serve.request_gate import BearerDoor, RequestGate
 from holdfast.runtime.serve.routes import (
     command_routes,
@@ -77,7 +77,7 @@ class ApiDoor(BearerDoor):
         return scope
 
     def audited(self, scope: Scope) -> bool:
-        """Return whether a request gets a row in the audit trail: all but those of its health."""
+        """Return whether a request gets a row in the audit trail: all except checks of its health."""
         return scope["path"] not in ("/health", "/metrics") and super().audited(scope)
 
     async def opens(self, scope: Scope) -> App | Refusal:
@@ -103,7 +103,7 @@ def api_door(callers: Callers, rules: Admission, visitors: PageVisitors = lambda
 
 
 def application(callers: Callers, rules: Admission, rate: RequestRate) -> App:
-    """Return the handler for a server that has no other door."""
+    """Return the handler for a server whose only door this is."""
     return RequestGate([api_door(callers, rules)], rate, callers.metrics, callers.trail)
 
 

@@ -13,7 +13,7 @@ from holdfast.runtime.serve.call_threads import CallThreads, TooManyOfSession
 
 MOST, MOST_OF_SANDBOX = 256, 64
 MOST_SOCKETS, MOST_SOCKETS_OF_SANDBOX = 64, 16
-"""WebSockets among them: each may hold a whole message."""
+"""WebSockets among them: each can hold a whole message."""
 MOST_OPENING, MOST_OPENING_OF_SANDBOX = 64, 16
 READ_AHEAD = 64 << 10
 

@@ -1,7 +1,7 @@
 """Answers preceded by progress: the steps of an operation, and then its answer, a line each.
 
-A client asks for it with the header `Holdfast-Steps`. What is answered before any step begins is answered as
-ever; else the answer is 200 and `application/x-ndjson`: lines with `step`, and a last one with `status` and
+A client asks for it with the header `Holdfast-Steps`. An answer before any step begins is sent unchanged;
+else the answer is 200 and `application/x-ndjson`: lines with `step`, and a last one with `status` and
 `answer`. Only the newest step waits for a slow reader. Knows no path and no operation.
 """
 

@@ -1,7 +1,7 @@
 """The state of a session after its capture was cut short: it answers again, or is marked as unreachable.
 
-A capture that is killed half-way lets the session's processes continue, almost always unharmed. Code that was
-injected into them at that instant may have broken one. If it was the supervisor, the session cannot be
+A capture that is killed half-way lets the session's processes continue, almost always unharmed. Code that
+was injected into them at that instant can have broken one. If it was the supervisor, the session cannot be
 reached any more; that is detected here and recorded with the session, so that later callers learn why.
 """
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from holdfast.runtime.store.rows import SessionRow
 
 REPLY_SECONDS = 5.0
-"""How long a supervisor may take to answer once nothing holds it any more. It takes milliseconds."""
+"""The longest time a supervisor can take to answer once nothing holds it any more. It takes milliseconds."""
 GLANCE = 1.0
 """The same for one that did not answer before."""
 POLL_SECONDS = 0.01
@@ -40,7 +40,7 @@ _LOOKED_AT = 1000
 def look(context: Context, row: SessionRow, *, cut: bool = False) -> None:
     """Check whether a running session answers after its capture failed, and record if it does not.
 
-    With `cut`, the checkpointer had begun to capture its processes, and may have died doing so.
+    With `cut`, the checkpointer had begun to capture its processes, and possibly died doing so.
     """
     if cut:
         _mend(context, row)

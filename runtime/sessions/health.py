@@ -1,6 +1,6 @@
 """The health of a session: its row compared with the state of its container.
 
-A container may end or be removed behind our back; the session is found dead at the next check.
+A container can end or be removed behind our back; the session is found dead at the next check.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def check(context: Context, session_id: str) -> None:
     """Check that the session's container runs.
 
     Raises:
-        SessionError, SessionDead, SessionNotFound: why the session cannot be used, and what to do about it.
+        SessionError, SessionDead, SessionNotFound: the reason the session cannot be used, and advice.
         SessionPaused: another program has paused it, or frozen its control group.
     """
     row = context.session_row(session_id)
@@ -293,7 +293,7 @@ def _ending(context: Context, row: SessionRow) -> OperationKind | None:
 
 
 def _at_work(context: Context, row: SessionRow) -> OperationKind | None:
-    """Return the operation of a living process that may have stopped the session, if there is one."""
+    """Return the operation of a living process that possibly stopped the session, if there is one."""
     from holdfast.runtime.store.rows import OperationKind
 
     return _ending(context, row) or _under_way(context, row.id, OperationKind.SNAPSHOT)

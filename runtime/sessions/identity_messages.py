@@ -58,8 +58,9 @@ def who(row: SessionRow) -> dict[str, Any]:
 def say_who(
     folder: Path, row: SessionRow, kept: Manifest | None = None, again: str = "", waits: str = ""
 ) -> None:
-    """Write the identity, and the snapshot of the files, for a supervisor that starts; `again`: why on files
-    on which another one has worked; `waits`: the parts that are to be ready before it begins.
+    """Write the identity, and the snapshot of the files, for a supervisor that starts; `again`: the reason
+    for continuing on files of an earlier supervisor; `waits`: the parts that are to be ready before it
+    begins.
 
     Raises:
         StoreError: they cannot be written.

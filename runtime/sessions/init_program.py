@@ -60,7 +60,7 @@ def place() -> str:
 def is_another(home: Home, pid: int) -> bool:
     """Check whether a process is known to run a program other than these.
 
-    A user who may not trace the process cannot know; that takes CAP_SYS_PTRACE (proc(5)).
+    A user without the right to trace the process cannot know; that takes CAP_SYS_PTRACE (proc(5)).
     """
     try:
         running = os.stat(f"/proc/{pid}/exe")  # noqa: PTH116 - a magic link, not a path
@@ -97,7 +97,7 @@ def _taken_out(engine: Engine, home: Home, image: str) -> bytes:
 
 
 def _write(folder: Path, program: bytes) -> Path:
-    """Write the program under a temporary name and link it: a container may start from it at any time.
+    """Write the program under a temporary name and link it: a container can start from it at any time.
 
     If another process does the same, the first file stays: containers started from it are known by its inode.
     """

@@ -1,7 +1,7 @@
 """The files in which programs of a session look up names: /etc/hosts and /etc/hostname.
 
-An engine keeps them in a folder of its own, on a disk where what a session appends has no limit. So they are
-files of the home, beside the folder that the session shares with the host, on its small file system
+An engine keeps them in a folder of its own, on a disk where a session can append without a limit. So they
+are files of the home, next to the folder that the session shares with the host, on its small file system
 (`shared_folder`): the session can write to them, fill that, and give them no other place. They are written
 before anything in the container runs. Knows nothing of networks.
 """

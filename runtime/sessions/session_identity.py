@@ -86,10 +86,10 @@ def take_over(
 ) -> SessionRow:
     """Record a session that is about to be made under an id it has had before; `columns` as for a new one.
 
-    What this home knew of it is an earlier life.
+    This home's records of it belong to an earlier life.
 
     Raises:
-        SessionExists: it may not have the id (`check_claim`), or the name is taken.
+        SessionExists: it is not permitted to have the id (`check_claim`), or the name is taken.
     """
     check_claim(store, session_id, chain)
     details = store.made_by_user(details.plus(tenures=chain.kept()))
@@ -109,7 +109,7 @@ def begin_tenure(store: Store, session_id: str, tenure: str) -> None:
 def hand_over(store: Store, session_id: str, to: str, there: str) -> None:
     """Record that a session belongs to another machine from now on, and its id there.
 
-    Its mark (`moving`) stays: until it is removed here, nothing may resume it.
+    Its mark (`moving`) stays: until it is removed here, it cannot be resumed.
     """
     store.keep_details(session_id, moved={"to": to, "at": time.time(), "id": there})
 
@@ -139,7 +139,7 @@ def mark_suspended(context: Context, session: SessionRow, to: str) -> None:
 
 
 def mark_may_run_there(context: Context, session: SessionRow, to: str, attempt: str) -> None:
-    """Record that from here on the other machine may start it, in this attempt."""
+    """Record that from here on the other machine has permission to start it, in this attempt."""
     context.store.keep_details(session.id, moving={"to": to, "attempt": attempt})
 
 
@@ -150,11 +150,11 @@ def clear_mark(context: Context, session: SessionRow) -> None:
 
 
 def refuse_while_moving(session: SessionRow, verb: str) -> None:
-    """Refuse to let a session continue here that may run elsewhere.
+    """Refuse to let a session continue here that could be running elsewhere.
 
     Raises:
         SessionBusy: it is being moved.
-        OutcomeUnknown: a move was cut short when the other machine may already have started it.
+        OutcomeUnknown: a move was cut short when the other machine could already have started it.
     """
     moving, name = session.details.moving, session.name
     if moving is None:

@@ -31,12 +31,12 @@ def session_lock(context: Context, session_id: str, what: str) -> AbstractContex
 def turn(context: Context, session: SessionRow, verb: str, *, usable: bool = True) -> Iterator[SessionRow]:
     """Acquire the session's lock and yield its current row.
 
-    Another caller may have suspended or removed the session meanwhile. With `usable` it must run, and no
-    other program may have paused it.
+    A different caller can have suspended or removed the session in the meantime. With `usable` it must run,
+    and must not be paused by another program.
 
     Raises:
         SessionBusy: the lock was held for all of `locks.LOCK_SECONDS`; "cannot <verb> session …".
-        SessionNotFound, SessionError, SessionDead: the session is gone, or does not run (any more).
+        SessionNotFound, SessionError, SessionDead: the session was removed, or does not run (any more).
     """
     with session_lock(context, session.id, f"{verb} session {session.name}"):
         row = context.session_row(session.id)

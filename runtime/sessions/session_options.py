@@ -131,11 +131,11 @@ class SecretOption(BaseModel):
 class SessionOptions(BaseModel):
     """All options of a new session; the defaults are safe.
 
-    network is what it can reach: `internet` (nothing else), `none`, or `open` (also the networks around the
-    host); `default`, of earlier versions, means `internet`. With `domains` it reaches those names and nothing
-    else, through the gateway. allow lists exceptions, HOST:PORT. deny lists closed addresses and networks; an
-    address or network in allow without a port is exempt from them. secrets are variables with placeholders;
-    the gateway puts the values into requests to their hosts.
+    network is its reach: `internet` (nothing else), `none`, or `open` (also the networks around the host);
+    `default`, of earlier versions, means `internet`. With `domains` it reaches those names and nothing
+    else, through the gateway. allow lists exceptions, HOST:PORT. deny lists closed addresses and networks;
+    an address or network in allow without a port is exempt from them. secrets are variables with
+    placeholders; the gateway puts the values into requests to their hosts.
 
     kernel is the Jupyter kernel that cells run in, by the name of its spec in the image: Python's by default.
     python is the interpreter of Python kernels, a path in the session.
@@ -143,10 +143,10 @@ class SessionOptions(BaseModel):
     memory and disk are in bytes (or text such as `512m`), cpus counts cores, pids counts processes and
     threads. disk limits the session's own files; with None the engine's limit applies, if it has one.
 
-    read_only forbids to write to the files of the image: only the workspace, /tmp, /var/tmp and /run, what is
-    mounted, and the folders of writable can be written to. They are in snapshots as ever.
+    read_only forbids writing to the files of the image: only the workspace, /tmp, /var/tmp and /run,
+    mounts, and the folders of writable can be written to. They are in snapshots as ever.
 
-    shell is what the session's shells run: `bash`, `zsh` or `fish` of the image, the path of one, or
+    shell is the program of the session's shells: `bash`, `zsh` or `fish` of the image, the path of one, or
     `holdfast`, our own bash; with None the image's bash, and ours if it has none that can be driven.
     """
 
@@ -179,7 +179,7 @@ class SessionOptions(BaseModel):
         """Validate options.
 
         Raises:
-            InvalidArgument: names the option and what is wrong with it, in one line.
+            InvalidArgument: names the option and its fault, in one line.
         """
         if unknown := sorted(set(chosen) - set(cls.model_fields)):
             raise InvalidArgument(

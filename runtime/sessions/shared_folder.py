@@ -1,8 +1,8 @@
 """The folder that a session shares with the host: made and removed, on a small file system of its own.
 
 A session can fill that file system and nothing else (`checkpointer/container/rooms.py` has the sizes). A
-controller that runs as root beside the engine mounts it; for others the checkpointer does. Where neither can,
-as engine and controller do not see the same mounts, the folder is an ordinary one without a limit; its
+controller that runs as root next to the engine mounts it; for others the checkpointer does. Where neither
+can, as engine and controller do not see the same mounts, the folder is an ordinary one without a limit; its
 creation and `doctor` say so. The contents of the folder are the business of `run_dir.py`.
 
     HOME/run/ID/              never seen by the container; may be renamed while the session runs
@@ -88,7 +88,7 @@ def also_known(home: Home, name: str, mounted: str) -> Iterator[None]:
 
 
 def trouble(engine: Engine, home: Home) -> str:
-    """Return why shared folders made by this process would have no limit; empty if they have one."""
+    """Return why shared folders made by this process would be unlimited; empty if they have a limit."""
     name = f"{os.getpid():012x}.try"
     try:
         folder = make(engine, home, name)

@@ -3,9 +3,9 @@
     ssh/client_key, client_key.pub   the key of this home, which opens its sessions and nothing else
     ssh/known_hosts                  the keys of sessions, under the names by which they were called last
 
-A session's own key is drawn at its first connection and kept with it in the store: copies, which have another
-id, have another key, and root in a session only ever sees its own one. Knows neither connections nor the
-session's end.
+A session's own key is drawn at its first connection and kept with it in the store: copies, which have a
+different id, have a different key, and root in a session only ever sees its own one. Knows neither
+connections nor the session's end.
 """
 
 from __future__ import annotations

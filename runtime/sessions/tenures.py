@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 MOST = 100
 """Tenures that a chain has at most; of more, the newest."""
 SLACK = 120.0
-"""Seconds by which the clocks of two machines may differ."""
+"""Seconds by which the clocks of two machines can differ."""
 _HOST = 100
 _ID = re.compile(ids.ID)
 Relation = Literal["same", "earlier", "later", "parted"]

@@ -284,7 +284,7 @@ def _named(
 
 
 def _values(claims: Mapping[str, Any], name: str) -> frozenset[str]:
-    """Return the texts in a claim; a name with dots may lead into tables: `realm_access.roles`."""
+    """Return the texts in a claim; a name with dots can lead into tables: `realm_access.roles`."""
     found: Any = claims.get(name)
     if found is None and "." in name:
         found = claims

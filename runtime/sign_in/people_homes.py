@@ -17,7 +17,7 @@ from holdfast.runtime.access.access_keys import AccessKey, AccessKeys
 from holdfast.runtime.access.audit_trail import AuditTrail
 from holdfast.runtime.access.name_owners import NameOwners
 from holdfast.runtime.page.page_keys import PageKeys
-from holdfast.runtime.serve.keyed_requests import PageVisitor
+from holdfast.runtime.serve.access_key_requests import PageVisitor
 from holdfast.runtime.sign_in.issuer_settings import Person
 
 _ID = re.compile(rb"h[fp]_([0-9a-f]{12})_")

@@ -2,11 +2,11 @@
 
     python -m holdfast.runtime.storage.background_packer HOME [LOCK]
 
-It pauses while a caller waits for a start, a capture or a restore. It reads and writes files of the home, and
-nothing a session can reach. It needs the engine only for images of snapshots that are still to be made
-(`snapshots/layer/unmade_image.py`), and packs without it. It may be killed at any moment: a snapshot has its
-plain images until its recipe is complete, and keeps them after that. It ends when there is nothing left to
-do, and does not import pydantic, which would take longer than packing an ordinary session.
+It pauses while a caller waits for a start, a capture or a restore. It reads and writes files of the home,
+and nothing a session can reach. It needs the engine only for images of snapshots that are still to be made
+(`snapshots/layer/unmade_image.py`), and packs without it. It can be killed at any moment: a snapshot has
+its plain images until its recipe is complete, and keeps them after that. It ends when there is nothing left
+to do, and does not import pydantic, which would take longer than packing an ordinary session.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from holdfast.snapshots.chunks.recipe import RecipeDamaged
 from holdfast.snapshots.layer import unmade_image
 
 TRIES = 3
-"""Attempts to pack a snapshot whose pages others remove meanwhile."""
+"""Attempts to pack a snapshot whose pages others remove during that."""
 SWEEP_SECONDS = 10.0
 AWAITED = ("new", "snapshot", "suspend", "resume", "restore", "rewind")
 """Kinds of operations that a caller waits for: they need the processor and the disk."""

@@ -27,7 +27,7 @@ AGAIN_SECONDS = 60.0
 LOWEST = 19
 """The priority of that process, as nice(1) counts."""
 COLLECTOR = "holdfast-packer"
-"""The name of the thread that waits for a process that packs, in the one that has started it."""
+"""The name of the thread that waits for a packing process, in the process that has started it."""
 _WORKER = "holdfast.runtime.storage.background_packer"
 _MOST = 500
 

@@ -1,7 +1,7 @@
 """The image of a snapshot: everything that reads it in the engine asks for it here first.
 
-A capture leaves it to be made (`snapshots/layer/unmade_image.py`): by what needs it first, or by the
-background packer. Which of the two it is, and when, makes no difference to the snapshot.
+A capture leaves its making (`snapshots/layer/unmade_image.py`) to its first user, or to the background
+packer. Which of the two it is, and when, makes no difference to the snapshot.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def obtain(context: Context, snapshot: SnapshotRow) -> str:
     An image that was made once and is missing now is not noticed here.
 
     Raises:
-        SnapshotDamaged: an image or a copy that it would be made of is gone or damaged.
+        SnapshotDamaged: an image or a copy that it would be made of is missing or damaged.
         EngineError: the engine refuses.
         StoreError: a copy cannot be read.
     """
@@ -41,7 +41,7 @@ def obtain(context: Context, snapshot: SnapshotRow) -> str:
 def settle(context: Context, only: Collection[str] | None = None) -> None:
     """Make all images that are still to be made, or only of some snapshots; report what fails.
 
-    What they were made of is removed.
+    Their sources are removed.
     """
     snapshots = context.home.snapshots
     if unmade_image.folders(snapshots):

@@ -1,6 +1,6 @@
 """Storage accounting: keeps the sizes in the store in step with the disk, and sweeps.
 
-`snapshots.storage` does the work; it knows no rows.
+`snapshots.storage` does the work; it does not know rows.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ STORE_LOCK_SECONDS = 60.0
 SWEPT_AT_ONCE = 100
 """Snapshots whose needs are read by the process that deletes one: a few milliseconds."""
 MOMENT = 0.2
-"""Seconds in which the background packer lets others go first; what is busy for longer sweeps later."""
+"""Seconds in which the background packer lets others go first; a longer operation sweeps later."""
 
 
 def image_ref(snapshot_id: str) -> str:
@@ -57,8 +57,8 @@ def details(stored: Stored, grown: int, layers: Mapping[str, int] | None = None)
 def leave_to_worker(context: Context) -> None:
     """Let a new snapshot be packed in the background, and report why earlier ones could not be.
 
-    Where the disk becomes too small for what is not packed, the oldest are packed at once. The new snapshot
-    is complete in any case: errors are left to the next command.
+    Where the disk becomes too small for the unpacked ones, the oldest are packed immediately. The new
+    snapshot is complete in any case: errors are left to the next command.
     """
     report_trouble(context)
     with suppress(OSError, StoreError, sqlite3.Error):
@@ -98,7 +98,7 @@ def report_trouble(context: Context) -> None:
 def settle(context: Context, row: SnapshotRow) -> SnapshotRow:
     """Pack a snapshot now if that has not happened yet, for callers that need its final size.
 
-    Those it comes after are packed first: what it shares with them is theirs.
+    Its predecessors are packed first: pages shared with them are theirs.
 
     Raises:
         StoreError: it cannot be packed; it stays as it is.
@@ -144,7 +144,7 @@ def sweep(context: Context, *, deep: bool = False) -> Swept:
         deep: also rewrite packs of which only a little is no longer needed.
 
     Raises:
-        SnapshotError: a snapshot's recipe is damaged, so that what it needs is not known.
+        SnapshotError: a snapshot's recipe is damaged, so that its needs are not known.
         StoreError: the folder cannot be used.
     """
     if deep:
@@ -230,14 +230,14 @@ def _resized(context: Context, row: SnapshotRow, own: int, shared: int) -> Snaps
 
 
 def sweep_images(context: Context) -> None:
-    """Remove images of snapshots that are gone and that no container needs any more."""
+    """Remove images of removed snapshots that containers do not need any more."""
     for each in unneeded_images(context):
         with suppress(EngineError):  # a container still uses it
             context.engine.images.remove(each.id)
 
 
 def unneeded_images(context: Context) -> list[ListedImage]:
-    """Return images of snapshots that are gone; a container may still run on one.
+    """Return images of removed snapshots; a container can still run on one.
 
     A session restored from a snapshot keeps its image alive, without a name, when the snapshot is removed. An
     image with a name but without a snapshot was requested by a process that died before the engine made it.

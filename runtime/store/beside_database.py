@@ -35,8 +35,10 @@ def origin_of(folder: Path) -> TeamsOrigin | None:
     try:
         from holdfast.runtime.cluster import shared_teams  # with the driver of PostgreSQL
     except ImportError as error:
+        from holdfast.base.extras import install_command
+
         raise StoreError(
-            f"cannot use the database of teams: {error}", hint="pip install 'holdfast[cluster]'"
+            f"cannot use the database of teams: {error}", hint=f"`{install_command('cluster')}`"
         ) from error
     return shared_teams.of(root)
 

@@ -1,6 +1,6 @@
 """The database of a home: opened, migrated to the present schema, read and written in transactions.
 
-Owns SQLite and its errors; knows nothing of the contents.
+Owns SQLite and its errors; does not know the contents.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from holdfast.runtime.store.statements import Row, Statements
 
 T = TypeVar("T")
 Leaving = Callable[[Mapping[str, str]], None]
-"""Receives the names, by container, of sessions that an upgrade puts out of reach; may refuse it."""
+"""Receives the names, by container, of sessions that an upgrade puts out of reach; can refuse it."""
 
 # A writer holds the lock for one small transaction and an fsync; a minute means trouble.
 BUSY_SECONDS = 60
@@ -38,7 +38,7 @@ ADVICE = (
 
 
 class Database:
-    """Safe to use from several processes and threads at once."""
+    """Safe to use from several processes and threads."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -123,7 +123,7 @@ class Database:
     def together(self) -> Iterator[None]:
         """Make this thread's reads and writes in the block one transaction: all of it lasts, or nothing.
 
-        Each transaction waits for the disk several times. Nothing else may be waited for in the block.
+        Each transaction waits for the disk several times. The block must not wait for anything else.
         """
         with self.writing() as db:
             outer, self._joint.connection = self._joined(), db

@@ -1,6 +1,6 @@
 """One entry of a journal, and its parsing from a session's line. Pure.
 
-The session is not trusted: a line of another form is not an entry.
+The session is not trusted: a malformed line is not an entry.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class Entry:
     """Something that happened.
 
     `seq` numbers the entries of a line of sessions; entries of this host (`host`) have the number of the
-    entry they came after. `at` is in Unix seconds. `current` is false for what happened in another timeline:
+    entry they came after. `at` is in Unix seconds. `current` is false for entries of another timeline:
     after the point that the session was restored from, or in a fork. `details` depend on the kind.
     """
 

@@ -89,7 +89,7 @@ class Entries:
             return self._last(db, session_id)
 
     def take(self, session_id: str, found: Iterable[CheckedLine]) -> int:
-        """Store a session's entries, except those that are stored already. Return the number of new ones.
+        """Store a session's entries, except for already stored ones. Return the number of new ones.
 
         Uses several transactions, since others also write to the database.
         """
@@ -166,7 +166,7 @@ class Entries:
     ) -> Generator[EntryRow]:
         """Yield the entries of some sessions one by one, ordered by number or by time.
 
-        The database is read meanwhile, and cannot be written: close an iteration that is left early.
+        The database is read during this, and cannot be written: close an iteration that is left early.
         """
         wanted_ids = list(session_ids)
         order = ["at", "seq", "host", "id"] if by_time else ["seq", "host", "id"]

@@ -1,10 +1,10 @@
 """Sessions that were rewound: their work after that point is an earlier life of theirs.
 
-So is what a home knows of a session that had left it and comes back.
+So are a home's records of a session that had left it and comes back.
 
 Journal entries are numbered from the point gone back to, so the entries of the old life get an id of their
-own. `lives` in the session's details lists these; `life` in the details of a snapshot is the one it was taken
-in, if not the present one.
+own. `lives` in the session's details lists these; `life` in the details of a snapshot is the life it was
+taken in, if not the present one.
 """
 
 from __future__ import annotations

@@ -44,7 +44,7 @@ _INSTEAD: Mapping[tuple[str, str], Any] = {
     ("entries", "kind"): "damaged",
     ("entries", "body"): '{"damaged":true}',
 }
-"""What a column gets that cannot be empty; others by their form."""
+"""The value of a column that cannot be empty; others by their form."""
 _EMPTY = {"json": "{}", "time": _EPOCH, "text": "", "long": ""}
 """The same by form; a number or a flag is 0."""
 _HARMLESS = frozenset({"created_at", "label", "reason", "pinned", "bytes", "parent_snapshot_id"})

@@ -38,7 +38,7 @@ class Operations:
         snapshot_id: str | None = None,
         details: OperationDetails | None = None,
     ) -> OperationRow:
-        """Record this process's intention to make changes that may have to be undone."""
+        """Record this process's intention to make changes that possibly have to be undone."""
         row = OperationRow(
             id=ids.new_id(),
             kind=kind,

@@ -12,7 +12,8 @@ from holdfast.procfs import process_stat
 
 
 def start_of(pid: int) -> str | None:
-    """Return boot and start time (in clock ticks) of a process; None if it is gone or a zombie."""
+    """Return boot and start time (in clock ticks) of a process; None if the process has ended or is a
+    zombie."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_bytes()
         boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()

@@ -35,7 +35,7 @@ MATCHES = " UNION ".join(
     f"SELECT id, name FROM sessions WHERE {match} AND state != 'removed'"  # noqa: S608
     for match in ("id = :ref", "name = :ref", "id >= :ref AND id < :end")
 )
-"""Finds whatever a reference may mean, each part by an index: a home may have ten thousand sessions."""
+"""Finds everything a reference can mean, each part by an index: a home can have ten thousand sessions."""
 MOVED = (
     "SELECT name, CASE WHEN json_valid(details) THEN json_extract(details, '$.moved.to') END AS place, "
     "CASE WHEN json_valid(details) THEN json_extract(details, '$.moved.id') END FROM sessions "
@@ -49,7 +49,7 @@ _COLUMNS = (
 
 
 def abandoned(database: Place) -> bool | None:
-    """Check whether a process that is gone left an operation unfinished."""
+    """Check whether a process that has ended left an operation unfinished."""
     try:
         with closing(opened(database)) as db:
             found = db.execute(

@@ -20,7 +20,7 @@ from holdfast.runtime.store.row_details import SessionDetails
 KEEP = 20
 """Automatic snapshots of a session that are kept by default."""
 LEAST_LOSS = 5.0
-"""The fewest seconds of work that a loss may cost."""
+"""The fewest seconds of work that a loss can cost."""
 MOST_PATTERNS = 100
 MOST_NUMBER = 1_000_000
 _NUMBERS = ("every", "keep", "hourly", "daily")

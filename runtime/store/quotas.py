@@ -197,7 +197,7 @@ def usage(db: Statements, user: str = "") -> QuotaUsage:
 
 
 def check(db: Statements, folder: str, user: str = "") -> None:
-    """Check that what a transaction has just added is within the quotas; else it is taken back.
+    """Check that the rows a transaction has just added are within the quotas; else they are taken back.
 
     Args:
         db: the transaction.

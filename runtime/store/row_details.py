@@ -1,4 +1,4 @@
-"""Details of sessions, snapshots and operations that have no column of their own.  Pure.
+"""Details of sessions, snapshots and operations that do not have a column of their own.  Pure.
 
 Each is a JSON object in its row. Rows of older versions lack later keys.
 """
@@ -120,7 +120,7 @@ class RecordsEnd:
 
 @dataclass(frozen=True, slots=True)
 class Moving:
-    """A move that has suspended a session: its destination, and the attempt in which it may run there."""
+    """A move that has suspended a session: its destination, and the attempt in which it can run there."""
 
     to: str
     attempt: str | None = None
@@ -260,7 +260,8 @@ class SnapshotDetails(_Details):
 
     @property
     def about(self) -> dict[str, Any] | None:
-        """What its session takes along, if it is a durable copy; from elsewhere, as it was sent."""
+        """The facts that its session takes along, if it is a durable copy; from elsewhere, as they were
+        sent."""
         return self._table("about")
 
     @property

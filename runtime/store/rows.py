@@ -50,8 +50,9 @@ class OperationKind(StrEnum):
 class SessionRow:
     """One session. `generation` counts the restores between it and a session that was made fresh.
 
-    `parent_snapshot_id` is what its container was made from. `stopped` is `paused` or `frozen` if another
-    program had paused it or frozen its control group when it was looked at; the store does not keep that.
+    `parent_snapshot_id` is the snapshot its container was made from. `stopped` is `paused` or `frozen` if
+    another program had paused it or frozen its control group when it was looked at; the store does not keep
+    that.
     """
 
     id: str
@@ -106,7 +107,7 @@ class SnapshotRow:
 
 @dataclass(frozen=True, slots=True)
 class OperationRow:
-    """Several steps; while the state is `intent`, they may have to be undone."""
+    """Several steps; while the state is `intent`, they possibly have to be undone."""
 
     id: str
     kind: OperationKind

@@ -238,4 +238,4 @@ MIGRATIONS: dict[int, tuple[str, ...]] = {
         "PRIMARY KEY (id))",
     ),
 }
-"""What makes a database of one version one of the next."""
+"""The statements that turn a database of one version into one of the next."""

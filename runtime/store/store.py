@@ -37,7 +37,7 @@ _IN_ORDER = "ORDER BY created_at, id"
 
 
 class Store:
-    """Sessions, snapshots and operations. Safe to use from several processes and threads at once."""
+    """Sessions, snapshots and operations. Safe to use from several processes and threads."""
 
     def __init__(self, database: Database) -> None:
         self._db = database
@@ -231,7 +231,7 @@ class Store:
         return next(iter(self._db.rows(_snapshot, schema.SNAPSHOTS, newest, session_id)), None)
 
     def snapshots(self, session_id: str | None = None, *, pending: bool = False) -> list[SnapshotRow]:
-        """Return all snapshots, or those of one session, oldest first; unfinished ones only if requested."""
+        """Return all snapshots, or one session's, oldest first; unfinished ones only if requested."""
         valid = "TRUE" if pending else _VALID
         if session_id is None:
             return self._db.rows(_snapshot, schema.SNAPSHOTS, f"WHERE {valid} {_IN_ORDER}")
@@ -284,7 +284,7 @@ class Store:
             return _snapshot({**row, **changes})
 
     def forget_snapshot(self, snapshot_id: str) -> None:
-        """Delete the row of a snapshot that is gone or was never completed; its successors get its parent.
+        """Delete the row of a snapshot that was removed or never completed; its successors get its parent.
 
         Does nothing the second time.
         """
@@ -321,7 +321,7 @@ class Store:
         return details.plus(by=self.user) if self.user else details
 
     def usage(self, user: str = "") -> quotas.QuotaUsage:
-        """Return what the quota of the home, or of a user, limits, as it is now."""
+        """Return the present amounts that the quota of the home, or of a user, limits."""
         with self._db.reading() as db:
             return quotas.usage(db, user)
 

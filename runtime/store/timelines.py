@@ -1,8 +1,8 @@
 """The entries of sessions that make up the past of a session, and its earlier lives.  Pure; `lives` writes
 them.
 
-A restored session continues where its snapshot was taken: its past is that of the captured session up to that
-point, and so on. What came later there is another timeline.
+A restored session continues where its snapshot was taken: its past is that of the captured session up to
+that point, and so on. Later entries there belong to another timeline.
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ from holdfast.runtime.terminal.vt_parser import Control, Parser, Text
 KEEP = 1 << 20
 """Characters of output that are kept, from its end."""
 LONGEST = 250
-"""Characters of a pattern, and of what it matches."""
+"""Characters of a pattern, and of its match."""
 MOST_CHOICES = 4
 """Optional parts and alternatives of one pattern."""
 _PARTS = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|\(\?:|\(\?|\{\d*,?\d*\}|[()*+?|]|.", re.DOTALL)
@@ -115,7 +115,7 @@ class ExpectedOutput:
         return self._before.dropped
 
     def _search(self, *, last: bool) -> None:
-        """Search the tail. `last`: no more output is known, so that `$` may match at its end."""
+        """Search the tail. `last`: no more output is known, so that `$` can match at its end."""
         best: tuple[int, int] | None = None
         for text, compiled in self._expected:
             match = compiled.search(self._tail)
@@ -173,7 +173,7 @@ class ReadingPlace:
 
 
 class UnreadOutput:
-    """The places of all shells; any thread may ask."""
+    """The places of all shells; any thread can ask."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

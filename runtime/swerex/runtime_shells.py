@@ -35,7 +35,7 @@ from holdfast.runtime.swerex.runtime_bodies import (
 AS_LONG_AS_IT_TAKES = 1e8
 """Seconds for which a command without a time limit waits for its shell."""
 BUSY_SECONDS = 30.0
-"""How long a new shell may take to be ready."""
+"""The longest time a new shell can take to be ready."""
 PLAIN_TERMINAL = "export TERM=dumb"
 """Programs that are driven line by line must not draw their prompt again with every character typed."""
 EXIT_SECONDS = 1.0
@@ -45,7 +45,7 @@ EXIT_SECONDS = 1.0
 def open_shell(found: Session, asked: NewShell, patience: Patience) -> str:
     """Open a shell, and return its startup files' output.
 
-    `patience` is how long they may take, if there are any.
+    `patience` is the longest time for them, if there are any.
 
     Raises:
         ShellExists: there is one of that name.
@@ -272,7 +272,7 @@ def _decoded(output: bytes) -> str:
 
 
 PAUSE = 0.5
-"""Seconds that an interrupted program has beside those its caller allows."""
+"""Seconds that an interrupted program has in addition to the caller's."""
 STOP_SECONDS = 5.0
 """How long a program has to stop."""
 JOB = "builtin jobs -p %%"

@@ -1,8 +1,8 @@
 """The application of this wire: its admission, its paths, each below its session, and errors as answers.
 
-Programs beside the shells are run to their end as `subprocess.run` does. Files are texts as `Path.read_text`
-and `Path.write_text` take them, or uploads: a form with a file or an archive, and the path that it is for.
-The path comes behind the content, so the content is kept in a temporary file until then.
+Programs outside the shells are run to their end as `subprocess.run` does. Files are texts as
+`Path.read_text` and `Path.write_text` take them, or uploads: a form with a file or an archive, and the path
+that it is for. The path comes behind the content, so the content is kept in a temporary file until then.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ def run_plainly(
         TimeIsOver: it took too long, and was ended with all it had started.
         CommandFailed: it failed, and its caller wanted that to be an error.
         ProgramMissing: there is no such program or folder.
-        RuntimeFailure: it wrote more than an answer may have.
+        RuntimeFailure: its output exceeds the limit of an answer.
         SessionError, GuestError: it cannot be run.
     """
     try:
@@ -126,7 +126,7 @@ def _command(asked: PlainCommand) -> str:
 
 
 MOST_TEXT = 64 << 20
-"""Bytes of a file that an answer may have."""
+"""The most bytes of a file in an answer."""
 
 
 def read_text(found: Session, asked: FileToRead) -> str:

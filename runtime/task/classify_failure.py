@@ -28,7 +28,7 @@ from holdfast.runtime.task.failure_rules import RULES
 TAIL = 16 << 10
 """Characters of output that are looked at, the last ones."""
 _LINE_AGAIN = re.compile(r"\x1b\[[01]?G|\x1b\[2K")
-"""What a program does before it writes a line once more, for instance after a turning spinner."""
+"""A program's control sequences before it writes a line once more, for instance after a turning spinner."""
 MOST_REPORT = 1 << 20
 """Bytes of a test report that are read."""
 LONGEST = 200
@@ -49,7 +49,7 @@ _NAMES = (
     r"|missing|unexpected|undefined|unknown|unsupported|mismatch|expected|wrong|violat\w+|conflict\w*"
     r"|timed out|no such)\b",
 )
-"""What a failure is called, from the plainest on."""
+"""The names of a failure, from the plainest on."""
 _DETAIL = LONGEST
 _CRASHES = frozenset({signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS, signal.SIGILL, signal.SIGFPE})
 
@@ -59,8 +59,8 @@ class Evidence:
     """The end of a command or cell.
 
     `exit_code` is 128+n after signal n. `events` are the kinds of journal entries during its run (`oom`,
-    `kernel_died`, `refused`). `waiting` is what it waits for: `line`, `password`, `key`, `pager`, `repl`.
-    `error` is the exception of a cell, `report` a test report in JUnit's form.
+    `kernel_died`, `refused`). `waiting` is the input it waits for: `line`, `password`, `key`, `pager`,
+    `repl`. `error` is the exception of a cell, `report` a test report in JUnit's form.
     """
 
     command: str = ""

@@ -40,7 +40,7 @@ _FULL_STEPS = 2
 _SUGGESTIONS = 3
 """Earlier suggestions that are repeated."""
 _CHANGES_SHARE = 3
-"""What changed since may take a third of the room; it can be asked for."""
+"""The changes since can take a third of the room; they can be asked for."""
 
 
 def resume_command(session: str) -> str:

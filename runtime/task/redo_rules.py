@@ -13,7 +13,7 @@ from typing import Literal
 from holdfast.runtime.task.stated_actions import StatedAction
 
 SCRUBBED = "[scrubbed: "
-"""What replaces a secret in a journal that travelled with a bundle."""
+"""The replacement of a secret in a journal that travelled with a bundle."""
 Fate = Literal["repeat", "skip", "stop"]
 MAIN = "main"
 """The only shell and kernel of a new session."""

@@ -114,7 +114,7 @@ class _ActionReading:
     after: int
     since: float
     actions: dict[str, StatedAction] = field(default_factory=dict)
-    """By the id of the command or cell; by the entry for what has none."""
+    """By the id of the command or cell; by the entry for one without."""
     by_entry: dict[str, str] = field(default_factory=dict)
     running: dict[tuple[str, str], str] = field(default_factory=dict)
     stands: dict[str, _Stand] = field(default_factory=dict)

@@ -33,7 +33,7 @@ LISTS = {
     "artifact": "artifacts",
     "note": "notes",
 }
-"""What `drop` can remove, and the field that has it."""
+"""The items that `drop` can remove, and the field that has each."""
 
 
 def decide(record: TaskRecord | None, stamp: Stamp, text: str, why: str) -> TaskChange:

@@ -1,9 +1,10 @@
 """The task record as Markdown with fixed sections, for trackers and people, and back without loss.  Pure.
 
-An item is a list line; its other fields are `- name: value` lines below it. Every value is one line, so that
-nothing has to be escaped. Sections must all be there; what is not understood is refused with its line. What
-people add may be written as they write lists elsewhere: other bullets and indentation, `[X]`, steps and
-phases without numbers, comments, text below *Notes*, and items that do not say who wrote them, and when.
+An item is a list line; its other fields are `- name: value` lines below it. Every value is one line, so
+that nothing has to be escaped. Sections must all be there; a line that is not understood is refused by its
+number. What people add may be written as they write lists elsewhere: other bullets and indentation, `[X]`,
+steps and phases without numbers, comments, text below *Notes*, and items that do not say who wrote them,
+and when.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The task record: the facts a successor needs to continue the work in a session. Pure.
 
 Owns the fields and their bounds. It holds no output and no transcript: commands are references to the
-journal. It knows neither how it is stored nor who may change it.
+journal. It knows neither how it is stored nor the rights to change it.
 """
 
 from __future__ import annotations
@@ -66,9 +66,8 @@ class _RecordPart(BaseModel):
 class StepAttempt(_RecordPart):
     """One attempt at a step: its command in the journal, and how it failed if it did.
 
-    `verified`: the step's own verification command was run; `profile` is its name, if it has one. `back_end`
-    is the one that was chosen then. The failure's fields are those of
-    `classify_failure.FailureClass`.
+    `verified`: the step's own verification command was run; `profile` is its name, if it has one.
+    `back_end` is the one chosen then. The failure's fields are `classify_failure.FailureClass`'s.
     """
 
     entry: EntryReference
@@ -94,7 +93,7 @@ class StepClaim(_RecordPart):
 class TaskStep(_RecordPart):
     """One step. With `verify`, a command, it is done only when that has passed: `evidence` is its entry.
 
-    `verify` may also name a profile of the policy, as `@quick`. `back_end` is the step's own.
+    `verify` can also name a profile of the policy, as `@quick`. `back_end` is the step's own.
     """
 
     title: Text
@@ -168,8 +167,8 @@ class TaskPolicy(_RecordPart):
     """The policy for every successor: retries of a step, the verifying command, the back end.
 
     `artifacts` are patterns of files that are artifacts, separated by blanks. `profiles` are named
-    verifications. `checkpoint` says when checkpoints are taken by themselves: `step`, after each step that is
-    done, and a time such as `30m`, if the last one is older.
+    verifications. `checkpoint` is the rule for automatic checkpoints: `step`, after each step that is done,
+    and a time such as `30m`, if the last one is older.
     """
 
     retry_limit: Count | None = None
@@ -204,7 +203,7 @@ class TaskCheckpoint(_RecordPart):
 class TaskRecord(_RecordPart):
     """The record of the work in one session.
 
-    `revision` counts its changes; `resume_revision` is the one at which `resume_at` was written.
+    `revision` counts its changes; `resume_revision` is the revision at which `resume_at` was written.
     `alternatives` are paths that were not taken, and why.
     """
 

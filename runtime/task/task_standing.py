@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class StepStanding:
-    """The state of a step, with its back end and verification, and those of its last attempt.
+    """The state of a step, with its back end and verification, and its last attempt's.
 
-    `verify` is a command, or a profile such as `@quick`. `last` is the last attempt's outcome, `last_profile`
-    and `last_back_end` are what it was made with; empty without one.
+    `verify` is a command, or a profile such as `@quick`. `last` is the last attempt's outcome,
+    `last_profile` and `last_back_end` are its settings; empty without one.
     """
 
     number: str
@@ -52,10 +52,10 @@ class TaskStanding:
     """The progress of one session's task.
 
     `session_state` is the session's; `state` the task's: planned, active, blocked, done, or unreadable (a
-    newer version wrote it). `step` is the first that is not ended, `phase` the one it is in, `back_end` and
-    `verify` what was chosen for it, `claimed_by` who is at it. `phases` are all of them with what is done.
-    `attempts` counts those of all steps, `questions` those that are open. `updated` and
-    `checkpoint_at` are in UTC, as ISO 8601.
+    newer version wrote it). `step` is the first unfinished one, `phase` its phase, `back_end` and `verify`
+    its choices, `claimed_by` its claimant. `phases` are all of them with their finished steps. `attempts`
+    counts all steps' attempts, `questions` the open ones. `updated` and `checkpoint_at` are in UTC, as ISO
+    8601.
     """
 
     session_id: str

@@ -22,8 +22,8 @@ _LONGEST = 300
 class ReportedStep:
     """A step that was worked on: done or skipped, by whom, and how that was verified.
 
-    `at` is in Unix seconds. `evidence` is the entry of the verification that passed, `profile` its name if it
-    has one. `failed` counts the attempts that failed meanwhile, `failure` is the kind of the last.
+    `at` is in Unix seconds. `evidence` is the entry of the verification that passed, `profile` its name if
+    it has one. `failed` counts the failed attempts until then, `failure` is the kind of the last.
     """
 
     number: str
@@ -51,7 +51,8 @@ class ReportedStep:
 
 @dataclass(frozen=True, slots=True)
 class SessionWork:
-    """The work done in one session. `state` is the session's present state: `removed` if it is gone."""
+    """The work done in one session. `state` is the session's present state: `removed` if the session was
+    removed."""
 
     session: str
     session_id: str

@@ -1,4 +1,5 @@
-"""The control functions of a guest that may reach a person's terminal, and the answers to its queries.  Pure.
+"""The control functions of a guest that can reach a person's terminal, and the answers to its queries.
+Pure.
 
 Only what is on these lists is passed. Left out, and why:
 
@@ -14,9 +15,9 @@ Only what is on these lists is passed. Left out, and why:
   there (https://trojansource.codes). Joiners stay, which emoji and Persian need.
 
 A terminal's own answers would reveal the person's machine to a guest, and arrive as input for any program
-that reads by then. So `attach` gives the answers in its place. These reveal nothing: apart from the cursor
-position they are the same for everyone. Queries for more (colors, capabilities) stay unanswered, as on older
-terminals.
+that reads by then. So `attach` gives the answers in its place. These reveal nothing: except for the cursor
+position they are the same for everyone. Queries for more (colors, capabilities) stay unanswered, as on
+older terminals.
 
 Reference: xterm's ctlseqs (https://invisible-island.net/xterm/ctlseqs/ctlseqs.html), ECMA-48.
 """
@@ -77,7 +78,8 @@ _STYLES = re.compile(r"[0-9;:]*\Z")
 
 
 def passed(function: Function, use: Use) -> str:
-    """Return the function as a terminal may get it, in its 7-bit form; empty if it may not."""
+    """Return the function in the form permitted for a terminal, its 7-bit form; empty if it is not
+    permitted."""
     if isinstance(function, Text):
         text = function.text
         return text if text.isascii() else _REVERSING.sub("", text)

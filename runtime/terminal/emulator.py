@@ -2,7 +2,7 @@
 
 pyte does most of it. Added is what pyte lacks and programs made for xterm rely on: the second screen,
 private modes, scrolling and repeating, wide characters that are half overwritten; and sequences that pyte
-would take for text are withheld from it. The output is the guest's and may be anything.
+would take for text are withheld from it. The output is the guest's and can be anything.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ class Emulator(pyte.Screen):
         return mode << SHIFT in self.mode
 
     def feed_bytes(self, output: bytes) -> None:
-        """Process output; it may continue a sequence that was begun before."""
+        """Process output; it can continue a sequence that was begun before."""
         output, self._begun = self._begun + output, b""
         if begun := _BEGUN.search(output, max(0, len(output) - _LONGEST)):
             output, self._begun = output[: begun.start()], output[begun.start() :]

@@ -1,6 +1,6 @@
 """Names of keys as the bytes a terminal sends for them.  Pure.
 
-The names are those of tmux and Emacs: Enter, C-c, M-x, Up, F1.
+The names come from tmux and Emacs: Enter, C-c, M-x, Up, F1.
 """
 
 from __future__ import annotations

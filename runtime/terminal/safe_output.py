@@ -38,8 +38,8 @@ _FULL_RESET = Escape("", "c")
 class SafeOutput:
     """Filters one stream for one terminal.
 
-    `encoding` is the terminal's: in one that is not UTF-8 the bytes of a character might be controls.
-    `dropped` is called with every function that is not passed: it may be a question that can be answered.
+    `encoding` is the terminal's: in one that is not UTF-8 the bytes of a character could be controls.
+    `dropped` is called with every function that is not passed: it can be a question that can be answered.
     `bound` keeps the output above the last row.
     """
 

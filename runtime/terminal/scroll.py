@@ -1,7 +1,7 @@
 """Output as the text a terminal would finally show, including lines scrolled off its top. Pure.
 
-Most output is text and colors already; only output that moves the cursor is drawn. The result has no control
-characters but newlines and tabs.
+Most output is text and colors already; only output that moves the cursor is drawn. The result contains no
+control characters except newlines and tabs.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """The grammar of terminal output: text and control functions, found in bytes cut anywhere.  Pure.
 
-The state machine is that of Paul Williams (https://vt100.net/emu/dec_ansi_parser), which describes what DEC's
-VT500 terminals do, on characters instead of bytes as xterm does in UTF-8 mode: C1 controls are U+0080 to
-U+009F, and control characters inside a sequence are executed at once. It knows the forms of functions, and
-nothing of their effects. The contents of strings (OSC, DCS, SOS, PM, APC) are never kept, so that memory is
-bounded however long one is.
+The state machine is Paul Williams's (https://vt100.net/emu/dec_ansi_parser), which describes DEC's VT500
+terminals, on characters instead of bytes as xterm does in UTF-8 mode: C1 controls are U+0080 to U+009F, and
+control characters inside a sequence are executed immediately. It knows the forms of functions, and nothing
+of their effects. The contents of strings (OSC, DCS, SOS, PM, APC) are never kept, so that memory is bounded
+however long one is.
 """
 
 from __future__ import annotations
@@ -77,8 +77,8 @@ class _State(Enum):
 class Parser:
     """Processes output in pieces, and returns the complete parts.
 
-    Whatever `known` matches in ground state is reported as one `Text`, for callers that need not see each
-    function. It is an optimization, and must match complete functions only.
+    Text that `known` matches in ground state is reported as one `Text`, for callers that do not have to see
+    each function. It is an optimization, and must match complete functions only.
     """
 
     def __init__(self, known: re.Pattern[str] = _PLAIN) -> None:
@@ -169,7 +169,7 @@ class Parser:
             yield Sequence(prefix, parameters, held[len(prefix) + len(parameters) :], char)
 
     def _fits(self, char: str) -> bool:
-        """Return whether it may continue a control sequence: prefix, then parameters, then intermediates."""
+        """Return whether it can continue a control sequence: prefix, then parameters, then intermediates."""
         if len(self._held) >= LONGEST:
             return False
         if char in "<=>?":

@@ -157,10 +157,10 @@ def identity_annotations(session_id: str, tenures: Tenures) -> dict[str, str]:
 
 
 def identity_passes(annotations: Mapping[str, str], session_id: str, tenures: Tenures) -> bool:
-    """Return whether a session with these tenures may replace the bundle with these annotations.
+    """Return whether a session with these tenures can replace the bundle with these annotations.
 
-    It may, unless that is of the same session, and of a tenure that this one does not know: another machine
-    has continued it.
+    It can, unless the bundle is from the same session, and from a tenure that this one does not know:
+    another machine has continued it.
     """
     text = annotations.get(IDENTITY, "")
     try:

@@ -1,8 +1,8 @@
-"""Bundles of one session to one receiver, and the data that need not be read, searched, sent or written
-again.
+"""Bundles of one session to one receiver, and the data that does not have to be read, searched, sent or
+written again.
 
-At the sender that is what an earlier bundle had; at the receiver, the files of an earlier import, of which
-those of the next one are mostly made.
+At the sender that is an earlier bundle's content; at the receiver, the files of an earlier import, of which
+the next one's are mostly made.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 SMALL = 1 << 20
 """Files smaller than this share segments."""
 MOST_FILES = 256
-"""The largest files, which are kept open: a process may have 1024 open by default."""
+"""The largest files, which are kept open: a process can have 1024 open by default."""
 MOST_RANGES = 50_000
 """A file in more ranges is sent whole: they are listed in the bundle's config, at some 60 bytes each."""
 _AT_ONCE = 64 << 20
@@ -143,7 +143,7 @@ class EarlierImport:
         """Keep the files below a snapshot's folder from being evicted.
 
         Raises:
-            SnapshotDamaged: the folder is gone.
+            SnapshotDamaged: the folder is missing.
         """
         self._held = ExitStack()
         self._places: dict[_Identity, _SegmentPlace] = {}

@@ -38,7 +38,7 @@ _ID = re.compile(r"[0-9a-f]{12}")
 _TOKEN = re.compile(r"[0-9a-f]{16,128}")
 _LAST_PID = 1 << 22
 MOST_ABOUT = 1 << 17
-"""Characters, as JSON, of what a session takes along."""
+"""Characters, as JSON, of a session's own details in a snapshot."""
 MEMORY_TMPFS = "/dev/shm"  # noqa: S108 - the session's, by its well-known name
 """The only file system in memory that a session has."""
 
@@ -131,7 +131,7 @@ def taken_positions(given: Any, first: int, end: int) -> list[int]:
 
 def taken_details(given: Mapping[str, Any]) -> SnapshotDetails:
     """Return the details for the store: the position in the journal, the failure, the task record, the
-    machines that its session had belonged to, and, unread, what that takes along.
+    earlier machines of its session, and, unread, the session's own details.
 
     Raises:
         BundleRefused: the record is not valid.
@@ -185,8 +185,7 @@ def judge_processes(context: Context, staging: Path, manifest: Manifest) -> None
 
     Raises:
         BundleNewer: a newer version recorded their processes.
-        BundleRefused: they give processes more than a session may have, or do not match the bundle's
-            record.
+        BundleRefused: they give processes more than a session's rights, or do not match the bundle's record.
     """
     try:
         with service.ask(

@@ -1,7 +1,7 @@
 """Searches a snapshot for secrets before or while it leaves, by the rules of its home.
 
 Our own texts are scrubbed. Memory and files cannot be altered without breaking them, so they are searched;
-what is found is reported, or makes the export fail. Archives and compressed files are not opened.
+findings are reported, or make the export fail. Archives and compressed files are not opened.
 """
 
 from __future__ import annotations
@@ -125,9 +125,9 @@ class Inspection:
         before: SearchedFiles | None = None,
         changed: Mapping[str, Sequence[PageRange]] | None = None,
     ) -> None:
-        """Search the files of a snapshot, except those that `rewritten` handles.
+        """Search the files of a snapshot, except for the ones that `rewritten` handles.
 
-        Of the files in `changed` only what `before`, searched by the same rules, does not have is searched.
+        Of the files in `changed` only parts that `before`, searched by the same rules, lacks are searched.
         """
         if self._action == "ignore":
             return

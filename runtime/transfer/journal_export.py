@@ -1,6 +1,6 @@
 """The history that travels with a snapshot: the entries of its session's journal up to that point.
 
-A bundle from elsewhere is not trusted with it: entries are parsed like those of any session, and limited. The
+A bundle from elsewhere is not trusted: its entries are parsed like those of any session, and limited. The
 first line has the form's number; to versions before it was added, that line is not an entry.
 """
 
@@ -57,7 +57,7 @@ def pack(entries: list[Entry], scrubbed: Callable[[dict[str, Any]], dict[str, An
 
 
 def before(context: Context, snapshot: SnapshotRow) -> list[Entry]:
-    """Yield the entries of a session's line up to a snapshot, without those of this host."""
+    """Yield the entries of a session's line up to a snapshot, without this host's."""
     journal = journal_of(snapshot)
     last = snapshot.details.moment.journal_seq
     return [

@@ -123,11 +123,12 @@ class OutgoingLayers:
         return None if self._seal else self._remembered.get(f"{self._name} {diff_id}", self._media_type)
 
     def _uncompressed(self, diff_id: str) -> BlobDescriptor | None:
-        """Return a layer that need not be sent, as it was described earlier."""
+        """Return a layer that does not have to be sent, as it was described earlier."""
         return self._remembered.get(f"tar {diff_id}", media.LAYER)
 
     def _named(self, layer: Hashed) -> BlobDescriptor:
-        """Read a layer that need not be sent: its descriptor says its size, and compressing takes longest."""
+        """Read a layer that does not have to be sent: its descriptor tells its size, and compressing takes
+        longest."""
         for _ in self._read(layer):
             pass
         return BlobDescriptor(media.LAYER, layer.digest, layer.size, {media.RAW_BYTES: str(layer.size)})

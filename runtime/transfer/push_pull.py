@@ -179,7 +179,7 @@ class ThinDestination:
         self._known = known
 
     def layers_there(self, diff_ids: Sequence[str]) -> int:
-        """Return how many of the lowest layers are those of the known image."""
+        """Return how many of the lowest layers belong to the known image."""
         pairs = zip(diff_ids, self._known, strict=False)
         return sum(1 for _ in itertools.takewhile(lambda pair: pair[0] == pair[1], pairs))
 

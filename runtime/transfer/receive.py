@@ -58,10 +58,10 @@ def receive(context: Context, origin: BundleOrigin, options: ReceiveOptions | No
     """Import a snapshot; `origin` has been entered.
 
     Raises:
-        BundleUntrusted, BundleRefused: it may not be imported, or does not match its description.
+        BundleUntrusted, BundleRefused: it is not permitted, or does not match its description.
         InvalidArgument: the label is taken or not valid, or an option is not valid.
         EngineError, StoreError, RegistryError: it cannot be read, or not be stored.
-        QuotaExceeded: there is no room for it.
+        QuotaExceeded: there is not enough room for it.
     """
     options = options or ReceiveOptions()
     if options.label is not None:
@@ -304,7 +304,7 @@ class _Receiving:
     def _files(self, config: form.BundleConfig, parts: BundleSegments) -> files.Ahead:
         """Assemble the files, compare them, and have their contents judged.
 
-        They are on their way to the disk meanwhile, and still when this returns.
+        They are on their way to the disk during this, and still when this returns.
         """
         wanted = {entry.name for entry in self._wanted.files}
         if self._wanted.live:

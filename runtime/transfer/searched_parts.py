@@ -214,7 +214,7 @@ class SearchedLayers:
             private_files.replace(self._path, json.dumps(self._all), durable=False)
 
     def _named(self, matcher: Matcher, files: Any) -> str:
-        """Return the name of a set of rules: values may be among them, so guessing is made slow."""
+        """Return the name of a set of rules: values can be among them, so guessing is made slow."""
         rules = [[rule.name, rule.pattern, rule.distinct] for rule in matcher.rules]
         text = json.dumps([FORMAT, rules, list(matcher.allowed), getattr(files, "pattern", b"").__repr__()])
         return hashlib.scrypt(

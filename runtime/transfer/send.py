@@ -1,7 +1,7 @@
 """Sends a snapshot: its files as an ordinary image, the rest as additional segments.
 
-The same code serves files and registries; what the other side has is not sent. The snapshot is locked
-meanwhile, and every file is compared with its digest before it is sent.
+The same code serves files and registries; data that the other side has is not sent. The snapshot is locked
+during this, and every file is compared with its digest before it is sent.
 """
 
 from __future__ import annotations
@@ -57,9 +57,10 @@ undoes(OperationKind.EXPORT)(take_back)
 class Sent:
     """A snapshot that was sent: its destination, the digest of the bundle, and the key that signed it.
 
-    `bytes` is what it takes there in total, `sent` its new part there. `warnings` list in words the contents
-    that others should perhaps not have; `findings` say which secrets were found where, `scrubbed` how many of
-    each rule were removed from texts. `new_key`: there was no key, and this one was made for it.
+    `bytes` is its size there in total, `sent` its new part there. `warnings` list in words the contents
+    that others should perhaps not have; `findings` say which secrets were found where, `scrubbed` how many
+    of each rule were removed from texts. `new_key`: the home did not have a key, and this one was made for
+    it.
     """
 
     where: str
@@ -82,8 +83,8 @@ def send(
 ) -> Sent:
     """Send a snapshot to a destination, which the caller has entered and leaves.
 
-    With a `series`, what its earlier bundle has is neither searched nor sent again. Such a snapshot was just
-    written and is not compared with its digests here, but where it is received.
+    With a `series`, content of its earlier bundle is neither searched nor sent again. Such a snapshot was
+    just written and is not compared with its digests here, but where it is received.
 
     Raises:
         SecretsFound: it has some, and must not; nothing of it was sent.
@@ -218,7 +219,7 @@ class _Sending:
     ) -> tuple[BlobDescriptor, list[BlobDescriptor]]:
         """Send everything else; return the config that describes it, and its segments.
 
-        Of the files in `changes` only what is new is sent.
+        Of the files in `changes` only new parts are sent.
         """
         segments = self._segments
         files = list(self._files(folder, changes))
@@ -234,7 +235,7 @@ class _Sending:
         return self._put(media.SNAPSHOT_CONFIG, text), segments.blobs
 
     def remember(self, folder: Path, searched: SearchedFiles) -> None:
-        """Record the data that the next bundle of a series need not send."""
+        """Record the data that the next bundle of a series does not have to send."""
         self._series.sent(folder, self._large, self._segments.segments, self._segments.blobs, searched)
 
     def finish(
@@ -320,7 +321,7 @@ class _Counting:
         return self._end.layers_there(diff_ids)
 
     def has(self, blob: BlobDescriptor) -> bool:
-        """Ask the destination; parts sent once need no question."""
+        """Ask the destination; a part that was sent is known."""
         found = blob.digest in self._seen or self._end.has(blob)
         if found:
             self.count(blob)

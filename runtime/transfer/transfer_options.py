@@ -56,7 +56,7 @@ class SendOptions:
         """Return options that sign with a key of a home, by name and passphrase; one is made if there is
         none.
 
-        `sealed_for` are the keys and the passphrase that may open it; anyone can if they are empty.
+        `sealed_for` are the keys and the passphrase that can open it; anyone can if they are empty.
 
         Raises:
             InvalidArgument: there is no such key, or it cannot be used.
@@ -95,8 +95,8 @@ class ReceiveOptions:
 def refuse_untrusted(name: str, signed_by: str | None, trusted_as: str | None, *, files_only: bool) -> None:
     """Refuse a bundle without a trusted signature, unless only its files are wanted.
 
-    Memory and processes of a snapshot are code that runs at once, as its author left it; files are no more
-    than those of any image.
+    Memory and processes of a snapshot are code that runs immediately, as its author left it; files are no
+    more than an image's.
 
     Raises:
         BundleUntrusted: with the command that would trust it.

@@ -130,8 +130,8 @@ def raw_size(blob: BlobDescriptor) -> int:
 class BundleSegments:
     """The segments of a bundle; each is read when it is needed, and the last one is kept.
 
-    What an `earlier` import has is copied from there. In total no more is unpacked than twice what they hold,
-    and `room`: files that jump between segments would take for ever.
+    Parts that an `earlier` import has are copied from there. In total no more is unpacked than twice what
+    they hold, and `room`: files that jump between segments would take for ever.
     """
 
     def __init__(

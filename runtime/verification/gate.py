@@ -1,6 +1,7 @@
-"""The gate of a restore: decides, while it is paused, whether its images may be loaded and its tree may run.
+"""The gate of a restore: decides, while it is paused, whether its images can be loaded and its tree can
+run.
 
-Holds the record that a restore is compared with. What it does not understand may not run.
+Holds the record that a restore is compared with. A tree that it does not understand must not run.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ _OF_RIGHTS = frozenset({"credentials", "process"})
 
 
 class Gate:
-    """The gate of one snapshot, for any number of restores at once. `name` is the snapshot's."""
+    """The gate of one snapshot, for any number of concurrent restores. `name` is the snapshot's."""
 
     def __init__(self, name: str, folder: Path) -> None:
         self._name = name
@@ -49,7 +50,7 @@ class Gate:
         """Follow a restore until it is complete, and return the result of the comparison.
 
         Raises:
-            RestoreFailed: the tree has privileges that a session may not have; none of it ran, it is gone.
+            RestoreFailed: the tree has privileges beyond a session's; none of it ran, and it was killed.
             Refused, LinkLost: the checkpointer failed.
         """
         found = Verification()
@@ -97,7 +98,7 @@ class Gate:
             )
 
     def _check_unaltered(self, given: RecordedTree) -> None:
-        """Refuse changed privileges, even if a session may have them."""
+        """Refuse changed privileges, even if a session is permitted to have them."""
         before = self.record
         altered = (
             [one for one in verification.images(before, given) if one.about in _OF_RIGHTS] if before else []

@@ -22,7 +22,7 @@ from holdfast.snapshots.verification import Deviation, Verification
 MAX_NAMES = 500
 """The most names recorded of a kernel; a kernel reports no more."""
 REPLY_SECONDS = 1.0
-"""How long a restored session may take to report; an idle one takes milliseconds."""
+"""The longest time a restored session can take to report; an idle one takes milliseconds."""
 
 
 def kernel_records(held: Holdings | None) -> dict[str, dict[str, Any]]:
@@ -39,7 +39,7 @@ def compare(
 ) -> Verification:
     """Add the comparison of the kernels of the session in `folder` to a verification.
 
-    `moment` is the last journal entry before the freeze: names listed before it may have changed since.
+    `moment` is the last journal entry before the freeze: names listed before it can have changed since.
     """
     every = record.kernels if record is not None else {}
     busy = [

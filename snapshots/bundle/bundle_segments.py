@@ -24,7 +24,7 @@ from holdfast.errors import BundleRefused
 
 BLOCK = 1 << 20
 WINDOW_LOG = 27
-"""128 MiB: the memory a frame may ask for to be decompressed."""
+"""128 MiB: the memory a frame can ask for to be decompressed."""
 GZIP_LEVEL = 2
 """Of ISA-L. On 300 MB of a Debian system: seven times as fast as level 3 of zlib, and 6 % more bytes."""
 ZSTD_LEVEL = 3

@@ -3,7 +3,7 @@
 Memory is written without gaps, so one page more moves all that follow it in the file. A course is followed
 as long as pages are equal; after that, samples of the earlier files say where it continues. Every page that
 is called equal was compared byte for byte. Owns the earlier files, which stay readable after they have been
-removed; knows nothing of segments.
+removed; does not know segments.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Self
 
 PAGE = 4096
 WINDOW = 64 * PAGE
-"""Bytes compared at once: little enough to stay in a processor's cache."""
+"""Bytes compared in one step: little enough to stay in a processor's cache."""
 SAMPLED = 16
 """One page in this many is sampled, so a course is found again after at most this many pages."""
 SHORTEST = 4 * PAGE

@@ -1,8 +1,8 @@
 """Destinations and origins of bundles: the interface of a file, a registry, or anything else.
 
-An endpoint moves bytes under their digests. It knows nothing of snapshots, and judges nothing: the reader of
-an origin compares every byte with the descriptor. Errors are those of `holdfast.errors`; the endpoint
-translates those of libraries.
+An endpoint moves bytes under their digests. It does not know snapshots, and does not judge: the reader of
+an origin compares every byte with the descriptor. Errors are `holdfast.errors`'; the endpoint translates
+its libraries' errors.
 """
 
 from __future__ import annotations
@@ -44,13 +44,14 @@ class BundleDestination(Protocol):
     """
 
     def layers_there(self, diff_ids: Sequence[str]) -> int:
-        """Return how many of these layers, from the lowest, need not be put: the reader already has them."""
+        """Return how many of these layers, from the lowest, do not have to be put: the reader already has
+        them."""
 
     def has(self, blob: BlobDescriptor) -> bool:
         """Return whether it already has this; False if it cannot tell."""
 
     def put(self, blob: BlobDescriptor, data: BinaryIO) -> None:
-        """Store the part; `data` is exactly `blob.size` bytes from its position. It may be stored already."""
+        """Store the part; `data` is exactly `blob.size` bytes from its position. It can be stored already."""
 
     def finish(self, index: bytes) -> str:
         """Store the index, and make the bundle visible. Return the name by which it is found."""

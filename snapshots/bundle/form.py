@@ -29,7 +29,7 @@ MAX_INDEX = 1 << 20
 MAX_MANIFEST = 4 << 20
 MAX_CONFIG = 64 << 20
 MAX_LAYERS = 127
-"""Most layers of an image: what the engine's overlay2 can stack."""
+"""Most layers of an image: the number that the engine's overlay2 can stack."""
 MAX_SEGMENTS = 20_000
 MAX_FILES = 100_000
 MAX_SEGMENT = 64 << 20
@@ -43,7 +43,7 @@ Word = Annotated[str, Field(max_length=300)]
 
 
 class _Document(BaseModel):
-    """A document from elsewhere. It may have more fields; those are ignored."""
+    """A document from elsewhere. It can have more fields; they are ignored."""
 
     model_config = ConfigDict(extra="ignore", frozen=True, populate_by_name=True)
 

@@ -56,7 +56,7 @@ def look(engine: Engine, ref: str) -> ImageFacts:
     """Inspect an image.
 
     Raises:
-        EngineError: the engine fails, or has no such image.
+        EngineError: the engine fails, or does not have such an image.
     """
     found = engine.images.described(ref)
     return ImageFacts(
@@ -162,7 +162,7 @@ def _plain(pieces: Iterator[bytes]) -> Iterator[bytes]:
 
 
 def _gunzipped(blob: Iterator[bytes]) -> Iterator[bytes]:
-    """Decompress one or more members of gzip, never more than a block at once."""
+    """Decompress one or more members of gzip, never more than a block per step."""
     with gzip.GzipFile(fileobj=cast("BinaryIO", Joined(blob)), mode="rb") as file:
         yield from iter(functools.partial(file.read, _BLOCK), b"")
 

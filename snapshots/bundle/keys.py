@@ -3,7 +3,7 @@
     keys/NAME.pem        a private key (PKCS 8), readable by the owner only; encrypted if it has a passphrase
     keys/trusted.json    keys of others, by name
 
-A home that sends something and has no key gets one, so that nothing leaves unsigned.
+A home without a key that sends something gets one, so that nothing leaves unsigned.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 
 @dataclass(frozen=True, slots=True)
 class KnownKey:
-    """A key. `own`: its private half is here; `locked`: behind a passphrase, so that even its public half is
-    known only from the file beside it. `recipient` is what others encrypt for.
+    """A key. `own`: its private half is here; `locked`: behind a passphrase, so that even its public half
+    is known only from the file next to it. `recipient` is the key that others encrypt for.
     """
 
     name: str
@@ -94,7 +94,7 @@ class Keys:
     def sending(self, name: str | None = None, passphrase: str | None = None) -> tuple[SigningKey, bool]:
         """Return the key that signs outgoing bundles, and whether it was made for lack of one.
 
-        The passphrase, if given, also becomes that of a new key.
+        The passphrase, if given, also becomes a new key's.
 
         Raises:
             InvalidArgument: as `signer`.
@@ -108,7 +108,7 @@ class Keys:
             return self._open(self._new(DEFAULT, passphrase), passphrase), True
 
     def signer(self, name: str | None = None, passphrase: str | None = None) -> SigningKey | None:
-        """Return the signing key: the one named, else the only one or the default; None if there is none.
+        """Return the signing key: the named one, else the only one or the default; None if there is none.
 
         Raises:
             InvalidArgument: the choice is ambiguous, or the key does not exist or cannot be opened.
@@ -142,7 +142,7 @@ class Keys:
         return Opener(private, passphrase)
 
     def trust(self, public: str, name: str | None = None) -> KnownKey:
-        """Trust this key's signatures like those of this home's own keys.
+        """Trust this key's signatures like this home's own.
 
         Raises:
             InvalidArgument: it is not a key, or the name is another key's.

@@ -35,7 +35,7 @@ _BLOB = re.compile(r"(?:\./)?blobs/sha256/([0-9a-f]{64})")
 REF = "org.opencontainers.image.ref.name"
 LAYOUT = b'{"imageLayoutVersion":"1.0.0"}'
 LEAST_FREE = 1 << 30
-"""Bytes that stay free in the folder: what comes through a pipe may have no end."""
+"""Bytes that stay free in the folder: data from a pipe can be endless."""
 _LOOK = 64
 """Blocks after which the room is looked at again."""
 
@@ -282,7 +282,7 @@ class _Window(io.RawIOBase):
 class PipeDestination(FileDestination):
     """A destination that writes a bundle to a descriptor, which stays the caller's.
 
-    What was written cannot be taken back: left before `finish`, the archive is truncated, and is refused.
+    Written bytes cannot be taken back: left before `finish`, the archive is truncated, and is refused.
     """
 
     def __init__(self, descriptor: int, name: str = "") -> None:

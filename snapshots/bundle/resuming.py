@@ -3,9 +3,9 @@
     downloads/HEX         a complete part
     downloads/HEX.part    an incomplete one
 
-Parts are named by their digests, so any later attempt can use what an earlier one left. They are removed when
-the bundle has been imported, or after a week without use. Some parts of memory stay: the next bundle may have
-the same.
+Parts are named by their digests, so any later attempt can use what an earlier one left. They are removed
+when the bundle has been imported, or after a week without use. Some parts of memory stay: the next bundle
+can have the same.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Resuming:
         return self._origin.name
 
     def index(self) -> bytes:
-        """Return the other origin's index: it is small, and may change."""
+        """Return the other origin's index: it is small, and can change."""
         return self._origin.index()
 
     def open(self, blob: BlobDescriptor, start: int = 0) -> BinaryIO:
@@ -92,7 +92,7 @@ class Resuming:
     def keep_segments(self, most: int) -> None:
         """Remove the parts opened, which have been imported, except segments.
 
-        They stay for later bundles, which may have the same: the last used ones of all, up to `most` bytes.
+        They stay for later bundles, which can have the same: the last used ones of all, up to `most` bytes.
         """
         self._stop()
         for path, stays in self._used.items():

@@ -4,8 +4,8 @@
     index.json            all of them, for tools that read image layouts
     blobs/sha256/HEX      parts, each of them once
 
-A bundle is the file NAME.holdfast with the `blobs` beside it. One writer at a time holds the folder's lock.
-Reading trusts nothing in the folder: parts are regular files, and the reader compares their bytes.
+A bundle is the file NAME.holdfast with the `blobs` next to it. One writer at a time holds the folder's
+lock. Reading trusts nothing in the folder: parts are regular files, and the reader compares their bytes.
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ class SharedDestination:
                 path.unlink(missing_ok=True)
 
     def _others(self, path: Path) -> list[object]:
-        """Return the descriptors of all other bundles; those of a list that cannot be read are left out."""
+        """Return the descriptors of all other bundles; a list that cannot be read is left out."""
         with suppress(OSError, ValueError, KeyError, TypeError, RecursionError):
             listed = json.loads(path.read_bytes()[:_MAX_TOP])["manifests"]
             return [each for each in listed if each["annotations"][oci_layout.REF] != self._name]

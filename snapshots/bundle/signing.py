@@ -1,7 +1,7 @@
 """Signing and verification of bundles: an Ed25519 signature over a statement of a bundle's content. Pure.
 
 The statement names both manifests by their digests, and through them every byte of the bundle. A key is
-written `ed25519:` and its 32 bytes in the URL-safe base64 alphabet; that is what people compare.
+written as `ed25519:` and its 32 bytes in the URL-safe base64 alphabet; people compare this text.
 """
 
 from __future__ import annotations

@@ -207,7 +207,7 @@ def _range(descriptor: int, begin: int, end: int) -> Iterator[bytes]:
 
 
 class LeavingImage:
-    """An image as it leaves: `facts` name its layers after those of a container are merged."""
+    """An image as it leaves: `facts` name its layers after a container's are merged."""
 
     def __init__(self, source: ImageSource, scratch: Path, cache: Path, there: tuple[str, ...] = ()) -> None:
         """Read layers to be merged unless they were merged before.

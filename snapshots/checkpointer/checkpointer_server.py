@@ -1,7 +1,7 @@
 """Listens for the host and carries out one request per connection, each in a process of its own.
 
-The socket is in a folder only the state directory's owner can enter; who connects is checked all
-the same. With nothing to do for a while the checkpointer ends, and its container with it.
+The socket is in a folder only the state directory's owner can enter; its clients are checked all the same.
+With nothing to do for a while the checkpointer ends, and its container with it.
 """
 
 from __future__ import annotations

@@ -4,9 +4,9 @@
     chunks/index             finds pages; see `index`
     chunks/lock, wanted      whose turn it is to write or sweep packs; see `pack_turn`
 
-One process at a time changes it. Reading takes no lock: packs never change, and one that was replaced or
-removed stays complete for readers that have it open. `Unpacking` makes holes where pages are zeros; its
-caller checks the whole file against its digest, and only unreadable pages are detected here.
+One process at a time changes it. Reading takes no lock: packs never change, and a replaced or removed one
+stays complete for readers that have it open. `Unpacking` makes holes where pages are zeros; its caller
+checks the whole file against its digest, and only unreadable pages are detected here.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from holdfast.snapshots.chunks.recipe import RecipeFile
 PATIENCE = 600.0
 """Seconds to wait for another process that packs; 100 GiB take about this long."""
 OPEN = 64
-"""Packs open at once; each holds a directory of at most 1.2 MiB."""
+"""Packs open together; each holds a directory of at most 1.2 MiB."""
 BLOCKS_KEPT = 64
 """Unpacked blocks kept for later reads: 16 MiB."""
 

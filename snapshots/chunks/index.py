@@ -83,7 +83,7 @@ class PackIndex:
         self._put(zip(keys, count(int(pack, 16) << NUMBER_BITS | page)))
 
     def close(self) -> None:
-        """Mark the table as closed properly; repeated calls have no effect."""
+        """Mark the table as closed properly; repeated calls change nothing."""
         if self._table.closed:
             return
         HEADER.pack_into(self._table, 0, MAGIC, self._slots, self._used, 1)
@@ -157,7 +157,7 @@ def _keys(names: bytes) -> tuple[int, ...]:
 
 
 def _described(head: bytes, size: int) -> tuple[int, int] | None:
-    """Return the number of slots and of those in use, if a file with this head was closed properly."""
+    """Return the number of slots and of used ones, if a file with this head was closed properly."""
     if len(head) < HEADER.size:
         return None
     magic, slots, used, closed = HEADER.unpack(head)

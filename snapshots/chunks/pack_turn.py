@@ -3,8 +3,8 @@
     chunks/lock     held by the process whose turn it is
     chunks/wanted   shared by all that wait for it
 
-A background job asks now and then whether another process waits, and leaves its turn in between. What it has
-written meanwhile is claimed, so that nothing removes it. Knows nothing of what is in packs.
+A background job asks now and then whether another process waits, and leaves its turn in between. Packs
+written during it are claimed, so that they are not removed. Does not know the content of packs.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""The upkeep of packs: a sweep removes pages that no recipe needs, a check reports those that changed.
+"""The upkeep of packs: a sweep removes pages that no recipe needs, a check reports changed ones.
 
-Nothing is removed while a recipe cannot be read: what it needs is not known.
+Nothing is removed while a recipe cannot be read: its needs are not known.
 """
 
 from __future__ import annotations
@@ -218,7 +218,7 @@ class Findings:
 
 
 def check_packs(chunks: Chunks) -> Findings:
-    """Read all existing packs. Packs added or removed in the meantime may be left out."""
+    """Read all existing packs. Packs added or removed in the meantime can be left out."""
     findings = Findings()
     for name in chunks.names():
         try:

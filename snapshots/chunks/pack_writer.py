@@ -34,7 +34,7 @@ from holdfast.snapshots.chunks.packs import (
 LEVEL = 1
 BLOCK_BYTES = BLOCK * PAGE
 AHEAD = 8
-"""Blocks that may wait to be compressed: 2 MiB."""
+"""Blocks that can wait to be compressed: 2 MiB."""
 PART = ".part"
 SAMPLE = 4
 """Pages of a block, spread over it, tried first: if they do not compress, all is stored plain, at disk speed.

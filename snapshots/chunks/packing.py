@@ -88,7 +88,7 @@ class PageCourse:
         self.left -= count
 
     def advance_zeros(self, count: int) -> None:
-        """Pass pages of zeros, which take no place in packs."""
+        """Pass pages of zeros, which do not have a place in packs."""
         if not self.apart:
             self.advance(count)
 
@@ -119,7 +119,7 @@ class PageCourse:
 WINDOW = 256 * PAGE
 ZEROS_GROUP = bytes(GROUP_BYTES)
 REACH = 4 * GROUP
-"""Pages in which those of one group are looked for if there are zeros between them."""
+"""Pages among which the pages of one group are looked for if there are zeros between them."""
 THREADS = 2
 LOOK_AGAIN = 0.01
 """Seconds between two questions of a job that pauses."""
@@ -155,15 +155,15 @@ def pack(
 ) -> PackedFiles:
     """Pack files of a snapshot's folder and leave a recipe in it. The files stay.
 
-    What is as `parent` has it is found fastest; another parent, or none, costs time and nothing else. With
-    `polite`, others that want to change the packs need not wait for the end, and nothing is done while
+    Content equal to `parent`'s is found fastest; a different parent, or none, costs only time. With
+    `polite`, others that want to change the packs do not have to wait for the end, and the work rests while
     `pauses` returns true. `progress` is called with the bytes packed so far.
 
     Raises:
         Busy: another process changes the packs for all of `patience` seconds.
         Overtaken: others have removed what it relied on, and another try will store it again; or they have
             packed the snapshot.
-        OSError: it cannot be written, or the folder is gone; no snapshot has changed.
+        OSError: it cannot be written, or the folder was removed; no snapshot has changed.
     """
     with (
         chunks.changing(patience) as mine,

@@ -1,7 +1,7 @@
 """Recipes: the places of the pages of a snapshot's files.
 
-One file beside the manifest, checked by a digest of itself. It names its snapshot, so that it cannot stand in
-for that of another snapshot.
+One file next to the manifest, checked by a digest of itself. It names its snapshot, so that it cannot stand
+in for a different snapshot's.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ GUIDE_BYTES = 2 << 20
 
 
 PARTS = f".{FILE}.*.part"
-"""What a process leaves that is killed while it writes a recipe."""
+"""The file left by a process that is killed while it writes a recipe."""
 
 
 class RecipeDamaged(Exception):
@@ -136,9 +136,9 @@ def read(folder: Path, snapshot: str | None = None) -> Recipe | None:
 
 
 def guide(folder: Path, snapshot: str) -> Recipe | None:
-    """Return a recipe as a guide to that of a similar snapshot; None if it is of no use.
+    """Return a recipe as a guide to a similar snapshot's; None if it is of no use.
 
-    It may be missing or damaged, or in too many pieces to be held in memory.
+    It can be missing or damaged, or in too many pieces to be held in memory.
     """
     try:
         with (folder / FILE).open("rb") as file:

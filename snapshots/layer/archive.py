@@ -1,6 +1,6 @@
 """The copy of a layer as the engine reads it: a tar archive in which special names mark deletions.
 
-Pure except for reading the copy. The form is that of the image format: `.wh.NAME` hides a name of the layers
+Pure except for reading the copy. The form is the image format's: `.wh.NAME` hides a name of the layers
 below, `.wh..wh..opq` everything that a directory has there.
 """
 
@@ -70,7 +70,8 @@ class NewLayer(ABC):
 
 
 class CopiedFiles:
-    """The files in the copy of a layer. `entries` are in an archive, `apart` is what that cannot say.
+    """The files in the copy of a layer. `entries` are in an archive, `apart` holds properties that an
+    archive cannot express.
 
     `described` are all that is said of the layer, also of files whose contents only the image below has.
     `omitted` is the number of further ones there, and the bytes of their contents in an archive.

@@ -1,11 +1,11 @@
 """An image as an OCI layout that has only one of its layers, for an engine that has the others.
 
-The image store of containerd accepts it, and finds the other blobs by their descriptors; those of the parent
-must be given as the store has them, which may be compressed. OciLayout: image-spec, image-layout.md.
+The image store of containerd accepts it, and finds the other blobs by their descriptors; the parent's must
+be given in the store's form, compressed or not. OciLayout: image-spec, image-layout.md.
 
-Only root can read descriptors there; for others the engine has to send a whole image. So they are remembered
-by the image (`KnownBlobs`), which is named by its digest: what is known of it stays true, and losing it only
-costs time.
+Only root can read descriptors there; for others the engine has to send a whole image. So they are
+remembered by the image (`KnownBlobs`), which is named by its digest: the facts about it stay true, and
+losing them only costs time.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def blobs(engine: Engine, image_id: str, layers: Sequence[str]) -> tuple[Blob, .
 
 
 def search(find: Find, image_id: str, layers: Sequence[str]) -> tuple[Blob, ...] | None:
-    """Look for the manifest with these layers in the image, which may be an index of several. Pure."""
+    """Look for the manifest with these layers in the image, which can be an index of several. Pure."""
     try:
         return _search(find, image_id, list(layers), set())
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
@@ -146,7 +146,7 @@ class OciLayout:
         """Yield the layout as a tar archive, piece by piece; once.
 
         containerd names what it reads by its content, so the layer can come before its digest is known. The
-        name it has here must be unique: what an aborted load of the same name left would be continued.
+        name it has here must be unique: the rest of an aborted load of the same name would be continued.
 
         Raises:
             OSError: the layer cannot be read.

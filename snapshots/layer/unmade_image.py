@@ -181,7 +181,7 @@ def copies(folder: Path, count: int) -> list[CopiedFiles]:
 def obtain(engine: Engine, folder: Path, ref: str) -> None:
     """See that the engine has the image of the snapshot in a folder; one caller makes it, others wait.
 
-    Nothing happens if there is nothing to make: the image was made, and may have been removed since.
+    Nothing happens without an image to make: it was made, and can have been removed since.
 
     Args:
         engine: the engine.
@@ -189,7 +189,7 @@ def obtain(engine: Engine, folder: Path, ref: str) -> None:
         ref: the name of its image.
 
     Raises:
-        SnapshotDamaged: a layer below is gone from the engine, or a copy is not what it was.
+        SnapshotDamaged: a layer below is missing in the engine, or a copy has changed.
         EngineError: the engine refuses.
         OSError: a copy cannot be read.
     """

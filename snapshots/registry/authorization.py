@@ -85,7 +85,7 @@ class Authorization:
         """Record a refusal (401); return whether it is worth trying again.
 
         Raises:
-            RegistryDenied: there are no credentials, or they are wrong.
+            RegistryDenied: credentials are missing or wrong.
         """
         with self._lock:
             wanted = frozenset(scopes)

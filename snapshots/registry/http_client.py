@@ -1,8 +1,8 @@
 """The HTTP client for one registry: TLS, bounded retries, authorization, redirects, limits on answers.
 
-Proxies and trusted authorities are those of the environment. A registry may be hostile or on a bad
-connection: its answers are limited in size, and secrets never travel unencrypted, except to this machine and
-with `plain_http`. Does not know what requests mean. May be used by several threads.
+Proxies and trusted authorities come from the environment. A registry can be hostile or on a bad connection:
+its answers are limited in size, and secrets never travel unencrypted, except to this machine and with
+`plain_http`. Does not know what requests mean. May be used by several threads.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ T = TypeVar("T")
 
 CONNECT_SECONDS = 10.0
 SILENCE_SECONDS = 60.0
-"""How long a registry may stay silent: one that assembles a large upload takes its time."""
+"""The longest silence of a registry: one that assembles a large upload takes its time."""
 MAX_REDIRECTS = 5
 MAX_REFUSALS = 2
 """Most refusals of one request: without a token, and with an expired one."""
@@ -134,7 +134,7 @@ class HttpClient:
 
     @property
     def base(self) -> httpx.URL:
-        """The API's address. A registry on this machine may do without TLS, which is tried first.
+        """The API's address. A registry on this machine can do without TLS, which is tried first.
 
         Raises:
             RegistryUnavailable: it does not answer.
@@ -170,7 +170,7 @@ class HttpClient:
         )
 
     def again(self, attempt: Callable[[], T]) -> T:
-        """Return the result of `attempt`; retry while that may help.
+        """Return the result of `attempt`; retry while that can help.
 
         Raises:
             RegistryUnavailable: no attempt succeeded.
@@ -192,7 +192,7 @@ class HttpClient:
         """Send a request, with credentials as demanded; the body of the answer is still to be read.
 
         Raises:
-            Passing: it may work the next time.
+            Passing: it can work the next time.
             RegistryDenied: it does not let us in.
         """
         scopes = tuple(scopes)
@@ -251,7 +251,7 @@ class HttpClient:
         )
 
     def checked(self, location: str, base: httpx.URL | None = None) -> httpx.URL:
-        """Return an address the registry gave, if it may be used.
+        """Return an address from the registry after checking that it is permitted.
 
         Raises:
             RegistryError: it is not valid, or not encrypted although the registry is.

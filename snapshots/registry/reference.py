@@ -1,6 +1,7 @@
 """Names of things in registries, `host[:port]/repository[:tag][@digest]`, as Docker reads them. Pure.
 
-The grammar is that of https://github.com/distribution/reference; a name without a host is one of Docker Hub.
+The grammar is defined at https://github.com/distribution/reference; a name without a host is one of Docker
+Hub.
 """
 
 from __future__ import annotations

@@ -209,7 +209,7 @@ class RegistryDestination:
         return True
 
     def put(self, blob: BlobDescriptor, data: BinaryIO) -> None:
-        """Send the part; a small one in the background. A later call may report its failure.
+        """Send the part; a small one in the background. A later call can report its failure.
 
         Raises:
             RegistryError: it, or an earlier one, could not be sent.
@@ -257,7 +257,8 @@ class RegistryDestination:
         self._sent(blob.size)
 
     def _mount(self, blob: BlobDescriptor, other: str) -> bool:
-        """Mount the part from a repository that had it; it may be gone there, or not visible to us."""
+        """Mount the part from a repository that had it; it can have been removed there, or be invisible to
+        us."""
         url = self._client.url("blobs/uploads/").copy_merge_params({"mount": blob.digest, "from": other})
         try:
             answer = self._client.request("POST", url, [*self._scopes, pull(other)])
@@ -293,7 +294,7 @@ class RegistryDestination:
 
 
 class RegistryOrigin:
-    """The origin of a bundle, by reference. Several threads may read from it."""
+    """The origin of a bundle, by reference. Several threads can read from it."""
 
     def __init__(self, client: HttpClient) -> None:
         self._client = client
@@ -309,7 +310,7 @@ class RegistryOrigin:
         """Return the index the reference leads to; with a digest, only that one.
 
         Raises:
-            ReferenceNotFound: there is no such reference.
+            ReferenceNotFound: the reference does not exist.
             RegistryError: it is not a bundle, or has another digest.
         """
         answer = self._get(self._reference.wanted, _ACCEPTED)
@@ -360,7 +361,7 @@ class RegistryOrigin:
 
 
 class BlobPlaces:
-    """The places of blobs in one registry; with no folder, nothing is remembered."""
+    """The places of blobs in one registry; without a folder, they are not remembered."""
 
     def __init__(self, folder: Path | None, host: str) -> None:
         self._path = None if folder is None else folder / f"places-{_name_of_host(host)}.json"

@@ -16,7 +16,7 @@ import tenacity
 T = TypeVar("T")
 
 BUSY = frozenset({408, 425, 429, 500, 502, 503, 504})
-"""Statuses of failures that may pass shortly."""
+"""Statuses of failures that can pass shortly."""
 _PLAIN = frozenset({"WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "HTTP_REQUEST", "UNKNOWN_PROTOCOL"})
 
 
@@ -31,8 +31,8 @@ class PassingFailure(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Backoff:
-    """The number of attempts; seconds before the second one, which double up to `most`; and the
-    longest pause that a registry may ask for.
+    """The number of attempts; seconds before the second one, which double up to `most`; and the longest
+    pause that a registry can ask for.
     """
 
     attempts: int = 6
@@ -87,7 +87,7 @@ def shown(text: str, limit: int = 200) -> str:
 
 
 def why(error: httpx.TransportError) -> str:
-    """Return why there was no answer."""
+    """Return the reason for the missing answer."""
     if isinstance(error, httpx.TimeoutException):
         return "it does not answer in time"
     if isinstance(error, httpx.ProxyError):

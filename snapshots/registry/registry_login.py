@@ -43,7 +43,7 @@ class RegistryCredentials:
 
 
 Helper = Callable[[str, str], str | None]
-"""A function that asks the named helper for a registry; JSON, or None if it knows no credentials."""
+"""A function that asks the named helper for a registry; JSON, or None without credentials."""
 
 
 def find(
@@ -143,7 +143,7 @@ def _of_helper(answer: str | None) -> RegistryCredentials | None:
 
 
 def _run(name: str, server: str) -> str | None:
-    """Run a helper (https://github.com/docker/docker-credential-helpers); it fails if it knows nothing."""
+    """Run a helper (https://github.com/docker/docker-credential-helpers); it fails if it has no answer."""
     if not _HELPER.fullmatch(name):
         return None
     program = f"docker-credential-{name}"

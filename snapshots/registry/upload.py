@@ -30,9 +30,9 @@ from holdfast.snapshots.registry.reference import Reference
 from holdfast.snapshots.registry.registry_failures import PassingFailure
 
 CHUNK = 16 << 20
-"""Bytes sent in one request; held in memory meanwhile."""
+"""Bytes sent in one request, and held in memory during it."""
 MAX_CHUNK = 256 << 20
-"""The largest minimum per request that a registry may demand."""
+"""The largest minimum per request that a registry can demand."""
 MAX_LOST = 3
 """How often one blob is restarted."""
 _RANGE = re.compile(r"(?:bytes=)?0-([0-9]{1,15})")
@@ -223,7 +223,7 @@ class Upload:
 
 
 class UploadNotes:
-    """The uploads in progress to one repository; with no folder, nothing is remembered."""
+    """The uploads in progress to one repository; without a folder, they are not remembered."""
 
     def __init__(self, folder: Path | None, reference: Reference) -> None:
         self.folder = folder

@@ -1,4 +1,4 @@
-"""Who acts: by argument or environment, and in which run."""
+"""The actor comes from an argument or the environment, in whichever run."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_invalid_run_names_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_an_agent_is_found_in_all_of_its_runs(tmp_path: Path) -> None:
-    """And no other one, whose name begins alike."""
+    """But not an agent whose name begins alike."""
     holdfast = Holdfast(tmp_path / "home")
     session = holdfast.store.add_session("work", "image", {}).id
     for actor in ("agent:coder", "agent:coder/a", "agent:coder/b", "agent:coder2", "agent:coder2/a"):

@@ -1,4 +1,4 @@
-"""What an archive claims takes no memory: headers, holes, members, compression."""
+"""The claims of an archive take no memory: headers, holes, members, compression."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def read(file: IO[bytes], **how: Any) -> list[tuple[str, bytes]]:
 
 
 def stream(data: bytes, most: int = 1000) -> IO[bytes]:
-    """As a connection gives it: forward only, and never all at once."""
+    """As a connection delivers it: forward only, in pieces."""
 
     class Forward(io.RawIOBase):
         def __init__(self) -> None:
@@ -224,7 +224,7 @@ def test_a_decompressor_gets_no_memory_on_a_claim() -> None:
 
 
 def test_no_other_reader_of_archives_is_there() -> None:
-    """But for those that are named with the reason."""
+    """Except for the named ones, each with its reason."""
     found = set()
     for folder in PRODUCT:
         for path in (ROOT / folder).rglob("*.py"):

@@ -27,7 +27,7 @@ def modes(root: Path) -> set[int]:
 
 
 def test_every_folder_is_closed_whatever_the_umask(tmp_path: Path, umask: int) -> None:
-    """Also parents of the home that were missing: who can write to one can replace what is in it."""
+    """Also missing parents of the home: a user who can write to one can replace its content."""
     Home(tmp_path / "state" / "of" / "holdfast").create()
 
     assert (umask, modes(tmp_path)) == (umask, {0})
@@ -35,7 +35,7 @@ def test_every_folder_is_closed_whatever_the_umask(tmp_path: Path, umask: int) -
 
 @pytest.mark.parametrize("mode", [0o777, 0o770, 0o702, 0o1777])
 def test_a_home_that_others_can_write_to_is_refused(tmp_path: Path, mode: int) -> None:
-    """They could put another folder in the place of one of its own. What is in it stays as it is."""
+    """They could put another folder in the place of one of its own. Its content stays as it is."""
     root = Home(tmp_path / "home").create().root
     root.chmod(mode)
 
@@ -59,7 +59,7 @@ def test_a_home_that_others_can_read_is_closed(tmp_path: Path, mode: int) -> Non
 
 
 def test_a_folder_of_other_things_is_not_closed(tmp_path: Path) -> None:
-    """It may be meant to be read by others: a home in it would be open, so it is refused."""
+    """Others can be meant to read it; a home in it would be open, so it is refused."""
     (tmp_path / "page.html").touch()
     tmp_path.chmod(0o755)
 
@@ -83,7 +83,7 @@ def test_a_folder_of_other_things_is_not_closed(tmp_path: Path) -> None:
 def test_the_home_is_found_however_little_is_set(
     monkeypatch: pytest.MonkeyPatch, variables: dict[str, str], place: str
 ) -> None:
-    """A service or cron may set no HOME: the account tells it."""
+    """A service or cron can start without HOME: the account names the folder."""
     for name in ("HOLDFAST_HOME", "HOME", "XDG_STATE_HOME"):
         monkeypatch.delenv(name, raising=False)
     for name, value in variables.items():

@@ -1,4 +1,4 @@
-"""What a process of the host has in its environment."""
+"""The environment of processes on the host."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Every reader of archives against every archive of an attacker: nothing is made elsewhere, and one error.
 
-Readers whose archives come from outside are in one table; `test_bounded_tar.py` finds those that read in
-another way than by the one reader.
+Readers whose archives come from outside are in one table; `test_bounded_tar.py` finds code that reads
+archives without the one reader.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ END = bytes(1024)
 
 
 def entry(name: str, data: bytes = b"", form: Literal[0, 1, 2] = tarfile.GNU_FORMAT, **fields: Any) -> bytes:
-    """Return a member as it lies in an archive; `size` is claimed, whatever there is."""
+    """Return a member as it lies in an archive; `size` is the claimed size, whatever the real one."""
     member = tarfile.TarInfo(name)
     member.size = len(data)
     member.mode = 0o6755
@@ -71,7 +71,8 @@ def damaged(at: int, text: bytes) -> bytes:
 
 
 def archives(host: Path) -> dict[str, bytes]:
-    """Return what an attacker sends; `host` is a folder that no reader may write to or read."""
+    """Return the archives an attacker sends; `host` is a folder that a reader must neither write to nor
+    read."""
     out = str(host)
     return {
         "name above": entry("a/../../host/new", b"x"),
@@ -170,7 +171,7 @@ class Session(FileRequests):
 
 
 def _unpacked_here(data: bytes, target: Path) -> None:
-    """What the checkpointer does: after the same judgement, or without it."""
+    """Unpack as the checkpointer does: after the same judgement, or without it."""
     file = target.parent / "memory.tar"
     file.write_bytes(data)
     with file.open("rb") as opened, ExitStack() as stack:
@@ -237,7 +238,7 @@ def _tree(folder: Path) -> dict[str, tuple[int, bytes]]:
 def test_nothing_is_made_elsewhere_and_one_error_ends_it(
     reader: str, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What is made are files, folders and links that stay, without the rights of others."""
+    """Only files, folders and links inside the folder are made, without rights for others."""
     monkeypatch.setattr(bounded_tar, "MOST_GROWTH", 1 << 20)
     host, target = tmp_path / "host", tmp_path / "target"
     host.mkdir()

@@ -44,7 +44,7 @@ def test_a_series_counts_from_one() -> None:
     ],
 )
 def test_ids_and_names_win_over_prefixes(ref: Any, expected: Any) -> None:
-    """An exact id or name is meant before the beginning of another id."""
+    """An exact id or name takes precedence over the beginning of a different id."""
     assert expected == resolve(ref, KNOWN)
 
 

@@ -59,7 +59,7 @@ def test_different_locks_do_not_meet(tmp_path: Path) -> None:
 
 
 def test_a_discarded_lock_leaves_no_file(tmp_path: Path) -> None:
-    """Its session is gone."""
+    """Its session has been removed."""
     with locks.exclusive(tmp_path, "one", "try"):
         locks.discard(tmp_path, "one")
     assert list(tmp_path.iterdir()) == []
@@ -68,7 +68,7 @@ def test_a_discarded_lock_leaves_no_file(tmp_path: Path) -> None:
 def test_a_file_that_was_removed_meanwhile_locks_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Anyone who opened it before it was removed locks the one that is there now."""
+    """A process that opened it before the removal locks the file that is there now."""
     removed = False
     opening = os.open
 
@@ -126,7 +126,7 @@ def test_a_whole_file_is_held_by_one_at_a_time(tmp_path: Path) -> None:
 
 
 def test_a_file_system_without_locks_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """NFS may have none (ENOLCK); the file is closed again."""
+    """NFS can lack locks (ENOLCK); the file is closed again."""
 
     def refused(*_: object) -> None:
         raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))

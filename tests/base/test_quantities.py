@@ -1,4 +1,4 @@
-"""Durations and sizes: what people write is read, and nothing else."""
+"""Durations and sizes: the spellings people use are read, and all others refused."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_other_text_is_not_a_size(text: str) -> None:
     ],
 )
 def test_sizes_are_shown_in_three_digits(count: int, text: str) -> None:
-    """In the largest unit of which there is one."""
+    """In the largest unit in which they are at least 1."""
     assert size_text(count) == text
 
 

@@ -61,7 +61,7 @@ def words_of(line: str) -> list[bytes]:
 
 @pytest.mark.parametrize("text", HOSTILE)
 def test_a_word_stays_the_word_it_is(text: str) -> None:
-    """Whatever it is, a shell runs nothing of it; and what is shown is all of it."""
+    """A shell runs no part of it, and the whole word is shown."""
     line = suggestion.command("exec", "name", text)
 
     assert words_of(line) == [b"holdfast", b"exec", b"name", text.encode()]
@@ -91,13 +91,13 @@ def test_words_in_commands_that_thaw_suggests_are_not_options() -> None:
 
 
 def test_a_command_that_cannot_be_shown_whole_is_not_suggested() -> None:
-    """Without its end it would be another one."""
+    """A truncated command would be a different command."""
     assert suggestion.command("exec", "th", "x" * 400) == ""
     assert suggested(Debugger(command="x" * 400)) == ["holdfast attach th"]
 
 
 def test_siblings_are_quoted() -> None:
-    """How to answer a job, another way to restore, how a captured test is thawed."""
+    """Suggestions for answering a job, for restoring differently, for thawing a captured test."""
     asks = State("waiting", "line", since=time.time())
     assert "--job 'x; touch CANARY' -e TEXT" in advice("name", asks, "x; touch CANARY")
     assert "`holdfast send name -e TEXT`" in advice("name", asks)

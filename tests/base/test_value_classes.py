@@ -1,4 +1,4 @@
-"""Classes of `value_classes` are those of `dataclasses`, made without loading it."""
+"""Classes of `value_classes` equal those of `dataclasses`, and are made without loading that module."""
 
 from __future__ import annotations
 

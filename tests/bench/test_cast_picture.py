@@ -26,7 +26,7 @@ def shown(svg: str) -> list[list[str]]:
 
 
 def test_states_follow_each_other() -> None:
-    """Each is what the screen showed; what scrolled away is gone; texts are escaped."""
+    """Each holds the shown screen; lines that scrolled away are missing; texts are escaped."""
     svg = picture((0.0, "one\r\n"), (1.0, "<two>\r\n"), (2.0, "3\r\n4"))
     assert shown(svg) == [["one"], ["one", "<two>"], ["<two>", "3", "4"]]
 

@@ -15,7 +15,7 @@ FOUND = [
 
 
 def test_losses_are_counted_by_whether_they_were_reported() -> None:
-    """Of those that hit something; a late kill hit nothing."""
+    """Only losses that hit something count; a late kill hit nothing."""
     assert summary(FOUND) == (
         "5 rounds, 4 of which hit: 2 sessions unhurt (50.0 %), 1 hurt and reported, 1 hurt silently, "
         "1 with something left behind"

@@ -24,6 +24,6 @@ def test_figures_are_replaced_between_the_markers() -> None:
 
 
 def test_a_page_without_markers_is_left_alone() -> None:
-    """Where there is no place for the figures, nothing is guessed."""
+    """Without a place for the figures, none is guessed."""
     with pytest.raises(ValueError, match="lacks"):
         report.place("no place", "new")

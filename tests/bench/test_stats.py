@@ -19,7 +19,7 @@ def test_median_is_the_middle(samples: list[float], expected: float) -> None:
 
 @pytest.mark.parametrize(("samples", "share"), [([], 0.5), ([1.0], 1.1), ([1.0], -0.1)])
 def test_percentile_refuses_invalid_arguments(samples: list[float], share: float) -> None:
-    """There is no percentile of nothing, and none beyond the ends."""
+    """There is no percentile of an empty list, and none outside 0 to 100."""
     with pytest.raises(ValueError, match="percentile"):
         percentile(samples, share)
 
@@ -37,12 +37,12 @@ def test_percentile_refuses_invalid_arguments(samples: list[float], share: float
     ],
 )
 def test_judge(value: float, baseline: float | None, target: Target | None, verdict: str) -> None:
-    """A target is met up to its limit; without target or baseline there is no verdict."""
+    """A target is met up to and including its limit; without target or baseline there is no verdict."""
     assert judge(value, baseline, target) == verdict
 
 
 def test_freeze_limit_grows_with_the_heap() -> None:
-    """A freeze may take 100 ms and six copies of the heap."""
+    """A freeze can take at most 100 ms plus six copies of the heap."""
     assert freeze_limit(0.075) == pytest.approx(0.55)
 
 

@@ -28,7 +28,7 @@ def test_waiting_is_judged_before_its_kind() -> None:
 
 
 def test_the_table_has_truth_by_rows() -> None:
-    """Columns are only those that occur."""
+    """Only columns with values are shown."""
     lines = confusion(FOUND)
 
     assert lines[0] == "| truth | line | key | io | sleep |"
@@ -37,7 +37,7 @@ def test_the_table_has_truth_by_rows() -> None:
 
 
 def test_the_page_is_made_of_cells() -> None:
-    """A prompt may contain text that would end a cell."""
+    """A prompt can contain text that would end a cell."""
     rows = [line for line in page(FOUND, "here").splitlines() if line.startswith("| server")]
 
     assert rows == ["| server | io | key (!) |  | `a\\|b` |"]

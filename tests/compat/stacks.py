@@ -64,7 +64,7 @@ def context(name: str, environ: Mapping[str, str] = os.environ) -> BuildContext:
     """Return the content of a stack's image.
 
     Raises:
-        InvalidArgument: there is no such stack.
+        InvalidArgument: the stack does not exist.
     """
     stack = STACKS.get(name)
     if stack is None:
@@ -89,7 +89,7 @@ def image(controller: Holdfast, name: str) -> str | None:
 
     Raises:
         ImageError: it could not be built; the hint is the end of the build's output.
-        InvalidArgument: there is no such stack.
+        InvalidArgument: the stack does not exist.
     """
     if not name:
         return None

@@ -24,7 +24,7 @@ def note(line: str) -> None:
 
 @contextmanager
 def scratch(controller: Holdfast) -> Iterator[list[Session]]:
-    """Give a list for sessions; remove those in it at the end, with the snapshots taken of them."""
+    """Give a list for sessions; remove its sessions at the end, with their snapshots."""
     sessions: list[Session] = []
     try:
         yield sessions
@@ -41,7 +41,7 @@ def scratch(controller: Holdfast) -> Iterator[list[Session]]:
 
 
 def versions(controller: Holdfast) -> dict[str, str]:
-    """Return what a result depends on, without names of machines."""
+    """Return the versions a result depends on, without names of machines."""
     with service.ask(controller.engine, controller.home, controller.context.progress, "hello") as link:
         told = link.until("done")
     return {

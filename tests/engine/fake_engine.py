@@ -1,6 +1,6 @@
-"""An engine in memory, for tests of what uses one: containers and images as an engine lists them.
+"""An engine in memory, for tests of its users: containers and images as an engine lists them.
 
-`contract.py` holds it to what the real engine does. What it lacks raises AttributeError: it has no client.
+`contract.py` compares it with the real engine. Missing features raise AttributeError: it has no client.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ class FakeFiles(ContainerFiles):
 
 
 class FakeLayers(EngineLayers):
-    """Layers of an engine of this description; it has no containers to find their folders by."""
+    """Layers of an engine of this description; it has no containers that lead to their folders."""
 
     def __init__(self, info: Callable[[], dict[str, Any]]) -> None:
         self._described = info

@@ -1,4 +1,5 @@
-"""Databases in the form of bbolt, written by hand; those of a real containerd are in the machines' tests."""
+"""Databases in the format of bbolt, written by hand; the tests of machines read those of a real
+containerd."""
 
 from __future__ import annotations
 
@@ -38,7 +39,7 @@ def meta(number: int, root: int, transaction: int) -> bytes:
 
 
 def inline(items: list[Item]) -> bytes:
-    """A bucket so small that it has no page of its own."""
+    """A bucket too small for a page of its own."""
     return struct.pack("<QQ", 0, 0) + page(0, LEAF, items).rstrip(b"\0") + b"\0"
 
 

@@ -97,7 +97,7 @@ def test_an_engine_over_ssh_is_refused_by_the_api(monkeypatch: pytest.MonkeyPatc
 
 
 def test_an_answer_is_not_a_refused_connection_whatever_was_handled_before() -> None:
-    """Its context may be an error of another connection."""
+    """Its context can be the error of a previous connection."""
     with pytest.raises(EngineError, match="cannot start it: no capability") as raised:  # noqa: PT012, SIM117
         with translated("start it"):
             try:

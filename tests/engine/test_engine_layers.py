@@ -1,4 +1,4 @@
-"""What an engine is asked about its layers, and how often."""
+"""The requests to an engine about its layers, and their number."""
 
 from __future__ import annotations
 

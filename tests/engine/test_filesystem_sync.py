@@ -12,7 +12,7 @@ from holdfast.engine import engine_layers
 
 
 def test_the_file_system_of_a_folder_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """That one only: others may have much more to write."""
+    """Only that file system: others can have much more to write."""
     monkeypatch.setattr(os, "sync", lambda: pytest.fail("waits for all file systems"))
     engine_layers.sync(tmp_path)
 

@@ -1,4 +1,4 @@
-"""What the engine's socket may answer to the question for running containers."""
+"""Possible answers of the engine's socket to a request for running containers."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ OK = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s"
 
 
 def asked(path: Path, answer: bytes, monkeypatch: pytest.MonkeyPatch) -> tuple[set[str] | None, bytes]:
-    """Return what is understood of an answer, and the question."""
+    """Return the parsed answer, and the request."""
     monkeypatch.setenv("DOCKER_HOST", f"unix://{path}")
     questions: list[bytes] = []
     with socket.socket(socket.AF_UNIX) as listener:

@@ -1,7 +1,7 @@
-"""What released versions run in sessions and ask of them, kept so that each later version is tried with both.
+"""The code and requests of released versions, kept so that each later version is tried with both.
 
 `python -m tests.forms.released COMMIT`, in a checkout of that commit, keeps its supervisor and its requests
-under the next number. What was kept is never changed: sessions out there run it.
+under the next number. Kept files are never changed: existing sessions run them.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def unpack(number: int, folder: Path) -> Path:
 
 
 def requests(number: int) -> list[tuple[dict[str, Any], bytes]]:
-    """Return what the host's side of a version asks for: the heads and payloads of requests, in order."""
+    """Return the requests of a version's host side: their heads and payloads, in order."""
     found = json.loads((KEPT / f"{number}.json").read_text())
     return [(head, payload.encode("latin-1")) for head, payload in found]
 

@@ -1,7 +1,7 @@
 """One value of everything that is stored, with all its fields; `python tests/forms/samples.py` keeps them.
 
-They are written by the code that writes them in use, into the folder `kept/N` with the next number. Folders
-of before are never changed: they are what homes and bundles out there hold.
+They are written by the code that writes them in use, into the folder `kept/N` with the next number. Earlier
+folders are never changed: existing homes and bundles hold these forms.
 """
 
 from __future__ import annotations

@@ -67,7 +67,7 @@ def files(session: Session, folder: Path) -> None:
 
 
 def records(session: Session) -> None:
-    """What the session reports of itself."""
+    """The session's report about itself."""
     session.exec("true")
     assert "command_started" in {entry.kind for entry in session.journal()}
     assert any(event.kind == "woken" for event in session.events())

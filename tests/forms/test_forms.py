@@ -1,4 +1,4 @@
-"""What earlier versions wrote is read by this one, and what this one writes is what is kept of it.
+"""This version reads the forms of earlier versions, and writes the kept form.
 
 If a test fails after a change of a form: a later version has to read what is in `kept`, so it is the change
 that needs another look. If it is meant, and old forms are still read, `python tests/forms/samples.py` keeps

@@ -1,4 +1,4 @@
-"""What a newer version wrote is refused by that name, and never taken for damaged."""
+"""A form of a newer version is refused by that name, and never taken for damage."""
 
 from __future__ import annotations
 

@@ -53,7 +53,7 @@ def test_vendor_repositories_are_not_mirrors() -> None:
 
 
 def test_media_are_not_mirrors() -> None:
-    """An installation disc cannot serve another release."""
+    """An installation disc cannot serve a different release."""
     assert choose([("cdrom:[Debian]/", "bookworm")], "bookworm") is None
 
 
@@ -78,7 +78,7 @@ def test_lines_name_all_suites_of_a_release() -> None:
 def test_only_a_debian_host_has_a_debian_mirror(
     tmp_path: Path, release: str, expected: AptMirror | None
 ) -> None:
-    """Ubuntu's mirrors have no Debian."""
+    """Ubuntu's mirrors do not have Debian."""
     folder = tmp_path / "apt"
     (folder / "sources.list.d").mkdir(parents=True)
     (folder / "sources.list.d" / "debian.sources").write_text(DEB822)

@@ -58,7 +58,7 @@ def test_a_base_the_engine_has_is_used_without_asking(bootstrapped: list[str]) -
 
 
 def test_a_registry_that_answers_gives_the_base(bootstrapped: list[str]) -> None:
-    """The pull's status is reported, that of its layers is not."""
+    """The status of the pull is reported, the status of its layers is not."""
     said: list[str] = []
     events = [
         {"status": "Pulling from library/debian", "id": "trixie-slim"},

@@ -42,7 +42,7 @@ def test_the_hosts_authorities_are_part_of_the_digest(tmp_path: Path) -> None:
 
 
 def test_a_build_needs_no_place_for_its_lock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without HOME, or where its folder of caches cannot be written, two builds at once cost only time."""
+    """Without HOME, or where its cache folder cannot be written, two concurrent builds cost only time."""
     (tmp_path / "file").touch()
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
     said: list[str] = []
@@ -51,7 +51,7 @@ def test_a_build_needs_no_place_for_its_lock(tmp_path: Path, monkeypatch: pytest
 
 
 def test_unknown_kind_is_refused() -> None:
-    """A kind that does not exist is named, with those that do."""
+    """The error names the missing kind, and the existing ones."""
     with pytest.raises(InvalidArgument, match="session, toolbox, gateway"):
         build.context("desktop")
 
@@ -81,7 +81,7 @@ def test_builds_of_one_kind_take_turns(tmp_path: Path) -> None:
 
 
 def test_files_of_an_image_are_read_once() -> None:
-    """Every session that is created or restored asks for two tags; authorities may change meanwhile."""
+    """Every created or restored session asks for two tags; authorities can change in between."""
     first, second = build.context("toolbox").files, build.context("toolbox").files
 
     assert first["toolbox/Dockerfile"] is second["toolbox/Dockerfile"]

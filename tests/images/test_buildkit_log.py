@@ -51,7 +51,7 @@ def fed(text: str) -> tuple[BuildKitLog, list[str]]:
 
 
 def test_each_step_is_shown_once() -> None:
-    """What BuildKit does for itself is not one."""
+    """BuildKit's internal steps are left out."""
     log, shown = fed(OLD)
     assert shown == [
         "step t 1/3: FROM registry.example/debian:13",
@@ -69,7 +69,7 @@ def test_newer_versions_name_the_error() -> None:
 
 
 def test_the_builders_own_lines_are_left_out() -> None:
-    """The cause is what remains."""
+    """The cause remains."""
     said = (
         "failed to solve with frontend dockerfile.v0: failed to create LLB definition: "
         "dockerfile parse error line 2: unknown instruction: COPPY"

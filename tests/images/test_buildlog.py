@@ -64,7 +64,7 @@ def test_images_of_steps_are_listed_without_the_base() -> None:
 
 
 def test_builds_of_others_show_every_step_and_tell_the_image() -> None:
-    """The id of the last step is that of the image."""
+    """The id of the last step is the image's id."""
     log = BuildLog(every_step=True)
 
     assert log.feed({"stream": "Step 2/9 : COPY a /a\n"}) == ["step 2/9: COPY a /a"]

@@ -1,4 +1,4 @@
-"""What the first process of a session expects in its container is what the images put there."""
+"""The first process of a session finds in its container the files that the images put there."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which ways of finding ipykernel are tried in which interpreters, and what each does to the path."""
+"""The ways of finding ipykernel, by interpreter, and their effect on the path."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def _package(folder: Path, name: str) -> None:
 
 
 def _started(place: Path, way: str, packages: Path) -> str:
-    """Return what a program in the place of the next attempt, or of ipykernel, prints."""
+    """Return the output of a program in the place of the next attempt, or of ipykernel."""
     start = [sys.executable, str(place / "start_kernel.py")]
     code = _loaded("start_kernel").BECOME
     words = [sys.executable, "-S", "-c", code, way, "4", str(len(start)), *start, "-f", "file"]
@@ -136,7 +136,7 @@ def test_a_chosen_program_other_than_python_is_refused(program: str, why: str) -
 
 
 def test_a_chosen_interpreter_is_the_only_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    """There is no other that would do."""
+    """No fallback would be acceptable."""
     monkeypatch.setenv("HOLDFAST_PYTHON", "/chosen")
     assert {each for each, _ in _loaded("start_kernel").attempts()} == {"/chosen"}
 

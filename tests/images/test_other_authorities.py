@@ -1,4 +1,4 @@
-"""An image with other certificate authorities is found, and told apart."""
+"""An image with other certificate authorities is found, and distinguished."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ def test_profile_is_json() -> None:
 
 
 def test_unnamed_calls_fail() -> None:
-    """The profile is a list of what is allowed."""
+    """The profile lists the allowed calls."""
     assert PROFILE["defaultAction"] == "SCMP_ACT_ERRNO"
 
 

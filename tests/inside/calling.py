@@ -57,7 +57,7 @@ def negotiated(place: str, *offers: str) -> str | None:
 
 
 def through(place: str, *pieces: bytes) -> tuple[str, bytes]:
-    """Return the status of a tunnel, and what comes out of it after these bytes; nothing if it ends."""
+    """Return the status of a tunnel, and its output after these bytes; empty if it ends."""
     with socket.create_connection(GATEWAY, 20) as one:
         one.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         one.sendall(f"CONNECT {place} HTTP/1.1\r\nHost: {place}\r\n\r\n".encode())
@@ -117,7 +117,7 @@ def pushed(raw: bytes, size: int) -> int:
 
 
 def filled(raw: bytes, count: int) -> list[socket.socket]:
-    """Return that many calls that have sent this and no more; those that the gateway ended have sent less."""
+    """Return that many calls that have sent only this; calls that the gateway ended have sent less."""
     calls = []
     for _ in range(count):
         one = socket.create_connection(GATEWAY, 60)

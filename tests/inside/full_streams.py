@@ -65,7 +65,7 @@ def write(end: socket.socket, folder: Path, number: int) -> None:
 
 
 def read(end: socket.socket, folder: Path, number: int) -> None:
-    """Compare all that comes with what was written."""
+    """Compare the whole input with the written text."""
     await_file(folder / "go")
     wanted = DATA[: int((folder / f"size-{number}").read_text())]
     found = b""

@@ -1,8 +1,8 @@
 """Two heaps that are always equal but for one word, in a process that is not to see its twins.
 
-`python heaps.py MB [guarded]` writes "ready". After SIGUSR1 it writes "equal N M" or "different N M", N being
-the number of children it heard of, and has none, and M that of guards it lost, pages that it may not touch.
-With `guarded`, a child made by clone(2) would end it.
+`python heaps.py MB [guarded]` writes "ready". After SIGUSR1 it writes "equal N M" or "different N M": N
+counts the children it was notified of, and has none, M the lost guards, pages that it must not touch. With
+`guarded`, a child made by clone(2) would end it.
 """
 
 import ctypes

@@ -1,7 +1,8 @@
-"""Root in a fork whose memory still waits does to it what the kernel allows, from many sides at once.
+"""Root in a fork with memory still to be loaded changes it in every way the kernel allows, from many
+threads.
 
 Run in a session's kernel that has `heap` and `mark` (`test_memory_on_touch.py`). `storm` returns how often
-each attack took place, what was read that is wrong (zeros are right where memory was given back), and how
+each attack took place, which wrong values were read (zeros are right where memory was given back), and how
 many threads hang.
 """
 
@@ -134,7 +135,7 @@ def _protect(where: int, dice: random.Random) -> None:
 
 
 def _ask(where: int, dice: random.Random) -> None:
-    """Userfaultfd of its own, and whatever descriptor there may be of the server's."""
+    """Userfaultfd of its own, and any descriptor of the server."""
     _LIBC.syscall(323, 0)
     for path in Path("/proc/self/fd").iterdir():
         with suppress(OSError):

@@ -1,9 +1,9 @@
 """Alters process images, and prints the judge's opinion of each; runs where the judge runs.
 
 `python3 -c THIS sweep FOLDER MOST` sets every field of every kind of image to MOST values no session has.
-`python3 -c THIS flip FOLDER SEED COUNT` damages bytes, lengths and the order of messages.
-`python3 -c THIS emit FOLDER SEED COUNT` prints altered files to restore, those that are not refused.
-`python3 -c THIS forge FOLDER CHANGES` prints files altered by statements: pairs of a name and some Python.
+`python3 -c THIS flip FOLDER SEED COUNT` damages bytes, lengths and the order of messages. `python3 -c THIS
+emit FOLDER SEED COUNT` prints altered files that are not refused, for a restore. `python3 -c THIS forge
+FOLDER CHANGES` prints files altered by statements: pairs of a name and some Python.
 
 The output is one line of JSON each. The same arguments give the same alterations.
 """
@@ -141,7 +141,7 @@ def messages(message: Any, field: Any, path: tuple[str, ...]) -> Iterator[str]:
 
 
 def plain(message: Any, field: Any, path: tuple[str, ...]) -> Iterator[str]:
-    """Yield other values of a field."""
+    """Yield different values of a field."""
     kept = type(message)()
     kept.CopyFrom(message)
     repeated = field.label == FieldDescriptor.LABEL_REPEATED
@@ -169,7 +169,7 @@ def fill(message: Any) -> None:
 
 
 def values(field: Any) -> list[Any]:
-    """Yield values of a field that are unlike those of sessions."""
+    """Yield values of a field that sessions do not have."""
     match field.cpp_type:
         case FieldDescriptor.CPPTYPE_STRING:
             names = [name[:5000] for name in NAMES]

@@ -1,7 +1,7 @@
 """Runs in a session: reports on request the personality of each of its processes and threads.
 
-Each has a thread and is the child of the one before. It makes FOLDER/ready-NAME, waits for FOLDER/go, and
-answers in FOLDER/said-NAME.
+Each has a thread, and is the child of the previous process. It makes FOLDER/ready-NAME, waits for
+FOLDER/go, and answers in FOLDER/said-NAME.
 """
 
 from __future__ import annotations

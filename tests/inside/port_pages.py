@@ -1,4 +1,4 @@
-"""A server of a session with pages for a browser; it listens at two ports from the one in its argument."""
+"""A server of a session with pages for a browser; it listens at two ports, starting with its argument."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ TREE, DATABASE, LEDGER, DOOR = HOME / "tree", HOME / "symbols.db", HOME / "ledge
 
 @dataclass(frozen=True)
 class Refactored:
-    """A project: its package, the module that gets a new name, the functions that do, and those that move."""
+    """A project: its package, the renamed module, the renamed functions, and the moved ones."""
 
     package: str
     module: tuple[str, str]
@@ -138,7 +138,7 @@ def environment() -> None:
 
 
 def database() -> None:
-    """Make the database in its first form, and wait for the server, which is started beside this step."""
+    """Make the database in its first form, and wait for the server, which is started next to this step."""
     connection = sqlite3.connect(DATABASE)
     with connection:
         connection.execute("CREATE TABLE symbol (name TEXT, module TEXT, lines INTEGER)")
@@ -158,7 +158,7 @@ def fill() -> None:
 
 
 def widen() -> None:
-    """Begin the migration: a new column, beside the old one."""
+    """Begin the migration: a new column, next to the old one."""
     with sqlite3.connect(DATABASE) as connection:
         connection.execute("ALTER TABLE symbol ADD COLUMN millilines INTEGER NOT NULL DEFAULT 0")
 

@@ -1,8 +1,8 @@
 """Gives memory back as soon as it is a copy: `python3 returning.py FOLDER NUMBER`.
 
-It makes FOLDER/ready-NUMBER. In a copy, the time of day has moved on and the monotonic clock has not. There
-it reports many parts to the kernel as not needed (madvise(2)), unmaps them at once, and writes to
-FOLDER/wrong-NUMBER how many pages of the rest are not as it left them.
+It makes FOLDER/ready-NUMBER. In a copy, the time of day has advanced and the monotonic clock has not. There
+it reports many parts to the kernel as not needed (madvise(2)), unmaps them immediately, and writes the
+number of remaining pages with different content to FOLDER/wrong-NUMBER.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def mapped(size: int, access: int) -> int:
 
 
 def part(number: int) -> int:
-    """Return memory with a number in it, apart from all others."""
+    """Return memory with a number in it, separate from all other parts."""
     address = mapped(SIZE, PROT_READ | PROT_WRITE)
     ctypes.memset(address, number % 255 + 1, SIZE)
     mapped(PAGESIZE, 0)

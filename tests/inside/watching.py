@@ -1,7 +1,7 @@
 """Watches folders, files and links by inotify(7), and reports what it reads: `python3 watching.py FOLDER`.
 
 It makes `control/ready-N` in the folder, with N from 0. When `go-N` appears it writes `said-N`: the events
-read since it was ready, and those of changes it then makes itself.
+read since it was ready, and the events of its own changes.
 """
 
 from __future__ import annotations
@@ -77,9 +77,7 @@ class Scene:
         self.moved = self.prepare_moved()
 
     def prepare_everything(self) -> Queue:
-        """Prepare files a capture has to deal with: programs, shared memory, files that have no name any
-        more.
-        """
+        """Prepare the files a capture has to deal with: programs, shared memory, files without a name."""
         queue = Queue()
         gone = (made(FOLDER / "gone") / "file").open("w+")
         gone.write("deleted")
@@ -131,7 +129,7 @@ class Scene:
             (FOLDER / "unread" / f"{time.monotonic_ns()}-{number}").touch()
 
     def say(self, turn: int) -> dict[str, Any]:
-        """Return the events read since `quiet`, and then those of changes."""
+        """Return the events read since `quiet`, followed by the events of its changes."""
         said: dict[str, Any] = {
             "everything": self.everything.read(),
             "many": self.many.read(),

@@ -115,7 +115,7 @@ def watch() -> None:
 
 
 class Stream:
-    """One end of a connection: it writes a block again and again, and reads that of the other."""
+    """One end of a connection: it writes a block again and again, and reads the other end's blocks."""
 
     def __init__(self, end: socket.socket, number: int) -> None:
         self.end, self.number = end, number

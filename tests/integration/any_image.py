@@ -1,4 +1,4 @@
-"""Images that were not made for sessions, and what must work in all of them."""
+"""Images that were not made for sessions, and the capabilities that must work in all of them."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def image(hf: Holdfast) -> Iterator[Callable[..., str]]:
 
 
 def release(hf: Holdfast, image: Callable[..., str], suite: str, packages: str) -> str:
-    """Make an image of a release of Debian with these packages, and what they need."""
+    """Make an image of a release of Debian with these packages, and their dependencies."""
     archive = hf.home.root / "release.tar"
     options = ["--variant=minbase", f"--include={packages}", _LATE]
     subprocess.run(["mmdebstrap", *options, suite, str(archive)], check=True, capture_output=True)

@@ -1,4 +1,4 @@
-"""A home behind each of its doors to Python, for tests that must find no difference between them."""
+"""A home behind each of its doors to Python, for tests that must find no difference."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ LONG = [HERE, pytest.param(URL, marks=pytest.mark.thorough)]
 def opened(door: str, home: Home) -> Iterator[Holdfast]:
     """Yield a controller of a home, behind this door, served by a thread of this process.
 
-    It is typed as the one in process, whose methods it must have.
+    Its type is the in-process controller, whose methods it must have.
     """
     if door == HERE:
         with Holdfast(home) as here:
@@ -71,7 +71,7 @@ class _Loop:
         self._loop.close()
 
     def run(self, work: Any) -> Any:
-        """Return what a coroutine returns."""
+        """Return the result of a coroutine."""
         return asyncio.run_coroutine_threadsafe(work, self._loop).result()
 
 

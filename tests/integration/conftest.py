@@ -111,7 +111,7 @@ def left_behind(home: Home) -> list[str]:
 
 
 def clear_home(controller: Holdfast) -> None:
-    """Remove every session and snapshot, and the checkpointer, which would end by itself only later."""
+    """Remove every session and snapshot, and the checkpointer, which would end later on its own."""
     for session in controller.sessions():
         session.remove()
     for snapshot in reversed(controller.snapshots()):
@@ -128,7 +128,7 @@ def clear() -> Callable[[Holdfast], None]:
 
 @pytest.fixture(scope="session")
 def remains() -> Callable[[Home], list[str]]:
-    """Return what is left of a home made by the test itself."""
+    """Return the remains of a home that the test made."""
     return left_behind
 
 
@@ -252,7 +252,7 @@ def shared(shared_hf: Holdfast) -> Session:
 
 @pytest.fixture(scope="module", params=both_doors.BRIEF)
 def work(request: pytest.FixtureRequest, shared: Session, shared_home: Home) -> Iterator[Session]:
-    """The shared session, in process and over a URL: what a test finds must be the same."""
+    """The shared session, in process and over a URL: a test's findings must be equal."""
     if request.param == both_doors.HERE:
         yield shared
         return
@@ -321,7 +321,7 @@ class Probes:
         assert {name: said for name, said in self._said(session, "").items() if said != "ready"} == {}
 
     def failures(self, session: Session) -> dict[str, str]:
-        """Ask all, and return those that failed."""
+        """Ask all, and return the failures."""
         asked = session.exec(
             f'for name in {" ".join(self.running)}; do pkill -USR1 -o -xf "/srv/probe $name"; done'
         )

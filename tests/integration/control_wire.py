@@ -45,7 +45,7 @@ class ControlWire:
         return made
 
     def state(self, sandbox: str) -> str:
-        """Return `running`, `paused`, or `gone`."""
+        """Return `running`, `paused`, or `gone` for a removed container."""
         answer = self.answer("GET", f"/sandboxes/{sandbox}")
         return "gone" if answer.status_code == 404 else str(answer.json()["state"])
 

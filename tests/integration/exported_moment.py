@@ -28,7 +28,7 @@ print(json.dumps(made), end="")
 
 @dataclass(frozen=True)
 class Moment:
-    """A live snapshot, exported and signed; `pid` is that of its shell."""
+    """A live snapshot, exported and signed; `pid` is the pid of its shell."""
 
     hf: Holdfast
     id: str

@@ -64,7 +64,7 @@ class FileWire:
 
     @contextmanager
     def watching(self, **body: Any) -> Iterator[Iterator[tuple[bool, dict[str, Any]]]]:
-        """Yield the messages of a watch: whether it is the last, and what it says."""
+        """Yield the messages of a watch: whether it is the last, and its content."""
         request = json.dumps(body).encode()
         headers = {"content-type": "application/connect+json", "keepalive-ping-interval": "1"}
         headers |= {"connect-timeout-ms": str(body.pop("milliseconds", 60_000))}

@@ -1,7 +1,7 @@
 """Has the engine start a program of the session as the first of its container, and not ours.
 
-No session and no image can bring that about, since the path of the first program cannot be known. What comes
-after that is tested with it: such a program runs before the rules, and leaves its mark.
+No session and no image can bring that about, since the path of the first program cannot be known.
+Everything after that is tested with it: such a program runs before the rules, and leaves its mark.
 """
 
 from __future__ import annotations

@@ -58,7 +58,7 @@ def record(image: str, row: Row) -> None:
 
 
 def of(text: str, rows: Mapping[str, Row]) -> str:
-    """Return the page with the table of these results instead of the one it has.
+    """Return the page with the table of these results in place of its present table.
 
     Raises:
         ValueError: the page lacks the marks of the table.
@@ -86,5 +86,5 @@ def table(rows: Mapping[str, Row]) -> str:
 
 
 def red(row: Row) -> Sequence[str]:
-    """Return what did not work, with the reason."""
+    """Return the failures, with their reasons."""
     return [f"{each}: {row.get(each, 'not run')}" for each in CAPABILITIES if row.get(each) != "ok"]

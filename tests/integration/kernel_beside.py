@@ -1,4 +1,4 @@
-"""What is true of a kernel whose ipykernel is ours, in an interpreter of the image."""
+"""Facts about a kernel whose ipykernel is ours, in an interpreter of the image."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ print(json.dumps([ours, child.stdout, listed.stdout, dict(os.environ)]))
 
 
 def completes(session: Session) -> None:
-    """Check that what completes code has all that it needs."""
+    """Check that the code completer has all its requirements."""
     code = "import jedi; [each.name for each in jedi.Interpreter('import json; json.du', [{}]).complete()]"
     assert session.cell(code).text == "['dump', 'dumps']"
 

@@ -1,4 +1,4 @@
-"""Programs in the place of a session's supervisor, each of which misbehaves in another way."""
+"""Programs in the place of a session's supervisor, each with its own kind of misbehaviour."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def of_another_request(peer: Peer, _asked: dict[str, Any], _over: threading.Even
 
 
 def twice(peer: Peer, asked: dict[str, Any], _over: threading.Event) -> None:
-    """Return an answer that has no fields, and a second one after the last."""
+    """Return an answer without fields, and a second one after the last."""
     for _ in range(2):
         say(peer, {"event": asked.get("op"), "end": True})
     say(peer, {"event": "finished", "exit_code": 0})

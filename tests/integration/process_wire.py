@@ -37,7 +37,7 @@ def b64(data: bytes) -> str:
 
 
 class Followed:
-    """The answer to a stream, as it comes: the pid, what was written, the end, the error."""
+    """The answer to a stream, as it arrives: the pid, the output, the end, the error."""
 
     def __init__(self, answer: httpx.Response) -> None:
         self._messages = self._read(answer.iter_raw())
@@ -129,7 +129,7 @@ class ProcessWire:
     def stream(
         self, method: str, body: Any, seconds: float = 0, headers: Mapping[str, str] | None = None
     ) -> Iterator[Followed]:
-        """Yield what a stream brings."""
+        """Yield the messages of a stream."""
         given = {"content-type": "application/connect+json", "connect-protocol-version": "1"}
         given |= headers or {}
         if seconds:
@@ -148,7 +148,7 @@ class ProcessWire:
         return f"{told['code']}: {told['message']}"
 
     def bash(self, text: str, seconds: float = 0, **more: Any) -> AbstractContextManager[Followed]:
-        """Start a script, as `commands.run` does, and yield what its stream brings."""
+        """Start a script, as `commands.run` does, and yield the messages of its stream."""
         words = {"cmd": "/bin/bash", "args": ["-l", "-c", text], **more.pop("words", {})}
         headers = more.pop("headers", {})
         return self.stream("Start", {"process": words, "stdin": False, **more}, seconds, headers)
@@ -159,7 +159,7 @@ class ProcessWire:
             return found.all()
 
     def pids(self) -> list[int]:
-        """Return the pids of what runs."""
+        """Return the pids of the running processes."""
         return [each["pid"] for each in self.ask("List", {})["processes"]]
 
     def give(self, pid: int, data: bytes, status: int = 200, kind: str = "stdin", **headers: str) -> Any:

@@ -76,7 +76,7 @@ class Served:
 
 
 class Over:
-    """The command line of a machine that knows nothing but the URL and the token."""
+    """The command line of a machine that knows only the URL and the token."""
 
     def __init__(self, server: Served, home: Path) -> None:
         self.environment = {
@@ -88,7 +88,7 @@ class Over:
         }
 
     def __call__(self, *words: str, code: int = 0, given: str = "") -> str:
-        """Return what a verb prints, on standard error if it fails."""
+        """Return the output of a verb, or its standard error if it fails."""
         command = [sys.executable, "-m", "holdfast", *words]
         done = subprocess.run(
             command,
@@ -106,7 +106,7 @@ class Over:
 
 @contextmanager
 def serving(cli: Cli, home: Home, *options: str) -> Iterator[Served]:
-    """Run a server on any free port; it must end by itself when it is asked to."""
+    """Run a server on any free port; it must end on request."""
     log = home.root / "server.log"
     words = ("serve", "--listen", "0", "--rate", "0", *options)
     cli.environment.setdefault("PYTHONFAULTHANDLER", "1")

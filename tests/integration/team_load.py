@@ -83,7 +83,7 @@ class TeamUnderLoad:
 
 
 class Load:
-    """The load on a server, with counts of what was done and tried.
+    """The load on a server, with counts of its actions and attempts.
 
     Args:
         server: serves both teams.
@@ -164,7 +164,7 @@ class Load:
             )
 
     def _person(self, team: TeamUnderLoad, other: TeamUnderLoad) -> None:
-        """A page: the list, a terminal over a WebSocket, the journal; and what a script in it could try."""
+        """A page: the list, a terminal over a WebSocket, the journal; and the attempts of a script in it."""
         bearer = {"authorization": f"Bearer {team.keys['person']}"}
         with self._http(team, other) as client:
             page = ""
@@ -341,7 +341,7 @@ class Load:
 
 
 def figures(load: Load) -> str:
-    """Return what was done and tried, for people."""
+    """Return the actions and attempts, for people."""
     told = []
     for what, found in (("done", load.done), ("tried", load.tried)):
         parts = ", ".join(f"{name} {count}" for name, count in sorted(found.items()))

@@ -1,4 +1,4 @@
-"""Keys over a real server: what their users do is theirs in the journal, and ends with them."""
+"""Keys over a real server: their users' actions are theirs in the journal, and end with them."""
 
 from __future__ import annotations
 
@@ -170,7 +170,7 @@ def test_a_viewer_sees_a_terminal_and_cannot_type(
 def test_connections_of_a_revoked_key_are_cut(
     audited: Served, key: Callable[..., str], shared_cli: Cli, tmp_path: Path
 ) -> None:
-    """A WebSocket and a stream; what was begun continues, and the next request is refused."""
+    """A WebSocket and a stream; commands that began continue, and the next request is refused."""
     text = key("leaver")
     over = Over(audited, tmp_path)
     over.environment["HOLDFAST_TOKEN"] = text
@@ -212,7 +212,7 @@ def test_a_shared_link_watches_one_session_and_no_more(
     key: Callable[..., str],
     tmp_path: Path,
 ) -> None:
-    """It cannot type, open a different session, or outlive its end; those who are watched learn of it."""
+    """It cannot type, open a different session, or outlive its end; watched people are notified of it."""
     over = Over(audited, tmp_path)
     over.environment["HOLDFAST_TOKEN"] = key(
         "sharer", "--scope", "sessions:read", "--scope", "sessions:share"
@@ -254,7 +254,7 @@ def test_a_shared_link_watches_one_session_and_no_more(
 def test_a_client_of_e2b_works_with_a_key_of_its_form(
     shared: Session, key: Callable[..., str], shared_cli: Cli, clients: Callable[[Any], httpx.Client]
 ) -> None:
-    """Under its name in the journal and the trail; what it got for the sandbox ends with the key."""
+    """Under its name in the journal and the trail; its tokens for the sandbox end with the key."""
     text = key("evals", "--e2b", "--role", "member")
     client = clients({"x-api-key": text})
     found = client.post(f"/sandboxes/{shared.id}/connect", json={"timeout": 60})
@@ -281,7 +281,7 @@ def test_a_client_of_e2b_works_with_a_key_of_its_form(
 def test_a_viewer_cannot_run_by_the_other_wires(
     audited: Served, shared: Session, key: Callable[..., str], clients: Callable[[Any], httpx.Client]
 ) -> None:
-    """MCP tells the missing scope as an error of the tool; what it may see, it sees."""
+    """MCP reports the missing scope as an error of the tool; permitted reads work."""
     text = key("looker", "--role", "viewer", "--session", "shared")
     headers = {"authorization": f"Bearer {text}", "accept": "application/json, text/event-stream"}
     client = clients(headers)

@@ -26,7 +26,7 @@ def _restarts(session: Session) -> list[dict[str, Any]]:
 
 
 def _kept(session: Session) -> tuple[str, str | None]:
-    """Return what the shell and the kernel remember."""
+    """Return the values that the shell and the kernel remember."""
     return session.exec("echo $KEEP").text.strip(), session.cell("x + 1").text
 
 

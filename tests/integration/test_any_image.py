@@ -54,7 +54,7 @@ ENV PATH=/env/bin:$PATH
 
 
 def test_a_system_of_any_release(hf: Holdfast, image: Callable[..., str]) -> None:
-    """Nothing is installed in it; what it has stays as it is, under the name that the caller used."""
+    """Nothing is installed in it; its files stay as they are, under the name that the caller used."""
     name = image("plain", "FROM {base}\nENV GREETING=hello\n")
     session = hf.new("plain", image=name)
     assert session.image == name
@@ -129,7 +129,7 @@ def test_the_kernel_of_the_image(hf: Holdfast, image: Callable[..., str]) -> Non
 
 @pytest.mark.thorough
 def test_an_environment_without_ipykernel(hf: Holdfast, image: Callable[..., str]) -> None:
-    """Ours is beside it, and its own packages win."""
+    """Our ipykernel is added, and the environment's own packages win."""
     session = hf.new("beside", image=image("beside", WITH_ENVIRONMENT))
     copies = works(session, "/env/bin/python")
     is_beside(copies[0])
@@ -160,7 +160,7 @@ def test_ours_takes_the_place_of_a_bash_that_cannot_be_driven(
 
 @pytest.mark.thorough
 def test_an_image_is_fitted_once(hf: Holdfast, home: Home, cli: Cli, image: Callable[..., str]) -> None:
-    """Its name can be that of a user; a second session finds what the first made, also as another user."""
+    """Its name can be a user's; a second session finds the first one's image, also as a different user."""
     name = image("once", files={"a": b"1"})
     first = cli("new", "first", "--image", name)
     assert (first.code, first.out) == (0, "first\n")

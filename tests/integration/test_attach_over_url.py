@@ -69,7 +69,7 @@ def test_the_size_follows(joined: Callable[..., Any], shared: Session) -> None:
 def test_others_watch_and_dangerous_sequences_are_left_out(
     joined: Callable[..., Any], shared: Session
 ) -> None:
-    """What a session writes cannot set the clipboard or the title of a terminal, wherever that is."""
+    """Output of a session cannot set the clipboard or the title of a terminal, wherever that is."""
     terminal, watcher = joined(), joined("--view", actor="person:bob")
     watcher.send("echo not typed\r")
     watcher.expect("not passed on")

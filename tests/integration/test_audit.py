@@ -1,4 +1,4 @@
-"""Altered process images, and a tree with more rights than a session: refused, killed, gone."""
+"""Altered process images, and a tree with more rights than a session: refused, killed, removed."""
 
 from __future__ import annotations
 
@@ -146,7 +146,7 @@ def test_a_restored_tree_with_more_rights_never_runs(
 
 
 def passing_once(judge: Callable[..., object]) -> Callable[..., object]:
-    """The first judgement, of the images, finds nothing."""
+    """The first judgement, of the images, finds no violation."""
     calls: list[object] = []
 
     def judged(*arguments: object) -> object:
@@ -171,7 +171,7 @@ def worker(hf: Holdfast) -> int:
 def test_a_caller_lost_during_the_freeze_leaves_nothing_running(
     hf: Holdfast, running: Session, out: Path, monkeypatch: pytest.MonkeyPatch, who: str
 ) -> None:
-    """No answer counts as a no: what was restored is killed, not resumed."""
+    """A missing answer counts as a no: the restored processes are killed, not resumed."""
     taken = running.snapshot("taken")
     running.remove()
     (out / "ran").write_text("")
@@ -193,7 +193,7 @@ def test_a_caller_lost_during_the_freeze_leaves_nothing_running(
 
 
 def test_a_login_uid_from_elsewhere_is_not_taken(hf: Holdfast, running: Session) -> None:
-    """On this machine it may be a person's: a restored session has the one that a new session has."""
+    """On this machine it can be a person's: a restored session has the login uid of a new session."""
     taken = running.snapshot("taken")
     own = running.exec("cat /proc/self/loginuid").text
     pid = pid_of(running)

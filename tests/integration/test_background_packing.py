@@ -92,7 +92,7 @@ def test_a_snapshot_is_usable_while_it_is_packed(hf: Holdfast) -> None:
 
 
 def test_a_snapshot_being_removed_is_not_a_failure(hf: Holdfast) -> None:
-    """Some of its files are gone, its folder and its row are not yet: it is waited for."""
+    """Some of its files have been removed, its folder and its row have not: the removal is waited for."""
     session = hf.new("parent")
     with locks.whole_file(packing_request.lock_of(hf.home), 60.0):
         snapshot = session.snapshot()
@@ -115,7 +115,8 @@ def test_a_snapshot_being_removed_is_not_a_failure(hf: Holdfast) -> None:
 def test_among_many_snapshots_the_sweep_is_left_to_the_packer(
     hf: Holdfast, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Deleting one does not read what all others need; what only it needed goes all the same."""
+    """Deleting one does not read the pages of all others; pages that only it needed are removed all the
+    same."""
     monkeypatch.setattr(snapshot_storage, "SWEPT_AT_ONCE", 1)
     session = hf.new("parent")
     session.snapshot("small")

@@ -94,7 +94,7 @@ def trusting(elsewhere: Holdfast, moment: Moment) -> Holdfast:
 
 
 def kept(hf: Holdfast) -> list[str]:
-    """Return what an import could leave: rows, folders, images."""
+    """Return the possible leftovers of an import: rows, folders, images."""
     found = [row.id for row in hf.store.snapshots(pending=True)]
     found += [row.id for row in hf.store.sessions(removed=True)]
     for folder in (hf.home.staging, hf.home.snapshots):
@@ -236,7 +236,7 @@ def test_a_thin_export_continues_where_the_image_is(
 
 
 def test_a_snapshot_arrives_through_a_pipe(trusting: Holdfast, moment: Moment) -> None:
-    """Its pieces come as they come, and what is no pipe or no bundle is one line."""
+    """Its pieces arrive in any size; a source that is not a pipe or not a bundle is refused in one line."""
     there = Cli(trusting.home)
     words = ("import", "-", "--label", "piped", "--json")
     arriving = there.start(*words, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
@@ -261,7 +261,7 @@ def test_a_snapshot_arrives_through_a_pipe(trusting: Holdfast, moment: Moment) -
 def test_exceptions_are_given_where_a_bundle_is_imported(
     trusting: Holdfast, moment: Moment, host: Place, make_cli: Any
 ) -> None:
-    """The bundle brings none; the user who thaws, imports or restores it may give some in the same
+    """The bundle does not bring any; the user who thaws, imports or restores it can give some in the same
     command.
     """
     place, cli = f"{host.gateway}:{host.port}", make_cli(trusting.home)
@@ -288,7 +288,7 @@ def test_exceptions_are_given_where_a_bundle_is_imported(
 
 
 def test_the_files_of_a_bundle_need_no_trust(elsewhere: Holdfast, hollow: Forgery, tmp_path: Path) -> None:
-    """They are what any image is: nothing of the memory is imported, and none of its programs run."""
+    """They are an ordinary image's: memory is not imported, and its programs do not run."""
     unsigned = hollow.write(tmp_path / "unsigned.tar", None)
 
     came = elsewhere.import_(unsigned, files_only=True, label="files")
@@ -340,7 +340,8 @@ Holdfast(sys.argv[1]).import_(sys.argv[2])
 def test_an_import_that_is_killed_leaves_nothing(trusting: Holdfast, hollow: Forgery, moment: Moment) -> None:
     """The next process that opens the home removes its image, its files and its row.
 
-    Process images that it had checked are not taken on trust by the next import: they may be others by then.
+    Process images that it had checked are not taken on trust by the next import: they can have been
+    replaced by then.
     """
     file = hollow.write(moment.file.with_name("hollow.tar"), moment.key)
     before = set(kept(trusting))

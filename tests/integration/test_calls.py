@@ -95,7 +95,7 @@ int main(int count, char **names)
 
 @pytest.mark.thorough
 def test_a_short_poll_does_not_fail_in_a_copy(shared: Session) -> None:
-    """It waits again: programs without signal handlers need not know that it could fail."""
+    """It waits again: programs without signal handlers do not expect a failure."""
     built = shared.exec(
         f"cat > polls.c <<'END'\n{POLLS}\nEND\n"
         "gcc -O2 -o polls polls.c -lpthread && { ./polls failed on & until [ -s on ]; do sleep 0.1; done; }"

@@ -1,4 +1,4 @@
-"""Jobs of a CI system: their output, their exit codes, and what is kept of those that fail."""
+"""Jobs of a CI system: their output, their exit codes, and the captures of failed ones."""
 
 from __future__ import annotations
 
@@ -162,9 +162,10 @@ def test_a_token_that_no_variable_holds_is_in_no_text(jobs: Any, shared_hf: Hold
 
 @pytest.mark.thorough
 def test_an_unanswered_question_is_thawed_as_a_question(jobs: Any, shared_hf: Holdfast) -> None:
-    """Exit code 75 at once; thawed on a terminal, it shows the question, and the program takes the answer.
+    """Exit code 75 immediately; thawed on a terminal, it shows the question, and the program takes the
+    answer.
 
-    Without a terminal, thaw says what there is: how much of it, what failed, and how to get there.
+    Without a terminal, thaw describes the capture: its size, the failure, and the way in.
     """
     done = jobs(
         *["ci", "run", "--no-checkout", "--answer-after", "1s", "--json", "--setup", "word=kept", "--"],
@@ -214,7 +215,7 @@ def test_an_unanswered_question_is_thawed_as_a_question(jobs: Any, shared_hf: Ho
 def test_a_failing_test_is_captured_where_it_fails(jobs: Any, shared_hf: Holdfast) -> None:
     """A capture the command requested is kept, reported, and sufficient: the end of the job is not captured.
 
-    The program continues meanwhile, and knows the name of its snapshot; secrets are in no record.
+    The program continues, and knows the name of its snapshot; secrets are in no record.
     """
     jobs.environment |= {"CI_JOB_URL": "https://ci/7", "MY_TOKEN": SECRET}
     script = (
@@ -263,7 +264,7 @@ def test_a_job_that_hangs_is_captured(jobs: Any, shared_hf: Holdfast) -> None:
 def test_a_job_that_succeeds_leaves_nothing(
     jobs: Any, shared_hf: Holdfast, repo: Path, tmp_path: Path
 ) -> None:
-    """No snapshot, no session, no summary, by the script for any CI system. A setup may also fail a job."""
+    """No snapshot, no session, no summary, by the script for any CI system. A setup can also fail a job."""
     (tmp_path / "holdfast").write_text(f'#!/bin/sh\nexec {sys.executable} -m holdfast "$@"\n')
     (tmp_path / "holdfast").chmod(0o755)
     out = tmp_path / "out"

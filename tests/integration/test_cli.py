@@ -237,7 +237,7 @@ def test_a_hostile_cell_cannot_reach_the_terminal(shared_cli: Any) -> None:
 
 
 def test_the_kernel_is_restarted(shared_cli: Any) -> None:
-    """After a restart the variables are gone."""
+    """A restart removes the variables."""
     shared_cli("cell", "shared", "here = 1")
     assert shared_cli("kernel", "restart", "shared").code == 0
 
@@ -261,7 +261,7 @@ def test_new_ls_rm(hf: Holdfast, cli: Any) -> None:
 
 
 def test_a_session_begins_with_a_copy_of_a_folder(hf: Holdfast, cli: Any, tmp_path: Path) -> None:
-    """In its directory, without the credentials of Git; what cannot be copied leaves no session."""
+    """In its directory, without the credentials of Git; a folder that cannot be copied leaves no session."""
     (project := tmp_path / "project").mkdir()
     (project / "main.py").write_text("print('copied')")
     (project / ".git").mkdir()
@@ -324,12 +324,13 @@ def test_bad_input_is_one_line_and_changes_nothing(
         assert ERROR.match(people.err), (arguments, people.err)
         assert (programs.code, programs.out) == (1, ""), arguments
         assert set(programs.error) == {"code", "message", "hint"}
+    assert "it is a session: `holdfast fork shared`" in called("restore", "shared").err
     assert [row.name for row in shared._context.store.sessions()] == ["shared"]
     assert shared.exec("echo on").text == "on\n"
 
 
 def test_the_version_is_reported(cli: Any) -> None:
-    """--version needs no verb."""
+    """`--version` works without a verb."""
     import holdfast
 
     assert cli("--version").out == f"{holdfast.__version__}\n"

@@ -245,7 +245,7 @@ def test_shells_terminals_and_jobs(session: RemoteSession, shared: Session) -> N
 
 
 def test_the_output_of_a_job_as_it_comes(session: RemoteSession) -> None:
-    """What was written so far is returned while the job continues; a follower hears the rest."""
+    """The output so far is returned while the job continues; a follower receives the rest."""
     job = session.detach("for n in 1 2 3; do echo $n; done; read line; echo got $line; sleep 600")
     assert job.wait().waiting
     assert job.output().split()[:3] == [b"1", b"2", b"3"]
@@ -263,7 +263,7 @@ def test_the_output_of_a_job_as_it_comes(session: RemoteSession) -> None:
 
 
 def test_a_life_of_a_session(server: Served) -> None:
-    """From its start to its removal; what the server does is reported on the way."""
+    """From its start to its removal; the server's steps are reported on the way."""
     steps: list[Step | None] = []
     with RemoteHoldfast(server.url, token=server.token, on_step=steps.append) as remote:
         _live(remote)
@@ -376,7 +376,7 @@ def test_errors(server: Served, session: RemoteSession) -> None:
 def test_callbacks_can_be_coroutines_where_they_can_be_awaited(
     server: Served, shared: Session, session: RemoteSession
 ) -> None:
-    """Async callers lose nothing of what theirs are called with; blocking ones learn at once."""
+    """Async callers can pass coroutines; blocking callers are refused immediately."""
     seen: list[object] = []
 
     async def note(*told: object) -> None:

@@ -31,7 +31,7 @@ def session(remote: RemoteHoldfast) -> RemoteSession:
 
 
 def listed(root: Path) -> dict[str, tuple[int, int | str]]:
-    """Return what is in a folder: modes, and times or targets."""
+    """Return the content of a folder: modes, and times or targets."""
     found: dict[str, tuple[int, int | str]] = {}
     for path in root.rglob("*"):
         told = path.lstat()
@@ -246,7 +246,7 @@ def test_a_watch(session: RemoteSession, shared: Session) -> None:
 def test_a_watch_whose_server_goes_says_so(
     shared: Session, make_cli: Callable[[Home], Cli], shared_home: Home
 ) -> None:
-    """What changes until another one takes its place is not known, and is not silently missed."""
+    """Changes until a new server takes its place are unknown, and are not silently missed."""
     with serving(make_cli(shared_home), shared_home) as first:
         client = RemoteHoldfast(first.url, token=first.token)
         changes = client.session("shared").files.watch("/srv")

@@ -70,7 +70,7 @@ def test_a_registry_is_reached_through_the_proxy(
 
 
 def test_a_proxy_that_refuses_is_named(cli: Cli, company: tuple[Registry, Path]) -> None:
-    """In one line, at once."""
+    """In one line, immediately."""
     with listening(Proxy(company[0].port, refusing=True)) as port:
         done = cli("pull", f"{NAME}/team/work:1", HTTPS_PROXY=f"http://127.0.0.1:{port}")
 

@@ -115,7 +115,7 @@ def test_a_captured_suite_and_build_end_as_usual(shared_hf: Holdfast) -> None:
 
 
 def test_differences_in_a_copy_are_reported(shared_hf: Holdfast) -> None:
-    """By case and file; what varies from run to run is named, and does not count as a difference."""
+    """By case and file; cases that vary from run to run are named, and do not count as a difference."""
     found = tried(shared_hf, TELLING)
     assert not found.good
     assert [line.partition(" s: ")[2].partition(" ")[0] for line in found.differences] == [

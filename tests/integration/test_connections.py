@@ -129,7 +129,7 @@ class Peer:
 
 
 class Sniffer:
-    """Sees every packet that containers send, and keeps those that a copy must not send.
+    """Sees every packet that containers send, and keeps the packets that a copy must not send.
 
     In the namespace of the engine, at the outer ends of the containers' wires.
     """
@@ -213,8 +213,8 @@ def gateway(hf: Holdfast) -> str:
 def test_connections_to_outside_end_in_copies_and_live_in_the_parent(
     hf: Holdfast, witnesses: Any, peer: Peer
 ) -> None:
-    """Copies find out at once, whatever they are blocked in; the parent's stream loses no byte, and no packet
-    of a copy carries the parent's address or resets its connections.
+    """Copies notice immediately, in whatever call they block; the parent's stream loses no byte, and no
+    packet of a copy carries the parent's address or resets its connections.
     """
     host = gateway(hf)
     session = hf.new("reaching", allow=[f"{host}:{peer.port}"])
@@ -280,7 +280,7 @@ def test_unfinished_connections_are_completed(hf: Holdfast) -> None:
 
 
 def test_data_sent_before_hanging_up_arrives_in_copies(hf: Holdfast) -> None:
-    """The sender has gone, and most of the data is still in the kernel when the session is captured."""
+    """The sender has left, and most of the data is still in the kernel when the session is captured."""
     session = hf.new("hearing")
     size = 1_500_000
     session.exec(

@@ -1,4 +1,4 @@
-"""What it takes to start a session, from nothing or from a snapshot; counts, never times."""
+"""The cost of starting a session, from nothing or from a snapshot; counts, never times."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ _HEAVY = {
 
 
 def test_a_supervisor_loads_little_before_it_answers(shared: Session) -> None:
-    """Every new session waits for that; what a kernel needs is loaded beside it."""
+    """Every new session waits for that; the kernel's needs are loaded concurrently."""
     names = shared.exec(_LOADS).text.split()
 
     assert "holdfast.runtime.guest.supervisor" in names

@@ -1,8 +1,8 @@
-"""What frequent acts cost: requests, bytes written, processor time over a floor; never wall time.
+"""The cost of frequent acts: requests, bytes written, processor time over a floor; never wall time.
 
-Counts are exact. A machine that does other work makes any processor time longer, but none shorter: what is
-too much is measured again, beside its floor, and the least counts. The limits leave no room for what once
-made snapshots several times slower unseen.
+Counts are exact. Other work on the machine makes any processor time longer, but none shorter: an excess is
+measured again, next to its floor, and the least counts. The limits leave no room for the faults that once
+made snapshots several times slower unnoticed.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ CHANGE = f"for page in random.sample(range({HEAP >> 12}), {HEAP // 409600}): hea
 
 
 def _requests(controller: Holdfast, do: Callable[[], object]) -> list[str]:
-    """Return what the engine was asked, as method and path.
+    """Return the requests to the engine, as method and path.
 
     A guest that is slow to start is asked for again and again, which depends on the machine: once counts.
     """
@@ -107,7 +107,7 @@ def _asked_of_the_checkpointer(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 def test_the_engine_is_asked_a_few_times(hf: Holdfast, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each request takes milliseconds, and more where many containers run.
 
-    The checkpointer begins a process for each request: a snapshot needs no greeting of its own.
+    The checkpointer begins a process for each request: a snapshot does not need a greeting of its own.
     """
     hf.new("before").snapshot()  # images, checkpointer and network are there
 

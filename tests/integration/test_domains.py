@@ -1,4 +1,4 @@
-"""Sessions that reach hosts by name and nothing else: what is reached, refused, and whose policy counts."""
+"""Sessions that reach hosts only by name: reached and refused hosts, and whose policy counts."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def gateways(hf: Holdfast) -> list[str]:
 
 
 def test_allowed_domains_are_reached_only_through_the_gateway(session: Session, world: Hosts) -> None:
-    """By its name; not by another, an address, or the resolver; what is opened by address is open."""
+    """By its name; not by a different name, an address, or the resolver; opened addresses are open."""
     assert web(session, f"https://api.test:{world.api.port}/").endswith("200 200")
     assert web(session, f"http://plain.test:{world.plain.port}/").endswith("200 000")
 
@@ -98,7 +98,7 @@ def test_refusals_are_recorded(shared_hf: Holdfast, session: Session, world: Hos
 
 
 def test_the_domains_of_a_running_session_change(shared_hf: Holdfast, session: Session, world: Hosts) -> None:
-    """For new connections at once; an absent domain cannot be removed, and only such sessions have
+    """For new connections immediately; an absent domain cannot be removed, and only such sessions have
     domains.
     """
     name = f"other.test:{world.other.port}"
@@ -212,7 +212,7 @@ def test_copies_and_a_gateway_that_was_killed_go_by_the_same_policy(
 def test_a_failed_rewind_keeps_the_domains(
     shared_hf: Holdfast, world: Hosts, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It keeps those it has, not the snapshot's; also when its address was another container's."""
+    """It keeps its own domains, not the snapshot's; also when its address was another container's."""
     session = shared_hf.new("back", network="domains", domains=["old.example.invalid"])
     taken = session.snapshot()
     session.change_network(domains=["new.example.invalid"], no_domains=["old.example.invalid"])

@@ -1,4 +1,4 @@
-"""Sandboxes as wholes by E2B's wire: their lives and ends, copies, keys, and what is refused."""
+"""Sandboxes as wholes by E2B's wire: their lives and ends, copies, keys, and refusals."""
 
 from __future__ import annotations
 
@@ -146,7 +146,7 @@ def test_requests_act_as_an_account_of_the_sandbox(wire: ControlWire, shared_hf:
 
 
 def test_an_account_is_made_in_whatever_a_snapshot_has(wire: ControlWire, shared_hf: Holdfast) -> None:
-    """No tables, and a link in the place of the home: what that leads to stays the session's root's."""
+    """No tables, and a link in the place of the home: the target of the link stays the session's root's."""
     session = shared_hf.new()
     try:
         session.exec("rm -rf /etc/passwd /etc/group /etc/shadow /home/user; ln -s /etc /home/user")

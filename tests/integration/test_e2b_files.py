@@ -336,7 +336,7 @@ def test_a_watch_ends_with_its_time_and_says_so(wire: FileWire) -> None:
 
 
 def test_a_watcher_that_is_asked(wire: FileWire, shared: Session) -> None:
-    """It tells of what was done just before, and of what was done while no one asked, a capture included."""
+    """It reports changes just before the question, and changes since the last one, a capture included."""
     shared.files.make_folder("/tmp/asked")
     id_ = wire.ask("CreateWatcher", path="/tmp/asked")["watcherId"]
 
@@ -379,7 +379,7 @@ def test_a_watcher_that_is_asked(wire: FileWire, shared: Session) -> None:
 
 
 def test_streams_and_watchers_of_one_sandbox_are_few(wire: FileWire, server: Served) -> None:
-    """What they keep is memory of the server: they are counted there, whatever the session allows."""
+    """Their buffers are memory of the server: they are counted there, whatever the session allows."""
 
     def idle() -> bool:
         return server.metric('holdfast_calls{kind="waiting"}') == 0

@@ -164,7 +164,7 @@ def test_impossible_requests_are_refused_in_a_sentence(wire: InterpreterWire) ->
 def test_code_needs_the_access_token_and_contexts_take_the_traffic_token_as_well(
     server: Served, shared: Session
 ) -> None:
-    """That is what clients of E2B send; the traffic token may be a visitor's."""
+    """Clients of E2B send it; the traffic token can be a visitor's."""
     tokens = SandboxTokens(server.token)
     place = {"e2b-sandbox-id": shared.id, "e2b-sandbox-port": "49999"}
 
@@ -208,7 +208,7 @@ def test_variables_come_from_the_execution_and_the_sandbox(
 
 
 def test_a_client_that_leaves_interrupts_its_code_and_the_next_is_served(wire: InterpreterWire) -> None:
-    """Unlike those of our own paths: E2B's clients have no other way to end what they began."""
+    """Our own paths differ: E2B's clients have no other way to end an execution."""
     with wire.lines("print('on'); import time; time.sleep(300)") as lines:
         assert next(lines)["text"] == "on\n"
     assert wire.value("1 + 1") == "2"
@@ -217,7 +217,8 @@ def test_a_client_that_leaves_interrupts_its_code_and_the_next_is_served(wire: I
 def test_a_client_that_leaves_the_queue_does_not_affect_others(
     wire: InterpreterWire, server: Served, shared: Session
 ) -> None:
-    """Executions wait for their turn. One whose client leaves meanwhile is never run, and ends no other."""
+    """Executions wait for their turn. An execution whose client leaves the queue is never run, and ends no
+    other."""
     code = f"print('on')\n{until('/tmp/turn')}\nlast = 'first'"
     found: list[Any] = []
     second = threading.Thread(target=lambda: found.append(wire.value("last")))

@@ -1,4 +1,4 @@
-"""Ports of sandboxes through the server: HTTP and WebSockets, to servers that may do anything."""
+"""Ports of sandboxes through the server: HTTP and WebSockets, to servers with any behaviour."""
 
 from __future__ import annotations
 
@@ -133,7 +133,8 @@ def test_websockets(ports: Ports) -> None:
 def test_a_token_of_the_sandbox_or_the_servers_own_opens_its_ports(server: Served, shared: Session) -> None:
     """Unless its maker wanted it, no one else reaches them; of a session that `holdfast new` made as well.
 
-    The server's own is sent as everywhere, and does not reach the session; it is no token of a sandbox.
+    The server's own token is sent as everywhere, and does not reach the session; it is not a token of a
+    sandbox.
     """
     tokens = SandboxTokens(server.token)
     for wrong in ("", "x", server.token, tokens.traffic("a" * 12), tokens.access("a" * 12)):
@@ -258,7 +259,7 @@ def test_a_session_that_floods_or_is_silent_delays_no_one(ports: Ports, server: 
 def test_a_capture_cuts_traffic_and_copies_answer_for_themselves(
     ports: Ports, server: Served, shared: Session
 ) -> None:
-    """A request that begins meanwhile waits; the token of the captured session is not the copy's."""
+    """A request that begins during it waits; the token of the captured session is not the copy's."""
     with ports.socket() as before:
         before.send("here")
         assert before.recv(PATIENCE) == "here"

@@ -114,7 +114,7 @@ def test_a_timed_out_process_is_killed_with_its_children(wire: ProcessWire, shar
 
 
 def test_input_is_taken_in_order_and_ends(wire: ProcessWire) -> None:
-    """Also from several clients at once, none of whose pieces are mixed or lost."""
+    """Also from several concurrent clients, whose pieces are neither mixed nor lost."""
     with wire.bash("wc -l; echo end", stdin=True) as found:
         wire.give(found.pid, "é".encode()[:1])
         wire.give(found.pid, "é".encode()[1:] + b"\n")
@@ -289,7 +289,7 @@ def test_users(wire: ProcessWire) -> None:
 def test_a_capture_in_the_middle_is_not_noticed_and_copies_have_the_same_processes(
     wire: ProcessWire, server: Served, shared: Session, shared_hf: Holdfast
 ) -> None:
-    """All output arrives once; a copy has the pids, tags, input and terminals, and continues by itself."""
+    """All output arrives once; a copy has the pids, tags, input and terminals, and continues on its own."""
     ticking = "for n in $(seq 150); do echo $n; echo e$n >&2; sleep 0.02; done"
     expected = "".join(f"{n}\n" for n in range(1, 151)).encode()
     with (

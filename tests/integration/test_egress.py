@@ -1,4 +1,4 @@
-"""What a session reaches: the internet, and nothing of the host, its networks, its cloud or other sessions.
+"""A session's reach: the internet, but not the host, its networks, its cloud or other sessions.
 
 The attacks come from a program in the session that connects. Another program connects without end and is
 captured in the middle of that: it shows whether the same rules hold in a restored session before anything
@@ -128,7 +128,7 @@ def said(session: Session, command: str) -> str:
 
 
 def test_no_service_of_the_host_is_reached_on_any_of_its_addresses(shared: Session, host: Place) -> None:
-    """Over TCP and UDP; the program is refused at once; nothing arrives. One is the bridge's own."""
+    """Over TCP and UDP; the program is refused immediately; nothing arrives. One is the bridge's own."""
     assert host.gateway in host.addresses
     places = [(address, host.port, kind) for address in host.addresses for kind in ("tcp", "udp")]
 
@@ -269,7 +269,7 @@ def test_a_session_that_is_reconnected_has_its_rules(
 ) -> None:
     """They belong to the network namespace, not to the interface that a rewind removes and adds.
 
-    Its address may be in use meanwhile; it gets another one then.
+    Its address can be in use by then; in that case it gets a new one.
     """
     container, address = str(shared.row.container_id), said(shared, "hostname -i")
     networks.leave(shared_hf.engine, container)
@@ -280,7 +280,7 @@ def test_a_session_that_is_reconnected_has_its_rules(
 
 
 def test_rules_that_are_not_in_force_are_noticed(shared_hf: Holdfast, shared: Session) -> None:
-    """The check after a restore is real: it fails with other rules than those that were set."""
+    """The check after a restore is real: it fails when the rules differ from the set ones."""
     network = close_network.Closing(shared_hf.engine, shared_hf.home, print)
     state = shared_hf.engine.inspect(str(shared.row.container_id))
     assert state is not None

@@ -1,4 +1,4 @@
-"""Callers that stop waiting because another thread says so; what they waited for continues."""
+"""Callers that stop waiting when another thread asks; their commands continue."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_a_command_continues_when_its_caller_waits_no_longer(work: Session) -> N
 
 
 def test_a_call_that_waits_in_silence_returns(work: Session) -> None:
-    """Also one that was captured meanwhile, which closes its connection."""
+    """Also a call that was captured in the meantime, which closes its connection."""
     begun: list[str] = []
     captured = threading.Event()
     with _ended_when(captured.is_set) as patience:

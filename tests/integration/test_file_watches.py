@@ -55,7 +55,7 @@ def test_actions_of_programs_are_seen(shared: Session, place: str) -> None:
 
 
 def test_a_file_that_is_still_arriving_is_not_seen(shared: Session, place: str) -> None:
-    """A write is there at once; until then the session holds it under a name of its own."""
+    """A finished write is visible immediately; until then the session holds it under a name of its own."""
     with shared.files.watch(".") as watch:
         shared.exec(f"touch .{'0f' * 16}.part; mkdir -p a; sleep 0.5; mv .{'0f' * 16}.part whole; touch end")
         assert {path for _, path in _until(watch, "end")} == {

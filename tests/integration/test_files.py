@@ -78,7 +78,8 @@ def test_every_file_is_unchanged(written: Session, kind: str) -> None:
 
 @pytest.mark.usefixtures("engine_commits")
 def test_the_engine_keeps_files_whose_layers_cannot_be_read(written: Session) -> None:
-    """It takes longer, inside the freeze; the result is the same but for what the engine leaves out."""
+    """It takes longer, inside the freeze; the result is the same except for the files that the engine
+    leaves out."""
     copy = written.snapshot().restore()
     assert copy.exec("cat tree/plain; ls /etc/motd 2>&1; ls /usr/share/doc/bash").text == (
         "one\nls: cannot access '/etc/motd': No such file or directory\nnew\n"

@@ -96,9 +96,9 @@ def test_each_change_of_files_is_stored_once_and_each_moment_comes_back(
 ) -> None:
     """Changes, deletions, folders in place of others, names of one file; also from an export alone.
 
-    What was removed or overwritten is still in the engine, and in nothing that leaves.
+    Removed or overwritten content is still in the engine, and in no export.
 
-    When the first is removed, the next one is charged for what it has in common with it.
+    When the first is removed, the next one is charged for the shared content.
     """
     work = hf.new("work")
     work.exec(f"mkdir -p /srv/tree/in /srv/gone; head -c {LARGE} /dev/urandom > /srv/large")

@@ -44,7 +44,7 @@ def test_text_that_bash_cannot_read_is_explained(shared: Session, shared_cli: An
 
 
 def test_a_lying_or_hanging_bash_delays_no_result(shared: Session) -> None:
-    """Root in a session may replace bash: a result then has no explanation, or what that bash says."""
+    """Root in a session can replace bash: a result then has no explanation, or that bash's text."""
     fake = "#!/bin/bash.real\n{}\n"
     huge = "printf 'bash: line %s: a\\n\\nbash: line 7: b\\033]0;c\\007\\n' $(printf '9%.0s' {1..5000}) >&2"
     planted = shared.exec(
@@ -163,7 +163,7 @@ def test_patience_ends_the_wait_not_the_command(shared: Session, shared_cli: Any
 
 
 def test_a_second_caller_can_wait(shared: Session, shared_cli: Any) -> None:
-    """For the shell and for the kernel; otherwise it is refused at once."""
+    """For the shell and for the kernel; otherwise it is refused immediately."""
     shared.exec("rm -f /srv/go")
     shell = shared.exec("until [ -e /srv/go ]; do sleep 0.02; done", patience=0)
     assert shell.running
@@ -203,7 +203,7 @@ def test_missing_things_are_lookup_errors(shared: Session) -> None:
 
 
 def test_lines_that_a_terminal_would_truncate_are_refused(shared: Session) -> None:
-    """With the limit; none of it arrives. What came before it in a long text is reported."""
+    """With the limit; none of it arrives. Earlier lines of a long text are reported."""
     shared.exec("cat > /srv/typed")
     with pytest.raises(InvalidArgument, match=r"has 10000 bytes.*takes 4095 .*; nothing was typed$"):
         shared.answer("y" * 10_000 + "\n")

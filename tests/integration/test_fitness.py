@@ -77,7 +77,7 @@ def test_a_snapshot_knows_the_machine_it_was_taken_on(shared_hf: Holdfast, taken
 def test_an_incompatible_snapshot_is_refused_before_anything_starts(
     shared_hf: Holdfast, shared_cli: Any, foreign: Snapshot
 ) -> None:
-    """With all reasons and the command for what is possible; exit code 3; no session, no container."""
+    """With all reasons and the command for a possible restore; exit code 3; no session, no container."""
     before = shared_hf.engine.containers(holdfast_home=shared_hf.home.digest, holdfast_role="session")
     refused = shared_cli("restore", foreign.name, "--require", "live", "--json")
     assert refused.code == 3

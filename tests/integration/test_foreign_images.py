@@ -136,7 +136,8 @@ def load(hf: Holdfast, tmp_path: Path) -> Iterator[Callable[[dict[str, Any]], st
 
 
 def _shown(hf: Holdfast, session: Session) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return what a session's container is and may do, but for what is its own, and its image's variables."""
+    """Return the description and rights of a session's container, except for its own values and its image's
+    variables."""
     found = hf.engine.client.api.inspect_container(str(session.row.container_id))
     own = ("Hostname", "Image", "Labels", "Env", "Entrypoint", "ExposedPorts", "Shell", "ArgsEscaped")
     config = {key: value for key, value in found["Config"].items() if key not in own and value}
@@ -152,7 +153,8 @@ def _shown(hf: Holdfast, session: Session) -> tuple[dict[str, Any], dict[str, An
 def test_every_field_of_an_image_from_a_file_is_hostile(
     hf: Holdfast, load: Callable[[dict[str, Any]], str], tmp_path: Path
 ) -> None:
-    """The container is that of an image that says nothing, also in a copy; a build on it is refused."""
+    """The container equals the container of an empty image configuration, also in a copy; a build on it is
+    refused."""
     for field, value in REFUSED.items():
         name = load({field: value})
         with pytest.raises(ImageError, match=f"^cannot use image {name}: ") as refused:

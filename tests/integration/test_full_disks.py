@@ -1,4 +1,4 @@
-"""Disks filled by a session or a neighbour, and what still works then."""
+"""Disks filled by a session or a neighbour, and the verbs that still work then."""
 
 from __future__ import annotations
 
@@ -131,7 +131,7 @@ def test_removals_work_on_a_full_disk(small: tuple[Holdfast, Session, Cli]) -> N
 def test_the_shared_folder_of_an_ordinary_user_is_bounded(
     tmp_path: Path, hf: Holdfast, clear: Callable[[Holdfast], None]
 ) -> None:
-    """For a user that may not mount, the checkpointer does; and unmounts it again."""
+    """For a user without the right to mount, the checkpointer mounts; and unmounts it again."""
     home = ordinary_user.home_folder(tmp_path / "ours")
     program = (
         "import os\n"
@@ -184,7 +184,7 @@ def test_doctor_says_whether_shared_folders_are_bounded(hf: Holdfast) -> None:
 
 
 def test_garbage_collection_removes_unused_shared_folders(hf: Holdfast) -> None:
-    """A shared folder whose session is gone is unmounted and removed by `gc`."""
+    """`gc` unmounts and removes a shared folder whose session has been removed."""
     folder = shared_folder.make(hf.engine, hf.home, "f" * 12)
     assert rooms.mounted(folder.parent)
 

@@ -67,7 +67,7 @@ def calm(shared_hf: Holdfast, world: Hosts, hostile: HostileHost) -> Session:
 
 
 def called(session: Session, code: str) -> str:
-    """Return what the code prints: an expression, or statements."""
+    """Return the output of the code: an expression, or statements."""
     told = session.cell(code if "\n" in code else f"print({code})", timeout=PATIENCE)
     assert told.status == "ok", told.error
     return told.stdout.strip()
@@ -107,7 +107,7 @@ def test_hostile_answers_end_with_their_connection(
 ) -> None:
     """Heads, lines, trailers and hints without end, HTTP/2 and messages of a WebSocket: none is kept.
 
-    Trailers and hints as honest hosts send them are no error.
+    Ordinary trailers and hints of honest hosts are not an error.
     """
     place = f"hostile.test:{hostile.port}"
     answers = {what: called(rough, f"exchange({get(place, '/' + what)!r})") for what in ENDLESS}
@@ -167,7 +167,8 @@ def test_excess_memory_ends_its_session_alone(
 def test_names_that_no_resolver_answers_for_delay_no_other_session(
     shared_hf: Holdfast, rough: Session, calm: Session, world: Hosts, watched: None
 ) -> None:
-    """A session asks for 120 of them; another one's is found. They are distinguished from absent ones.
+    """A session asks for 120 of them; the name of another session is found. They are distinguished from
+    absent ones.
 
     Of a body for such a host only the part that fits between is read.
     """
@@ -206,7 +207,8 @@ def test_names_that_no_resolver_answers_for_delay_no_other_session(
 def test_connections_to_hosts_are_counted_for_each_session(
     rough: Session, calm: Session, world: Hosts, watched: None
 ) -> None:
-    """A session has two for each call it may have, however few calls it makes; another has its own."""
+    """A session has two for each call it can have, however few calls it makes; another session has its
+    own."""
     code = (
         f"links = [socket.create_connection(GATEWAY, 60) for _ in range(6)]\n"
         f"answers = []\n"
@@ -240,8 +242,8 @@ def test_altered_requests_and_answers_are_read_as_hosts_read_them(shared_hf: Hol
 def test_a_tunnel_to_a_domain_carries_tls_that_names_it(
     shared_hf: Holdfast, world: Hosts, hostile: HostileHost
 ) -> None:
-    """Plain HTTP, other versions of records, other, several and hidden names end it, and a host that speaks
-    first; port 80 has none.
+    """Plain HTTP, other record versions, different, several or hidden names end it, and so does a host that
+    speaks first; port 80 has none.
     """
     api, plain = f"api.test:{world.api.port}", f"plain.test:{world.plain.port}"
     early = f"hostile.test:{hostile.early}"

@@ -38,7 +38,7 @@ def test_every_state_of_a_connection_continues_in_copies(hf: Holdfast) -> None:
 
 
 def unknown_to_tracking(hf: Holdfast, session: Session) -> int:
-    """Return packets of the restore that connection tracking did not know and might have dropped."""
+    """Return packets of the restore that connection tracking did not know and could have dropped."""
     state = hf.engine.inspect(str(session.row.container_id))
     assert state is not None
     columns, *processors = Path(f"/proc/{state.pid}/net/stat/nf_conntrack").read_text().splitlines()
@@ -47,7 +47,7 @@ def unknown_to_tracking(hf: Holdfast, session: Session) -> int:
 
 
 def wrong(session: Session) -> dict[str, str]:
-    """Let all ends send the rest; return what did not arrive as it should."""
+    """Let all ends send the rest; return the missing or altered data."""
     session.exec(f"touch {FOLDER}/go")
     until(session, f"ls {FOLDER}/said-0 {FOLDER}/said-1 {FOLDER}/said-2")
     said = [json.loads(session.exec(f"cat {FOLDER}/said-{process}").text) for process in range(3)]

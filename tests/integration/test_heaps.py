@@ -105,8 +105,8 @@ def looking(session: Session, *options: str) -> None:
 
 @pytest.mark.thorough
 def test_ending_the_twins_does_not_prevent_a_snapshot(hf: Holdfast) -> None:
-    """Then the heaps are written while the session is frozen. The attempt before is no event of the session,
-    nor is the end of a twin.
+    """Then the heaps are written while the session is frozen. The earlier attempt is not an event of the
+    session, nor is the end of a twin.
     """
     session = hf.new("hostile")
     begun(session, "open")
@@ -208,7 +208,7 @@ def test_the_end_of_a_slow_twin_is_no_event(hf: Holdfast, monkeypatch: pytest.Mo
 
 
 def test_a_twin_holds_nothing_open(hf: Holdfast) -> None:
-    """What a program closes while its heaps are being copied is closed."""
+    """Descriptors that a program closes while its heaps are being copied are closed."""
     session = hf.new("closed")
     begun(session, "open")
     looking(session)

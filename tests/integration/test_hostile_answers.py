@@ -1,7 +1,7 @@
-"""A supervisor may answer anything: the host understands it, or refuses it in one line, and nothing else.
+"""A supervisor can answer anything: the host understands the answer, or refuses it in one line.
 
-The answers are those of a real session. Each value in them is replaced by others, one after the other, and
-passed to its reader on the host.
+The answers are a real session's. Each value in them is replaced by others, one after the other, and passed
+to its reader on the host.
 """
 
 from __future__ import annotations
@@ -119,7 +119,7 @@ def pulse(session: Session, frame: Frame) -> str:
 
 
 def forged(frame: Frame) -> Iterator[Frame]:
-    """Return the same answer, with other values in its place."""
+    """Return the same answer, with different values in its place."""
     for head in altered(
         {key: value for key, value in frame.head.items() if key != "event"}, itertools.count()
     ):

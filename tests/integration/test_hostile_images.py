@@ -1,7 +1,7 @@
 """Images whose links lead away from where we mount something: no program of theirs is the first process.
 
 The engine finds the place for a mount, and the kernel what it starts, each on its own. `/proc/self/cwd` and
-`/proc/self/fd/N` are other places for each.
+`/proc/self/fd/N` are different places for each.
 """
 
 from __future__ import annotations
@@ -147,7 +147,7 @@ def perform(hf: Holdfast, image: str, service: HostService) -> None:
 def test_a_program_of_an_image_does_not_run_before_the_rules(
     shared_hf: Holdfast, images: Images, service: HostService, program: str
 ) -> None:
-    """Neither in a session of that image, nor, with what root put in its place, in copies of the session."""
+    """Neither in a session of that image, nor, after root has replaced it, in copies of the session."""
     image = images.make({"/opt/holdfast/bin": "/proc/self/cwd"}, program)
     perform(shared_hf, image, service)
 
@@ -178,7 +178,7 @@ exec sleep 600
 def test_a_program_of_an_image_is_refused_if_it_is_the_first_after_all(
     shared_hf: Holdfast, images: Images, program: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """If the name were known: whether it became our program in time, or stays another one."""
+    """If the name were known: whether it became our program in time, or remains a foreign one."""
     monkeypatch.setattr(init_program, "place", lambda: KNOWN)
     became = images.make({"/opt/holdfast/bin": "/proc/self/cwd"}, program)
     stays = images.make({"/opt/holdfast/bin": "/proc/self/cwd"}, STAYS)
@@ -257,7 +257,7 @@ def test_a_link_in_the_way_of_a_trusted_file_is_refused(shared_hf: Holdfast, ima
 def test_a_link_in_the_way_of_a_chosen_folder_is_followed_only_within_the_image(
     shared_hf: Holdfast, images: Images, tmp_path: Path
 ) -> None:
-    """What a session writes there would be lost otherwise."""
+    """Files that a session writes there would be lost otherwise."""
     (tmp_path / "file").write_text("of the host")
     hostile = {"/cwd": "/proc/self/cwd/new", "/fd": "/proc/self/fd/5", "/pid": "/proc/1/root/srv"}
     image = images.make(hostile | {"/in": "/srv"})

@@ -1,4 +1,4 @@
-"""A session whose receiver lies or is silent: it stays here, and runs unless it may run there."""
+"""A session whose receiver lies or is silent: it stays here, and runs unless it could be running there."""
 
 from __future__ import annotations
 
@@ -26,7 +26,8 @@ def _is(monkeypatch: pytest.MonkeyPatch, how: str, where: str, *more: str) -> No
 
 
 def test_a_session_outlives_its_receivers(hf: Holdfast, cli: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Before it is suspended, after it is sent, and when it may have been started: its programs run on."""
+    """Before it is suspended, after it is sent, and when it could have been started: its programs
+    continue."""
     session = hf.new("work")
     session.exec("x=kept")
     for how, where, said in (

@@ -56,7 +56,7 @@ def compile_in(session: Session, name: str, **defined: str) -> str:
 
 
 def start_in(session: Session, name: str) -> None:
-    """Start a Python program of the attacks beside the shell."""
+    """Start a Python program of the attacks next to the shell."""
     source = (ATTACKS / f"{name}.py").read_text()
     made = session.exec(
         f"cat > /tmp/{name}.py <<'END'\n{source}\nEND\nsetsid python3 /tmp/{name}.py >/dev/null 2>&1 &"
@@ -199,7 +199,7 @@ def _restored(snapshot: Snapshot) -> Session | None:
 
 
 def test_the_supervisor_cannot_be_made_to_start_outsiders(hf: Holdfast) -> None:
-    """Root in the session may not trace the root of the tree, nor the first process."""
+    """Root in the session cannot trace the root of the tree, nor the first process."""
     session = hf.new()
     program = compile_in(session, "inject")
     supervisor = session.exec("pgrep -of /opt/holdfast/guest").text.strip()
@@ -209,7 +209,8 @@ def test_the_supervisor_cannot_be_made_to_start_outsiders(hf: Holdfast) -> None:
 
 
 def test_a_process_outside_of_the_tree_is_refused_by_name(hf: Holdfast) -> None:
-    """It would run while everything else is frozen. Once it is gone, or was named, the snapshot is taken."""
+    """It would run while everything else is frozen. After it has ended, or was named, the snapshot is
+    taken."""
     session = hf.new()
     container = hf.engine.client.containers.get(str(session.row.container_id))
     container.exec_run(["sleep", "1234"], detach=True)
@@ -222,7 +223,7 @@ def test_a_process_outside_of_the_tree_is_refused_by_name(hf: Holdfast) -> None:
 
 
 class Counter:
-    """Reads, on the host, what a program in a session counts while it runs."""
+    """Reads, on the host, the count that a program in a session makes while it runs."""
 
     def __init__(self, hf: Holdfast, session: Session) -> None:
         start_in(session, "counter")

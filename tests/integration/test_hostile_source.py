@@ -1,6 +1,6 @@
-"""A receiver may be all that a login can start: its source cannot make it do more than it is for.
+"""A receiver can be the only command of a login: its source cannot make it do more than its purpose.
 
-What a source sends is refused in one line, or ends the connection; nothing is left of it.
+Each input of a source is refused in one line, or ends the connection; no trace of it remains.
 """
 
 from __future__ import annotations
@@ -127,7 +127,7 @@ def test_parts_that_do_not_match_are_reported_by_the_next_request(
 
 
 def test_an_index_that_lies_is_refused(receive: Callable[..., list[dict[str, Any]]], key: str) -> None:
-    """What it names was not sent, or is no bundle."""
+    """The file that it names was not sent, or is not a bundle."""
 
     def imported(index: bytes) -> dict[str, Any]:
         asked = {"do": "import", "bytes": len(index), "source": "x\x1b[2J"}

@@ -206,7 +206,7 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def outcome(call: Callable[[], object]) -> str:
-    """Return nothing if a call ended as it may, else what is wrong with its end."""
+    """Return nothing if a call ended in a permitted way, else the fault in its end."""
     try:
         call()
     except HoldfastError as error:

@@ -41,7 +41,7 @@ WITHOUT_BUILDKIT = {"DOCKER_BUILDKIT": "0"}
 
 
 def _with_buildkit() -> str | None:
-    """Return a PATH with a command that has BuildKit: that of the engine's own package may come later."""
+    """Return a PATH with a command that has BuildKit: the engine's own package can come later."""
     paths = (os.environ["PATH"], f"/usr/bin:{os.environ['PATH']}")
     return next((path for path in paths if buildkit_command.find({**os.environ, "PATH": path})), None)
 
@@ -86,7 +86,7 @@ def test_a_folder_is_built(
 def test_buildkit_is_used_where_it_is_there(
     hf: Holdfast, folder: Path, monkeypatch: pytest.MonkeyPatch, provided: Callable[[str], str]
 ) -> None:
-    """It has mounts for one step, which the other builder has not; but no rules for the network of steps."""
+    """It has mounts for one step, which the classic builder lacks; but no rules for the network of steps."""
     found = _with_buildkit()
     if found is None:
         pytest.skip("no command of Docker here has BuildKit")
@@ -115,7 +115,7 @@ def test_buildkit_is_used_where_it_is_there(
 def test_an_image_from_files(
     hf: Holdfast, cli: Cli, tmp_path: Path, image: Callable[..., str], provided: Callable[[str], str]
 ) -> None:
-    """What `docker save` wrote, and the same as an OCI layout: one image, under a name of ours."""
+    """A file that `docker save` wrote, and the same as an OCI layout: one image, under a name of ours."""
     name = image("saved", files={"readme": b"kept\n"})
     path, layout = tmp_path / "app.tar", tmp_path / "app"
     with path.open("wb") as file:
@@ -133,7 +133,7 @@ def test_an_image_from_files(
 
 
 def _as_layout(saved: Path, layout: Path) -> None:
-    """Write an OCI layout with compressed layers of what the engine saved."""
+    """Write an OCI layout with compressed layers of the engine's saved image."""
     blobs = layout / "blobs" / "sha256"
     blobs.mkdir(parents=True)
 
@@ -206,7 +206,7 @@ def test_an_image_that_is_removed_meanwhile(
 def test_a_project_with_a_devcontainer(hf: Holdfast, cli: Cli, tmp_path: Path) -> None:
     """Its folder, user and variables are there, its commands ran; one that fails leaves nothing.
 
-    The container is that of any session, whatever the project asks for.
+    The container is an ordinary session's, whatever the project asks for.
     """
     project, witness = tmp_path / "project", tmp_path / "witness"
     project.mkdir()
@@ -258,7 +258,7 @@ def test_a_project_with_a_devcontainer(hf: Holdfast, cli: Cli, tmp_path: Path) -
 
 
 def _rights(hf: Holdfast, name: str) -> dict[str, Any]:
-    """Return what a session's container may do, but for the places on the host that are its own."""
+    """Return the rights of a session's container, except for its own places on the host."""
     found = hf.engine.client.api.inspect_container(str(hf.session(name).row.container_id))["HostConfig"]
     places = sorted(one["Target"].partition("/.holdfast")[0] for one in found["Mounts"])
     return {**found, "Mounts": places}

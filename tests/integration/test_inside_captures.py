@@ -42,7 +42,7 @@ def last(text: str, name: str) -> list[str]:
 
 
 def test_requests_without_a_server_are_refused(asking: Session) -> None:
-    """At once, to programs of every language, with what to do."""
+    """Immediately, to programs of every language, with advice."""
     done = asking.exec("python3 /srv/program.py one; holdfast-capture; echo code $?", timeout=120)
     assert last(done.text, "one")[0] == "CaptureUnavailable"
     assert "holdfast serve-captures" in done.text

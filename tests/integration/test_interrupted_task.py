@@ -1,4 +1,4 @@
-"""A job of five phases is interrupted, and finished by processes that know nothing but the session's name.
+"""A job of five phases is interrupted, and finished by processes that know only the session's name.
 
 The form with a project of PyPI and ten interruptions is in `long`.
 """

@@ -76,6 +76,13 @@ def test_the_client_of_a_detached_command_can_die(shared: Session, shared_cli: A
     assert (done["exit_code"], done["output"].split()) == (0, ["begun", "done"])
 
 
+def test_waiting_for_a_job_by_its_name_reports_its_id(shared: Session, shared_cli: Any) -> None:
+    """As `jobs` lists it, also for the beginning of its id."""
+    job = shared.detach("echo done", name="named")
+    for reference in ("named", job.id[:6], job.id):
+        assert shared_cli("wait", "shared", reference, "--json").json["command_id"] == job.id
+
+
 @pytest.mark.parametrize("work", both_doors.BLOCKING, indirect=True)  # its callback uses the job
 def test_the_terminal_of_a_job_has_a_size_a_kind_and_a_user(work: Session) -> None:
     """Its output can be had as the terminal has it, with the ends of lines of one."""
@@ -118,7 +125,7 @@ def test_killing_a_detached_command_is_reported(shared: Session, shared_cli: Any
 
 
 def test_a_server_that_another_command_kills_is_reported(shared: Session, shared_cli: Any) -> None:
-    """With its port, the command that started it, and what ran when it died."""
+    """With its port, its command, and the command that ran when it died."""
     after = max((event.seq for event in shared.events()), default=0)
     serving = shared.exec(
         "python3 -m http.server 8000 >/dev/null 2>&1 & until curl -s localhost:8000 >/dev/null; do :; done"

@@ -49,7 +49,7 @@ def test_a_session_is_captured_around_its_commands(hf: Holdfast) -> None:
 
 
 def test_a_failed_capture_is_reported_once_and_fails_no_command(hf: Holdfast) -> None:
-    """There is no room for snapshots: commands run all the same."""
+    """There is not enough room for snapshots: commands run all the same."""
     said: list[str] = []
     hf.context = replace(hf.context, progress=said.append)
     work = hf.new("work", policy={"on_failure": True, "quota": 1})
@@ -187,7 +187,7 @@ def test_the_command_line_shows_and_keeps(shared_hf: Holdfast, shared: Any, shar
 
 
 def test_a_home_keeps_its_quota_without_a_server(hf: Holdfast) -> None:
-    """What sleeps is not counted; a waking or resumption is, and what is refused leaves nothing."""
+    """Sleeping sessions are not counted; a waking or resumption is, and a refused one leaves nothing."""
     hf.keeping.limits = Quota(running=1, forks=2)
     work = hf.new("work", life="1h")
     containers = hf.engine.containers(holdfast_home=hf.home.digest)

@@ -152,7 +152,7 @@ def supervisor(session: Session, hf: Holdfast) -> int:
 
 @pytest.fixture
 def deaf(hf: Holdfast) -> Iterator[tuple[Session, int]]:
-    """Make a session whose supervisor is stopped for good, and those above it, which would continue it."""
+    """Make a session whose supervisor is stopped permanently, with its parents, which would continue it."""
     session = hf.new("deaf")
     session.snapshot("before")
     pid = supervisor(session, hf)

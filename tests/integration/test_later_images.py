@@ -190,7 +190,8 @@ def test_a_copy_that_cannot_be_kept_leaves_no_snapshot(hf: Holdfast, monkeypatch
 
 @pytest.mark.usefixtures("idle")
 def test_images_of_a_lost_snapshot_are_garbage(hf: Holdfast, cli: Any) -> None:
-    """Its row is gone, its folder and the name in the engine are not; the session's own image stays."""
+    """Its row has been removed, its folder and the name in the engine have not; the session's own image
+    stays."""
     work = hf.new("work")
     snapshot = work.snapshot()
     ref = f"holdfast/snapshot:{snapshot.id}"
@@ -204,7 +205,7 @@ def test_images_of_a_lost_snapshot_are_garbage(hf: Holdfast, cli: Any) -> None:
 
 @pytest.mark.usefixtures("idle")
 def test_a_copy_that_was_changed_is_refused(hf: Holdfast) -> None:
-    """Each image is made of what was captured, or not at all."""
+    """Each image is made of the captured files, or not at all."""
     work = hf.new("work")
     work.exec(STEPS[0])
     snapshot = work.snapshot("bad")

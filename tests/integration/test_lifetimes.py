@@ -1,4 +1,4 @@
-"""The end of life and the sleep of sessions on a real engine, and what wakes them.
+"""The end of life and the sleep of sessions on a real engine, and the causes that wake them.
 
 Nothing here waits for a clock: lives are moved to their end, times without use made as short as they can be.
 """

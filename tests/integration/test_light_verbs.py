@@ -1,4 +1,4 @@
-"""What frequent verbs load and do in a whole run, with a session that answers; counts, never times."""
+"""Loads and actions of frequent verbs in a whole run, with a session that answers; counts, never times."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ print(code, calls, opened, file=sys.stderr)
     ids=lambda given: " ".join(given[:3]) if isinstance(given, tuple) else "",
 )
 def test_a_frequent_verb_loads_little(shared_cli: Any, words: tuple[str, ...], most: int, shown: str) -> None:
-    """Up to its end: what it does not need for this outcome is not loaded."""
+    """Up to its end: modules that this outcome does not need are not loaded."""
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM, *words], env=shared_cli.environment, capture_output=True, text=True
     )
@@ -141,7 +141,7 @@ def test_a_screen_with_wide_characters_is_drawn_with_their_widths(shared_cli: An
 
 
 def test_the_end_of_a_process_is_as_quick_as_its_output(shared_cli: Any) -> None:
-    """All output is written, in order, although the process does not take itself apart."""
+    """All output is written, in order, although the process skips its own teardown."""
     done = shared_cli("exec", "shared", "seq 100000")
     assert done.out == "".join(f"{number}\n" for number in range(1, 100001))
     assert done.code == 0

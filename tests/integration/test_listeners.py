@@ -142,7 +142,8 @@ print(json.dumps([name for name, well in said.items() if not well]))
 
 
 def test_listeners_come_back_on_all_addresses(hf: Holdfast, ipv6_network: Any) -> None:
-    """Any, its own one, which differs in a copy, IPv6 ones that a copy may lack, and groups of a port."""
+    """Listeners on any address, on the session's own, which differs in a copy, on IPv6 ones that a copy can
+    lack, and groups of a port."""
     session = hf.new("listening")
     ipv6_network.connect(session.row.container_id)
     ask = "ip -6 -o addr show scope global | awk '{print $4}' | cut -d/ -f1"

@@ -1,7 +1,7 @@
 """A live snapshot restores the whole state; the captured session does not notice; forks are independent.
 
 One session full of state is captured once and restored twice; each test checks one kind of state in all
-three, and changes only what no other test reads.
+three, and changes only values that no other test reads.
 """
 
 from __future__ import annotations
@@ -154,7 +154,7 @@ def test_jobs_continue(three: Three) -> None:
 
 
 def test_processes_of_other_users_come_back(three: Three) -> None:
-    """Also those whose session leader is gone: they belong to the keeper, as before."""
+    """Also processes whose session leader has ended: they belong to the keeper, as before."""
     for session in three.all:
         assert said(session, "ps -C sleep -o user=,args= | grep 100002").split() == ["bob", "sleep", "100002"]
         parent = said(session, "ps -o ppid= -p $(pgrep -f '^sleep 100002')").strip()
@@ -254,7 +254,7 @@ def test_limits_hold_after_a_restore(three: Three) -> None:
 
 
 def test_a_restored_session_can_be_captured_again(three: Three) -> None:
-    """Three more generations, each from the one before."""
+    """Three more generations, each from the previous one."""
     session = three.second
     for number in range(3):
         session = session.snapshot().restore(f"generation-{number}")
@@ -294,8 +294,8 @@ def test_a_stopped_job_stays_stopped(hf: Holdfast) -> None:
 
 
 def test_a_command_continues_across_captures(hf: Holdfast) -> None:
-    """A caller that waits for a command gets all of its output once, though its session is captured
-    meanwhile.
+    """A caller that waits for a command gets all of its output once, though its session is captured in
+    between.
     """
     session = hf.new("busy")
     taken: list[Snapshot] = []
@@ -355,7 +355,7 @@ def test_a_session_is_captured_while_its_memory_arrives(hf: Holdfast) -> None:
 
 
 def _stopped(pid: int, session: Session) -> bool:
-    """Stop a process if it serves the session's memory, and does not end meanwhile."""
+    """Stop a process if it serves the session's memory, and has not ended."""
     process = Path(f"/proc/{pid}")
     try:
         groups, command = (process / "cgroup").read_text(), (process / "cmdline").read_bytes()

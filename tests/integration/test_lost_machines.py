@@ -88,8 +88,8 @@ def test_an_agent_works_on_through_the_loss_of_its_machine(lab: Lab) -> None:
 
 
 def test_a_node_that_is_cut_off_freezes_and_continues(lab: Lab) -> None:
-    """At the end of its lease; each verb says why meanwhile. With the database back before anybody took the
-    session, it continues as if nothing had been.
+    """At the end of its lease; each verb says why until then. With the database back before anybody took
+    the session, it continues as if nothing had been.
     """
     node = lab.nodes["second"]
     lab.lead_to(node)
@@ -159,7 +159,8 @@ def proxy(lab: Lab) -> Nginx:
 
 
 def test_the_wrong_node_names_the_right_one(lab: Lab) -> None:
-    """By 421 with its address to those who are let in, on each wire; `/v1/route` answers each for a proxy."""
+    """By 421 with its address to callers who are let in, on each wire; `/v1/route` answers each for a
+    proxy."""
     lab.lead_to(lab.nodes["second"])
     third = lab.nodes["third"].address
     work = lab.store.session("work").id
@@ -270,7 +271,8 @@ def test_a_drained_node_hands_its_sessions_over(lab: Lab, proxy: Nginx) -> None:
 
 
 def test_a_session_that_sleeps_wakes_on_any_node(lab: Lab, proxy: Nginx) -> None:
-    """It takes no node's memory while it sleeps. Looking does not wake it, a command that is let in does."""
+    """It takes no memory of a node while it sleeps. Looking does not wake it, a command that is let in
+    does."""
     with lab.client(proxy.url) as hf:
         hf.session("work").suspend()
     lab.until(lambda: lab.store.session("work").state == "asleep", "the sleep")

@@ -1,4 +1,4 @@
-"""The second machine and the registries that other tests rely on are what they claim to be."""
+"""The second machine and the registries that other tests rely on match their descriptions."""
 
 from __future__ import annotations
 

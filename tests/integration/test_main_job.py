@@ -79,7 +79,7 @@ def ticks():
 
 @dataclass(frozen=True)
 class Job:
-    """The outcome, and what was known at the capture."""
+    """The outcome, and the facts known at the capture."""
 
     snapshot: Snapshot
     told: Exception | None
@@ -194,7 +194,7 @@ def test_waiting_callers_learn_of_a_killed_session(job: Job) -> None:
 
 @pytest.mark.thorough
 def test_the_suite_ends_as_if_it_had_not_been_interrupted(job: Job) -> None:
-    """Each test ran once and passed, and the whole report is that of an uninterrupted run."""
+    """Each test ran once and passed, and the whole report equals an uninterrupted run's."""
     assert f"Ran {TESTS} tests" in job.reference.text
     for result in job.results:
         assert result.exit_code == 0

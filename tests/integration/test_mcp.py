@@ -227,7 +227,7 @@ def test_a_long_output_is_shown_with_its_true_beginning_and_lines(hf: Holdfast) 
 
 
 def test_a_key_is_waited_for_as_long_as_was_asked(hf: Holdfast) -> None:
-    """What the key sets off takes longer than a second, and its end is in the answer."""
+    """The effect of the key takes longer than a second, and its end is in the answer."""
 
     async def script(agent: Agent) -> None:
         await agent("run", command="read -s -n 1; sleep 2; echo done")
@@ -282,7 +282,7 @@ def test_the_next_conversation_finds_the_task(hf: Holdfast) -> None:
         assert "done, 2 of 2 steps" in await agent("task")
 
     async def third(agent: Agent) -> None:
-        """The rest of what the command line can do with a record."""
+        """The remaining operations of the command line on a record."""
         await agent("run", command="true")
         (entry,) = hf.session("work").journal(kinds=["command_started"])[-1:]
         attempt = await agent("task", action="attempt", step="1.1", text=f"#{entry.seq}")
@@ -401,7 +401,7 @@ def test_files_are_read_written_and_edited(hf: Holdfast) -> None:
 
 @pytest.mark.thorough
 def test_a_cancelled_command_is_interrupted_and_one_whose_client_left_goes_on(hf: Holdfast, cli: Cli) -> None:
-    """Over pipes, in both generations of the protocol; what runs long reports its last line."""
+    """Over pipes, in both generations of the protocol; a long command reports its last line."""
     session = hf.new("work")
     command = [*cli.command("mcp", "--session", "work")]
     server = StdioServerParameters(command=command[0], args=command[1:], env=cli.environment)
@@ -483,7 +483,7 @@ def test_a_users_mistakes_are_explained(cli: Cli) -> None:
     for words, said in (
         (["--http", "0.0.0.0:80"], "must be a port of this machine's loopback"),
         (["--http", "x"], "must be a port"),
-        (["extra"], "unexpected extra argument"),
+        (["extra"], "too many arguments"),
         (["--session", "no/name"], "cannot name session"),
         (["--memory", "much"], "memory"),
         (["--mount", "nowhere"], "mount"),

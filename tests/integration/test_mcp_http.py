@@ -1,4 +1,4 @@
-"""Agents over HTTP: for those with the token, many at once, and with bounded harm from all others."""
+"""Agents over HTTP: for callers with the token, many in parallel, and with bounded harm from all others."""
 
 from __future__ import annotations
 
@@ -146,7 +146,7 @@ def test_strangers_do_not_fill_its_memory_nor_keep_others_out(server: Server) ->
 
 @pytest.mark.thorough
 def test_connections_that_ask_nothing_are_closed(server: Server) -> None:
-    """More of them than are served at once; some send the beginning of a request, and nothing more."""
+    """More of them than can be served; some send the beginning of a request, and then stop."""
     right = f"Bearer {server.token}"
     silent = [socket.create_connection(("127.0.0.1", server.port), timeout=60) for _ in range(400)]
     for each in silent[::2]:

@@ -102,7 +102,7 @@ def ends(session: Session) -> None:
 
 
 def check(session: Session) -> None:
-    """Check that nothing was wrong until now; the program says nothing else either."""
+    """Check that there was no error until now; the program prints nothing else either."""
     said = session.exec(f"cd {FOLDER}; touch wrong; head -c 3000 wrong log").text
     assert said == "==> wrong <==\n\n==> log <==\n", f"{session.name}: {said}"
 

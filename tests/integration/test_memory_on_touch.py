@@ -81,7 +81,7 @@ def test_untouched_pages_take_no_memory_and_all_are_there(hf: Holdfast, filled: 
 
 @pytest.mark.thorough
 def test_a_capture_has_all_of_it(hf: Holdfast, filled: Snapshot) -> None:
-    """Of a copy, of a copy of that one, of one that is suspended; the parent may be gone by then."""
+    """Of a copy, of a copy of that copy, of a suspended one; the parent can have been removed by then."""
     fork = filled.fork(1, "copy")[0]
     hf.session("parent").remove()
     assert resident(fork) < SIZE / 2
@@ -99,7 +99,7 @@ def test_a_capture_has_all_of_it(hf: Holdfast, filled: Snapshot) -> None:
 
 @pytest.mark.thorough
 def test_children_and_changed_mappings_have_the_right_content(filled: Snapshot) -> None:
-    """What a child sees, what is given back, moved or protected is as if all had been there."""
+    """A child's view, returned, moved and protected memory are as if all had been there."""
     fork = filled.fork(1, "copy")[0]
     says(
         fork,
@@ -248,8 +248,8 @@ def test_threads_get_their_memory_while_another_forks(filled: Snapshot) -> None:
 
 @pytest.mark.thorough
 def test_a_child_does_not_see_hidden_descriptors(hf: Holdfast) -> None:
-    """MADV_WIPEONFORK: the child of a fork reads zeros, as a child of the parent does. Also of what was
-    marked since the capture, in part, by the copy or by a child of it; who marked it still reads it.
+    """MADV_WIPEONFORK: the child of a fork reads zeros, as a child of the parent does. Also parts marked
+    since the capture, by the copy or by a child of it; the process that marked it still reads it.
     """
     session = hf.new("parent")
     says(
@@ -316,8 +316,8 @@ echo searched
 def test_no_program_of_a_fork_reaches_the_images_it_is_served_from(hf: Holdfast, filled: Snapshot) -> None:
     """They were judged before the fork ran, and are read for as long as it misses memory.
 
-    Who can write to them has what was never judged. They are files of the home, which no one else can enter,
-    and are open in a process that the fork does not see.
+    A process that can write to them has memory that was never judged. They are files of the home, which no
+    one else can enter, and are open in a process that the fork does not see.
     """
     fork = filled.fork(1, "copy")[0]
     (server,) = serving(fork)

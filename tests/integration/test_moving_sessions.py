@@ -1,4 +1,5 @@
-"""Sessions that move to a second machine: what continues there, and where they are when a move fails."""
+"""Sessions that move to a second machine: the parts that continue there, and their place when a move
+fails."""
 
 from __future__ import annotations
 
@@ -75,7 +76,7 @@ def test_a_session_continues_on_another_machine(hf: Holdfast, there: There, cli:
 
 @pytest.fixture
 def back(hf: Holdfast, there: There, tmp_path: Path) -> Iterator[str]:
-    """Return what stands for ssh in a move from the second machine to this one, which trusts that."""
+    """Return a script in the place of ssh in a move from the second machine to this one, which trusts it."""
     with there.machine.holdfast() as holdfast:
         Keys(hf.home).trust(Keys(holdfast.home).sending()[0].public, "there")
     leaving = ["nsenter", f"--target={os.getpid()}", "--net", "--mount", "--", "env", "-u", "DOCKER_HOST"]
@@ -92,7 +93,8 @@ def test_a_session_is_the_same_one_wherever_it_runs(
 ) -> None:
     """It goes and comes back with its id, and a second one with that id is noticed at each contact.
 
-    What is restored from a snapshot of it is a copy, unless it is recovered under its id: then two have it.
+    A session restored from a snapshot of it is a copy, unless it is recovered under its id: then two have
+    it.
     """
     session = prepared(hf)
     granted = preview_grants.grant(hf.store, session.id, 3000, seconds=3600, public=False, now=time.time())
@@ -188,7 +190,7 @@ def when_suspended(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], No
 def test_the_snapshot_that_was_sent_first_can_be_removed(
     hf: Holdfast, there: There, when_suspended: Callable[[Callable[[], None]], None]
 ) -> None:
-    """It was held open, so only what changed since is sent all the same."""
+    """It was held open, so only later changes are sent all the same."""
     session = prepared(hf)
     session.cell("import os; held = os.urandom(8 << 20)")  # the kernel has started, and changes little
     when_suspended(lambda: hf.snapshots()[0].remove())
@@ -232,7 +234,7 @@ def test_damage_to_kept_parts_is_found_on_the_other_machine(
 
 @pytest.mark.thorough
 def test_an_immovable_session_stays_and_runs(hf: Holdfast, there: There, cli: Any, tmp_path: Path) -> None:
-    """Each refusal is one line with what to do, comes before anything is paused, and changes nothing."""
+    """Each refusal is one line with advice, comes before anything is paused, and changes nothing."""
     session = prepared(hf)
     life = session.row.container_id
 
@@ -339,7 +341,7 @@ def test_without_an_answer_it_runs_nowhere_until_another_move_settles_it(
 def test_a_source_that_is_killed_is_settled_by_the_next_command(
     hf: Holdfast, there: There, cli: Any, do: str, nth: int
 ) -> None:
-    """Before the other machine may start it, it continues here; after that a move asks."""
+    """Before the other machine has permission to start it, it continues here; after that a move asks."""
     prepared(hf)
     there.fails(do, "held", nth)
     moving = cli.start("move", "work", HOST, "--remote-command", REMOTE)

@@ -39,7 +39,7 @@ def test_moving_streams_within_a_session_are_captured(hf: Holdfast, witnesses: A
 
 
 class Steady:
-    """A server that takes and gives bytes at a pace of its own, to every connection at once."""
+    """A server that takes and gives bytes at a pace of its own, to every connection in parallel."""
 
     def __init__(self) -> None:
         self.listener = socket.create_server(("0.0.0.0", 0))

@@ -1,7 +1,7 @@
 """Process images altered as a trusted signer of bundles could: every kind, every field, every byte.
 
-The judge refuses any that ask for more than a session may have, prints nothing else, and ends; an import lets
-nothing of them in; those it does not refuse are restored for real, and the host is unchanged.
+The judge refuses any that ask for more than a session's rights, prints nothing else, and ends; an import
+lets nothing of them in; images that it does not refuse are restored for real, and the host is unchanged.
 """
 
 from __future__ import annotations
@@ -262,7 +262,7 @@ def elsewhere(
 
 @pytest.fixture
 def canary(tmp_path: Path) -> Iterator[Path]:
-    """A folder of the host that nothing may touch."""
+    """A folder of the host that must stay untouched."""
     folder = tmp_path / "host"
     folder.mkdir()
     (folder / "canary").write_text("of the host")
@@ -296,7 +296,7 @@ def refused(one: dict[str, Any]) -> bool:
 
 
 def assert_swept(told: list[dict[str, Any]]) -> None:
-    """Assert that each field is judged, or known to need no judge."""
+    """Assert that each field is judged, or is known not to need a judge."""
     judged: dict[str, bool] = defaultdict(bool)
     for one in told:
         judged[one["field"]] |= refused(one)
@@ -406,7 +406,7 @@ def rights(hf: Holdfast, session: Session) -> list[str]:
 
 
 def beyond(status: str) -> list[str]:
-    """Return the rights of a thread that no session may have."""
+    """Return a thread's rights in excess of a session's."""
     lines = dict(line.split(":\t", 1) for line in status.splitlines() if ":\t" in line)
     found = [
         f"{lines['Name']}: {name} {lines[name]}"
@@ -419,7 +419,7 @@ def beyond(status: str) -> list[str]:
 
 
 def remains(hf: Holdfast) -> list[str]:
-    """Return what a restore could leave: containers, its folder, processes in the checkpointer."""
+    """Return the possible leftovers of a restore: containers, its folder, processes in the checkpointer."""
     found = [
         f"container {one}"
         for one in hf.engine.containers(holdfast_home=hf.home.digest, holdfast_role="session")
@@ -454,7 +454,7 @@ def altered(corpus: Corpus, image: str, data: bytes) -> Iterator[None]:
 
 
 def replace(path: Path, data: bytes) -> None:
-    """Put another file under that name: files that restores have linked stay unchanged."""
+    """Put a different file under that name: files that restores have linked stay unchanged."""
     fresh = path.with_suffix(".fresh")
     fresh.write_bytes(data)
     fresh.replace(path)

@@ -1,4 +1,4 @@
-"""Kernels of a session beside the main one: opened, used, copied with the session, closed."""
+"""Kernels of a session in addition to the main one: opened, used, copied with the session, closed."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def test_kernels_are_copied_with_their_session(plain: Session, shared_hf: Holdfa
 
 
 def test_a_kernel_that_does_not_start_takes_no_place(plain: Session) -> None:
-    """There may be 16."""
+    """At most 16 can be open."""
     for number in range(20):
         with pytest.raises(KernelNotFound):
             plain.kernels.open(f"k{number}", spec="no-such")
@@ -156,7 +156,7 @@ if not (place / "pipe" / "kernel.json").exists():
 def test_any_spec_that_is_found_can_be_opened(
     plain: Session, shared_cli: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Listed as text that is safe to show; what would hold up a reader is passed over."""
+    """Listed as text that is safe to show; a spec that would hold up its reader is passed over."""
     assert plain.cell(SPEC).ok
     specs = plain.kernels.specs()
     assert [(each.name, each.language) for each in specs] == [("mine", "python"), ("python3", "python")]

@@ -1,4 +1,4 @@
-"""Named shells of one session: apart from each other, through captures, and at a person's terminal."""
+"""Named shells of one session: separate from each other, through captures, and at a person's terminal."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Root in a session tries every way to send a packet past the rules on destinations, and to hide that.
 
-The sessions' network has no IPv6, so the test gives the session's interface some, from outside: the rules are
-in force before, and hold for it as for any interface.
+The sessions' network has no IPv6, so the test gives the session's interface an address, from outside: the
+rules are in force before, and hold for it as for any interface.
 """
 
 from __future__ import annotations

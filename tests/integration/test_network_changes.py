@@ -1,4 +1,4 @@
-"""A session's network policy changed from outside: at once, as a whole, and for everything after it."""
+"""A session's network policy changed from outside: immediately, as a whole, and for everything after it."""
 
 from __future__ import annotations
 
@@ -227,7 +227,7 @@ def test_a_change_that_fails_leaves_rules_and_options_as_they_were(
 
 @pytest.mark.thorough
 def test_a_killed_change_is_undone(hf: Holdfast, cli: Any, host: Place) -> None:
-    """By the next process that opens the home: rules and options are those of before."""
+    """By the next process that opens the home: rules and options are the earlier ones."""
     session = hf.new("work")
     died = subprocess.run(
         [sys.executable, str(DYING), place_of(host)], env=cli.environment, capture_output=True, check=False

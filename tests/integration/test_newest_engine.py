@@ -1,4 +1,4 @@
-"""What a user does, on the newest engine that Debian has, with either store; and that an unfit one refuses.
+"""A user's steps on the newest engine that Debian has, with either store; and the refusal of an unfit one.
 
 Three cells of the matrix that `make test-machines` runs. The engine is made first: a minute or two.
 """
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.thorough
 
 @pytest.fixture(scope="module")
 def suite() -> str:
-    """The newest release that can be installed today: sid may be in the middle of a change."""
+    """The newest release that can be installed today: sid can be in the middle of a change."""
     try:
         debian.engine_root(debian.default_cache(), NEWEST.suite)
     except subprocess.CalledProcessError:
@@ -59,7 +59,7 @@ def test_the_newest_engine_does_every_step(
     without: tuple[str, ...],
     tell: Callable[[str], None],
 ) -> None:
-    """And nothing is left; what is exported from one continues on the other."""
+    """And nothing is left; an export from one continues on the other."""
     cell = Cell(EngineSpec(suite, store), user)
     machine, elsewhere = engines.get(cell.engine), engines.get(EngineSpec(suite, other))
     with users.of(user, machine, place) as here, users.of(ROOT, elsewhere, place) as there:

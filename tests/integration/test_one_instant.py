@@ -26,8 +26,8 @@ def _taken(session: Session) -> Snapshot:
 
 
 def test_nothing_is_torn_under_every_kind_of_write(hf: Holdfast, witnesses: Any) -> None:
-    """Counters, mapped files, a database, checksummed blocks and a changing tree agree in each copy with what
-    their programs remember, and continue to; so they do in copies of copies, whose files are in images.
+    """Counters, mapped files, a database, checksummed blocks and a changing tree agree in each copy with
+    their programs' memory, and continue to; the same holds for copies of copies, whose files are in images.
     """
     session = hf.new("torn")
     witnesses.start(hf, session)

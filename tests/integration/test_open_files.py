@@ -90,7 +90,8 @@ open("said", "w").write(f"{first.raw[:16] == now.raw[:16]} {same}")
 
 
 def test_a_file_that_has_lost_one_of_its_names_is_known_again(shared_hf: Holdfast) -> None:
-    """The descriptor's name is gone, but the file has another: what fstat(2) says is what it said before."""
+    """The descriptor's name has been removed, but the file has a second one: fstat(2) reports the same as
+    before."""
     session = shared_hf.new("renamed")
     session.exec(f"mkdir {FOLDER}; cd {FOLDER}; (python3 -c '{REMOVED}' &)")
     until(session, "ready")

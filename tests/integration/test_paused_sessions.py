@@ -139,7 +139,7 @@ def _lines(text: str) -> list[str]:
 
 
 def _names() -> Iterator[str]:
-    """Yield the names of all verbs, with those of their own that groups have."""
+    """Yield the names of all verbs, with the subcommands of groups."""
     yield from (verb for verb in verb_table.VERBS if verb_table.below(verb))
     yield from verb_table.paths()
 
@@ -277,7 +277,7 @@ def _pausing(hf: Holdfast, session: Session) -> Iterator[Callable[[str], object]
 def test_a_command_whose_session_is_stopped_is_not_waited_for(
     hf: Holdfast, cli: Cli, home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Paused in the middle of it, or with a supervisor that was stopped: it is named for what it is."""
+    """Paused in the middle of it, or with a stopped supervisor: the error names the cause."""
     monkeypatch.setattr(reconnect, "FIRST_LOOK", 0.2)
     monkeypatch.setattr(health, "GLANCE", 0.2)
     monkeypatch.setattr(health, "UNREACHABLE", 1.0)

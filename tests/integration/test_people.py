@@ -156,7 +156,8 @@ def test_input_during_a_snapshot_arrives_once(hf: Holdfast, cli: Any) -> None:
 
 
 def test_replay_without_a_terminal_writes_all_of_it(hf: Holdfast, cli: Any) -> None:
-    """The output comes at once, without queries that a terminal would answer; a cast is described as JSON."""
+    """The output comes in one piece, without queries that a terminal would answer; a cast is described as
+    JSON."""
     session = hf.new("seen")
     session.exec(r"printf 'visi''ble\e[6n\n'")
     at_prompt(session)

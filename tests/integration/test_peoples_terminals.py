@@ -77,7 +77,7 @@ class Person:
         return self.tmux.start(["sh", "-c", f"{line}; {kept}; {modes}; {probe}"], (40, 120))
 
     def typed(self) -> bytes:
-        """Return what the terminal sent although no one typed it."""
+        """Return the terminal's input that no one typed."""
         return base64.b64decode(json.loads(self._answers.read_text())[0])
 
     def seen(self) -> str:
@@ -136,7 +136,7 @@ def test_raw_passes_everything(person: Person, hostile: Session) -> None:
 
 
 def test_replay_harms_no_terminal(person: Person, hostile: Session) -> None:
-    """Also of what was shown long ago."""
+    """Also output shown long ago."""
     shown = hostile.exec("cat /tmp/attack")
     assert shown.ok
     assert "\x1b" in shown.output.decode("utf-8", "replace")

@@ -23,7 +23,7 @@ VALUES = {"plain": 0, "old": 0x20000, "both": 0x20008, "thirty-two": 0x8, "plain
 
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="names of machines are those of x86-64")
 def test_personalities_are_kept(hf: Holdfast) -> None:
-    """Of processes and their threads, and of what they start; in a copy of a copy as well."""
+    """Of processes and their threads, and of their children; in a copy of a copy as well."""
     session = hf.new("kinds")
     session.exec(f"cat > /root/kinds.py <<'END'\n{PROGRAM.read_text()}\nEND")
     session.exec(f"mkdir /srv/k; python3 /root/kinds.py /srv/k {' '.join(VALUES)} > /root/log 2>&1 &")

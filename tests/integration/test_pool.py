@@ -36,7 +36,7 @@ _DRAW = "import random, os; print(random.random(), os.environ['HOLDFAST_NAME'], 
 
 
 def filled(hf: Holdfast, size: int, **how: Any) -> None:
-    """Fill the pool from this process, so that no other one does that at some other time."""
+    """Fill the pool from this process, so that no other process does so at a random time."""
     pool_plan.write(hf.home, PoolSettings(size, **how))
     (hf.home.root / "pool.todo").touch()
     pool_filler.run(hf.context)

@@ -117,7 +117,7 @@ def test_capabilities_suffice_for_package_managers_and_servers(found: dict[str, 
 
 
 def test_the_metadata_address_cannot_be_reached(found: dict[str, Any]) -> None:
-    """The kernel refuses it at once, and no rule, route or address can be changed from inside."""
+    """The kernel refuses it immediately, and rules, routes and addresses cannot be changed from inside."""
     assert found["metadata"] == "ECONNREFUSED"
     assert found["network_changes"] == dict.fromkeys(("route", "address", "neighbour", "rules"), "EPERM")
 
@@ -168,7 +168,7 @@ def test_a_user_namespace_is_refused(found: dict[str, Any]) -> None:
 
 
 def test_the_number_of_open_files_is_bounded(found: dict[str, Any]) -> None:
-    """Programs that loop over all possible files end soon, and may use all that they are allowed."""
+    """Programs that loop over all possible files end soon, and can use their whole allowance."""
     soft, hard = found["nofile"]
 
     assert soft == hard <= 65536

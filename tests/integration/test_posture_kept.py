@@ -81,7 +81,7 @@ def namespaces(found: list[int]) -> Iterator[tuple[str, str]]:
 
 
 def mounts(init: int) -> Iterator[tuple[str, ...]]:
-    """Return what is mounted where, and how."""
+    """Return the mounts, with their sources and options."""
     for line in Path(f"/proc/{init}/mountinfo").read_text().splitlines():
         before, _, after = line.partition(" - ")
         place, options = before.split()[4:6]

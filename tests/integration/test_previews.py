@@ -69,7 +69,7 @@ class Visitor:
             return client.get(path, headers={"host": host} | self.headers | headers)
 
     def first_of(self, path: str) -> str:
-        """Return the first line of an answer that has no end."""
+        """Return the first line of an endless answer."""
         headers = {"host": self.host} | self.headers
         with self._client() as client, client.stream("GET", path, headers=headers) as answer:
             return next(answer.iter_lines())
@@ -185,7 +185,7 @@ def test_a_link_stays_when_the_session_is_captured_resumed_and_rewound(
 def test_listeners_and_their_answers(
     server: Served, shared: Session, remote: RemoteHoldfast, shared_cli: Cli
 ) -> None:
-    """Titles are safe to show, servers that do not answer hold no one up, and to look is no activity."""
+    """Titles are safe to show, servers that do not answer hold no one up, and a look is not activity."""
     entries = len(shared.journal())
     here = {each.port: each for each in shared.ports()}
     own = [number for number in here if FIRST <= number <= PAGES]  # the kernel listens as well
@@ -207,7 +207,7 @@ def test_listeners_and_their_answers(
 
 
 def test_a_hostile_answer_is_an_error_in_one_line(server: Served, shared: Session) -> None:
-    """What a session answers costs its own visitors a page, and no one else anything."""
+    """A session's answer costs its own visitors a page, and no one else anything."""
     for kind in (GARBAGE,):
         url = shared.preview(FIRST + kind).url
         answer = Visitor(server, url, {}).ask("/?" + urlsplit(url).query, port=FIRST)

@@ -94,7 +94,7 @@ def test_another_user_has_no_access_to_a_home(home_in_the_open: tuple[Home, Cli]
 
 
 def test_a_home_of_another_user_is_refused(home_in_the_open: tuple[Home, Cli], tmp_path: Path) -> None:
-    """Not even root uses a home that another user could change meanwhile."""
+    """Even root does not use a home that another user could change in the meantime."""
     _, cli = home_in_the_open
     foreign = tmp_path / "foreign"
     foreign.mkdir(mode=0o700)

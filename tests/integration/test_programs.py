@@ -15,7 +15,7 @@ QUICK = ("bash-jobs", "zombies", "other-user", "python-asyncio", "pdb", "c-files
 def test_programs_continue_in_parent_and_copies(
     hf: Holdfast, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Six at once: each result and a page; progress is printed apart from them."""
+    """Six in parallel: each result and a page; progress is printed separately."""
     page = tmp_path / "page.md"
     assert run(["programs", "run", *QUICK, "--write", str(page)]) == 0
     out, told = capsys.readouterr()

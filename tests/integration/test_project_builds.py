@@ -1,4 +1,4 @@
-"""What a project's files get when its image is built: nothing of the host, by no way of asking.
+"""A project's files at the build of its image: nothing of the host, by any way of asking.
 
 The attacks are real: a listener on every address of the host counts who comes. Each is also made where it is
 allowed, and succeeds there, so that it is known to have taken place.
@@ -98,7 +98,8 @@ class Listener:
                 self.came.append(data.decode())
 
     def settled(self) -> list[str]:
-        """Return what came, once all that was sent before has been read: something of our own follows it."""
+        """Return the received packets, after everything sent before has been read: a packet of our own
+        follows it."""
         mark = uuid4().hex
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sending:
             sending.sendto(mark.encode(), ("127.0.0.1", self.port))
@@ -127,7 +128,7 @@ def project(tmp_path: Path) -> Path:
 
 
 def outcome(hf: Holdfast, image: str) -> Any:
-    """What the attack found out, as it left it in the image."""
+    """The findings of the attack, as it left them in the image."""
     container = hf.engine.reserve(f"holdfast-test-{uuid4().hex[:12]}", image, {})
     assert container
     try:
@@ -145,7 +146,7 @@ def attacking(hf: Holdfast, listener: Listener, where: str) -> str:
 def test_no_step_of_a_build_reaches_the_host(
     hf: Holdfast, listener: Listener, project: Path, provided: Callable[[str], str]
 ) -> None:
-    """Neither by its own sockets nor by packets that it gives to the link; what is allowed, it reaches."""
+    """Neither by its own sockets nor by packets that it gives to the link; allowed addresses are reached."""
     (project / "Dockerfile").write_text(attacking(hf, listener, "ruled"))
     found = outcome(hf, provided(hf.images.build(project)))
     assert found["tcp"]
@@ -181,7 +182,7 @@ def test_a_build_without_a_network_has_none(
 def test_the_engine_fetches_nothing_for_a_project(
     hf: Holdfast, listener: Listener, project: Path, provided: Callable[[str], str]
 ) -> None:
-    """By ADD, by what an image triggers, by the name of an image; only if the caller allows it."""
+    """By ADD, by a trigger of the base image, by the name of an image; only if the caller allows it."""
     url = f"http://127.0.0.1:{listener.port}/add"
     base = build.ensure(hf.engine.images, "session")
     trigger = provided(f"hf-test/{uuid4().hex[:12]}:1")

@@ -32,7 +32,7 @@ def served(shared: Session) -> Session:
 
 
 def hold(session: Session) -> None:
-    """Make the kernel hold files and a name, and wait until the pulse shows it: a kernel may be slow."""
+    """Make the kernel hold files and a name, and wait until the pulse shows it: a kernel can be slow."""
     session.cell(HOLD)
     while not any(
         kernel.variables is not None and "table" in {row.name for row in kernel.variables.rows}

@@ -206,7 +206,7 @@ def test_a_killed_pull_continues(world: World) -> None:
 
 
 def test_refusals_are_one_line(world: World, password_registry: Registry, shared_cli: Any) -> None:
-    """A wrong password, a missing name: reported once, with what to do."""
+    """A wrong password, a missing name: reported once, with advice."""
     reference = f"{password_registry.address}/{SHARED}:one"
     wrong = {"HOLDFAST_REGISTRY_USER": USER, "HOLDFAST_REGISTRY_PASSWORD": f"not {PASSWORD}"}
     denied = shared_cli("push", "one", reference, **wrong)

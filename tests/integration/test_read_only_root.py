@@ -1,4 +1,4 @@
-"""Sessions with a read-only root: what can be written to, what is captured, attacks on the image's files."""
+"""Sessions with a read-only root: the writable places, their capture, attacks on the image's files."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def refused(session: Session, *paths: str) -> bool:
 
 
 def changed(hf: Holdfast, session: Session) -> list[str]:
-    """Return what the engine finds changed of a container's files."""
+    """Return the changes that the engine finds in a container's files."""
     found = hf.engine.client.api.diff(str(session.row.container_id))
     return sorted(one["Path"] for one in found)
 
@@ -54,7 +54,7 @@ def outside(paths: list[str], *places: str) -> list[str]:
 
 
 def attacks(session: Session) -> tuple[list[str], list[str]]:
-    """Run the attacks in a session; return those that a writable root lets succeed, and those that did."""
+    """Run the attacks in a session; return those that succeed under a writable root, and under this one."""
     session.files.write("/tmp/attack.py", ATTACK.read_bytes())
     lines = session.exec("python3 /tmp/attack.py", timeout=120).text.splitlines()
     head, *plain = lines[0].split()
@@ -78,7 +78,7 @@ def test_root_writes_to_no_file_of_the_image(hf: Holdfast) -> None:
 
 
 def test_a_session_works_and_its_copies_continue(hf: Holdfast) -> None:
-    """Shell, cells, open files and shared memory, in live copies; files in those of files only."""
+    """Shell, cells, open files and shared memory, in live copies; files in file-only copies."""
     session = hf.new("work", read_only=True, writable=["/srv/data/"])
     for place in (*WRITABLE, "/srv/data", "/dev/shm"):
         assert session.exec(f"echo {place} >{place}/kept").ok
@@ -172,7 +172,7 @@ def test_a_user_has_the_workspace_and_folders_that_are_made(hf: Holdfast) -> Non
 
 @pytest.mark.parametrize("place", ["/bin/deeper", "/etc/passwd"])
 def test_a_folder_that_cannot_be_writable_is_named(hf: Holdfast, place: str) -> None:
-    """A link would make another folder writable than the one that was named; a file is refused."""
+    """A link would make a different folder writable than the named one; a file is refused."""
     with pytest.raises(SessionError, match=rf"^cannot start session: .*{place}.* cannot be writable"):
         hf.new("work", read_only=True, writable=[place])
     assert hf.sessions() == []
@@ -232,7 +232,7 @@ def test_a_read_only_root_is_an_option_of_the_command_line(hf: Holdfast, cli: An
 
 @pytest.mark.thorough
 def test_a_read_only_root_is_an_option_over_a_url(shared_hf: Holdfast, remote: RemoteHoldfast) -> None:
-    """As in a program on the machine itself; what is wrong with it is also reported there."""
+    """As in a program on the machine itself; errors are also reported there."""
     with remote.new("held", read_only=True, writable=["/srv/data"], remove=True):
         assert shared_hf.session("held").exec("touch /srv/data/x").ok
         assert refused(shared_hf.session("held"), "/srv", "/etc")

@@ -61,7 +61,7 @@ def until(fact: Callable[[], bool], what: str) -> None:
 
 
 class Proxy:
-    """The socket of a session at another place, whose connections break after this many bytes."""
+    """The socket of a session at a different place, whose connections break after this many bytes."""
 
     def __init__(self, folder: Path, session: Path, limit: int) -> None:
         self.cuts = 0

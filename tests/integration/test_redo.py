@@ -1,4 +1,4 @@
-"""What led to a snapshot: listed with its reasons, and repeated in sessions of files only and fresh ones."""
+"""The way to a snapshot: listed with its reasons, and repeated in sessions of files only and fresh ones."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_actions_between_checkpoints_have_reasons_and_results(worked: Session, s
 
 
 def test_the_command_line_shows_why(worked: Session, shared_cli: Cli) -> None:
-    """As a table and as JSON; what only makes sense for a terminal is refused in one line."""
+    """As a table and as JSON; options that only make sense on a terminal are refused in one line."""
     shown = shared_cli("replay", "second", "--why").out
     assert "one more; step 1.1 Write it; A file (no server)" in shown
     assert "verification failed" in shown
@@ -80,7 +80,7 @@ def test_the_command_line_shows_why(worked: Session, shared_cli: Cli) -> None:
 def test_a_redo_begins_with_the_files_of_the_snapshot_before(
     worked: Session, shared_hf: Holdfast, made: list[str]
 ) -> None:
-    """In the directory of that time; what has a key is not done again."""
+    """In the directory of that time; a command with a key is not repeated."""
     found = shared_hf.snapshot("second").redo("again")
     made.append("again")
     assert [each.fate for each in found.actions] == ["same", "skipped", "same", "same", "same", "same"]

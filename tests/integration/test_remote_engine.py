@@ -33,7 +33,7 @@ Command = Callable[..., subprocess.CompletedProcess[bytes]]
 
 @pytest.fixture(scope="module")
 def there(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Machine, dict[str, str]]]:
-    """A machine whose engine listens with TLS, and what reaches it that way."""
+    """A machine whose engine listens with TLS, and the settings that reach it."""
     folder = tmp_path_factory.mktemp("certificates")
     authority = Authority(folder)
     server, client = authority.issue("127.0.0.1"), authority.issue_name("client")
@@ -101,7 +101,7 @@ def run(environment: dict[str, str], *words: str, stdin: bytes = b"") -> subproc
 
 
 def says(environment: dict[str, str], *words: str, stdin: bytes = b"") -> str:
-    """Return what a command prints, which must succeed."""
+    """Return the output of a command, which must succeed."""
     done = run(environment, *words, stdin=stdin)
     assert done.returncode == 0, done.stderr.decode()
     return done.stdout.decode().strip()
@@ -149,7 +149,7 @@ def test_a_session_lives_there_over_ssh(over_ssh: dict[str, str]) -> None:
 
 
 def test_the_shared_folder_has_its_limit_there(session: str, with_tls: dict[str, str]) -> None:
-    """Mounts that the checkpointer makes for the engine are seen by the controller beside it."""
+    """The controller next to it sees mounts that the checkpointer makes for the engine."""
     assert "at most 32 MiB" in run(with_tls, "doctor").stdout.decode()
 
 
@@ -185,7 +185,7 @@ def test_a_person_attaches_with_a_terminal_of_any_size(session: str, with_tls: d
 def test_a_sessions_output_is_harmless_for_the_callers_terminal(
     session: str, with_tls: dict[str, str]
 ) -> None:
-    """As root there it may print what it likes, but not reach the clipboard of this terminal."""
+    """Root there can print anything, but not reach the clipboard of this terminal."""
     attack = command("exec", session, r"printf '\033]52;c;ZXZpbA==\007sa''fe\n'")
     for redirected in ("", " </dev/null"):
         child = pexpect.spawn(

@@ -343,7 +343,7 @@ def test_removed_folders_whose_names_are_taken_come_back_removed(session: Sessio
 
 @pytest.mark.parametrize("replacement", ["ln -s /nowhere /srv/a", "touch /srv/a"])
 def test_a_deleted_file_whose_folder_was_replaced_is_refused(session: Session, replacement: str) -> None:
-    """CRIU could not make the folder again; one that is only gone is made for that moment."""
+    """CRIU could not make the folder again; a folder that was only removed is made for that moment."""
     held = "mkdir -p /srv/a/b && exec 8<>/srv/a/b/held && echo held >&8 && rm -r /srv/a"
     assert session.exec(held, timeout=60).ok
     snapshot = session.snapshot()
@@ -427,7 +427,7 @@ signal.pause()
 
 
 def test_programs_can_kill_each_other_as_soon_as_they_run(hf: Holdfast) -> None:
-    """A restored program kills those that CRIU still holds: they end, and the session does not."""
+    """A restored program kills processes that CRIU still holds: they end, and the session does not."""
     session = hf.new("killer")
     session.files.write("/srv/killer.py", KILLER)
     job = session.detach("exec python3 /srv/killer.py")

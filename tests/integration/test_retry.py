@@ -38,7 +38,7 @@ def names(hf: Holdfast) -> list[str]:
 def test_a_flaky_command_is_recognized_and_one_of_each_kind_is_kept(
     shared_hf: Holdfast, shared_cli: Any, moment: Snapshot
 ) -> None:
-    """By its end; the first differing line is shown; exit code 5; identical copies are gone."""
+    """By its end; the first differing line is shown; exit code 5; identical copies are removed."""
     done = shared_cli("retry", "moment", "-n", "4", "--jobs", "2", "--name", "try", "--json", EVEN)
     assert done.code == 5, done.err
     told = done.json

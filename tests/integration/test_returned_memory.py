@@ -17,7 +17,7 @@ LEAST = 0.5
 
 @pytest.mark.thorough
 def test_a_copy_can_give_memory_back_at_once(hf: Holdfast) -> None:
-    """It loses nothing that it keeps, and none of its processes ends: C libraries do so whenever a thread
+    """It loses none of its content, and none of its processes ends: C libraries do so whenever a thread
     ends.
     """
     session = hf.new("returning")

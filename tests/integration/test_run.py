@@ -157,7 +157,8 @@ def test_the_command_passes_streams_and_code(shared: Session, shared_cli: Any, t
 
 
 def test_an_image_gets_a_session_of_its_own(shared: Session, shared_cli: Any, shared_hf: Holdfast) -> None:
-    """Which is gone at the end, with the program's code as that of the command; a slip is no image."""
+    """It is removed at the end, with the program's exit code as the command's; a mistyped name is not an
+    image."""
     before = [each.name for each in shared_hf.sessions()]
     done = shared_cli("run", shared.row.image, "--", "sh", "-c", "echo in; exit 3")
     assert (done.code, done.out) == (3, "in\n")

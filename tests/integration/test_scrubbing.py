@@ -181,7 +181,7 @@ def test_a_refused_push_sends_nothing(moment: Moment, registry: Registry) -> Non
 
 
 def test_rules_of_the_home_count(moment: Moment, tmp_path: Path) -> None:
-    """Named files are found, allowed text is not a secret, omitted rules find nothing."""
+    """Named files are found, allowed text is not a secret, omitted rules have no matches."""
     told = {"files": ["/srv/sparse"], "allow": [TOKEN], "without": ["npm token", "gitlab token"]}
     with _rules(moment, json.dumps(told)), Thin(tmp_path / "one.tar") as destination:
         sent = send.send(moment.hf.context, moment.taken.row, destination, SendOptions(compression="zstd"))

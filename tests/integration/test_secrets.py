@@ -1,4 +1,4 @@
-"""Secrets that a session uses and does not have: what its hosts get, what others get, and where it is.
+"""Secrets that a session uses and does not have: the view of its hosts, of others, and their place.
 
 The hosts are servers of the tests, on the host's address in the sessions' network, with certificates of an
 authority that only the gateway knows.
@@ -267,8 +267,8 @@ def test_only_its_hosts_get_a_value(shared_hf: Holdfast, session: Session, world
 
 
 def test_requests_that_disagree_about_their_host_are_not_sent(session: Session, world: Hosts) -> None:
-    """In a tunnel: another name in the TLS greeting or the request, two names or lengths, another tunnel, and
-    characters at which one reader ends a line and another does not.
+    """In a tunnel: a different name in the TLS greeting or the request, two names or lengths, a second
+    tunnel, and characters at which only some readers end a line.
     """
     placeholder = said(session, "echo $TOKEN")
     api, other = f"api.test:{world.api.port}", f"other.test:{world.other.port}"
@@ -319,7 +319,7 @@ def test_requests_that_disagree_about_their_host_are_not_sent(session: Session, 
 def test_http2_is_spoken_neither_to_the_host_of_a_secret_nor_to_the_session(
     session: Session, world: Hosts
 ) -> None:
-    """Both prefer it: its frames would be read by other code than what is bounded and judged here."""
+    """Both prefer it: code other than the one bounded and judged here would read its frames."""
     place, offers = f"api.test:{world.api.port}", ("h2", "http/1.1")
     world.api.prefer(*offers)
     try:

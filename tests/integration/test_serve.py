@@ -1,4 +1,4 @@
-"""Sessions over HTTP: what the controller offers, under the same names, to anyone who has the token."""
+"""Sessions over HTTP: the controller's operations, under the same names, for everyone with the token."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def server(shared: Session, make_cli: Callable[[Home], Cli], shared_home: Home) 
 
 
 def test_a_life_of_a_session(server: Served, shared_hf: Holdfast) -> None:
-    """Made, used, captured while a command runs, forked, gone back, suspended, resumed, removed."""
+    """Made, used, captured while a command runs, forked, rewound, suspended, resumed, removed."""
     made = server.post("/v1/sessions", {"name": "life", "env": {"MODE": "test"}}, 201)
     assert (made["name"], made["state"]) == ("life", "running")
     assert server.post("/v1/sessions", {"name": "life"}, 409)["error"]["code"] == "session_exists"

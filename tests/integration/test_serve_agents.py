@@ -1,4 +1,4 @@
-"""Agents on the server's own port: the tools of `holdfast mcp`, beside all else that the server does."""
+"""Agents on the server's own port: the tools of `holdfast mcp`, next to the server's other operations."""
 
 from __future__ import annotations
 

@@ -86,7 +86,7 @@ def test_calls_run_side_by_side(client: Client, server: Served) -> None:
 
 
 def test_a_channel_without_credit_waits_alone(client: Client) -> None:
-    """A client that does not want more output of one call gets that of the others."""
+    """A client that does not want more output of one call gets the others' output."""
     more = "until [ -e /tmp/more ]; do sleep 0.05; done; seq 501 20000; touch /tmp/written"
     client.open(1, "exec", args={"command": f"seq 500; {more}"}, credit=1000)
     client.until(1, lambda _came: len(client.output(1)) >= 1000)
@@ -227,7 +227,7 @@ def test_a_websocket_needs_the_token(server: Served) -> None:
 
 
 def test_a_connection_that_is_quiet_for_a_while_lasts(client: Client) -> None:
-    """It is no stranger's: those are closed after five seconds."""
+    """It is not a stranger's: strangers' connections are closed after five seconds."""
     time.sleep(6)
     client.open(1, "cell", args={"code": "2"})
     assert client.end(1)["result"] == "2"

@@ -1,6 +1,6 @@
 """The server and those without the token: they get nothing, keep no one out, and cost little memory.
 
-Also how it is started: on a unix socket, by systemd, with what cannot be.
+Also the ways to start it: on a unix socket, by systemd, with invalid settings.
 """
 
 from __future__ import annotations
@@ -287,7 +287,7 @@ def test_a_token_of_the_environment_is_used_and_a_weak_one_refused(cli: Cli) -> 
 
 
 def test_two_thousand_requests_at_once_are_all_answered(server: Served) -> None:
-    """Some with 503, when as much is being done as may be; none with nothing."""
+    """Some with 503, when the allowed number is being served; none without an answer."""
     statuses: list[int] = []
 
     def ask() -> None:

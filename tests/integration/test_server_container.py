@@ -1,4 +1,4 @@
-"""The server in a container beside the engine, started as the page says: sessions outlast it."""
+"""The server in a container next to the engine, started as the page says: sessions outlast it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ SCRIPT = "docs/recipes/server-container.sh"
 
 
 def said(*words: str, **environment: str) -> str:
-    """Return what a command prints, which must succeed."""
+    """Return the output of a command, which must succeed."""
     done = subprocess.run(
         words,
         cwd=ROOT,
@@ -48,7 +48,7 @@ def steps() -> str:
 
 
 def free_port() -> int:
-    """Return a port that no connection gets by chance: below those that Linux gives out."""
+    """Return a port that no connection gets by chance: below the range that Linux assigns."""
     for port in range(21_000, 30_000):
         with socket.socket() as tried:
             if tried.connect_ex(("127.0.0.1", port)) != 0:
@@ -58,7 +58,7 @@ def free_port() -> int:
 
 @pytest.fixture
 def variables(hf: Holdfast, tmp_path: Path) -> Iterator[dict[str, str]]:
-    """What the script and the page's commands find; the container they make is removed in any outcome."""
+    """The variables for the script and the page's commands; their container is removed in any outcome."""
     name = f"holdfast-server-test-{os.getpid()}"
     folder = tmp_path / "bin"
     folder.mkdir()
@@ -105,7 +105,7 @@ def test_the_steps_of_the_page_make_a_server_that_sessions_outlast(
 def test_the_servers_container_has_the_posture_of_remote_commands(
     hf: Holdfast, variables: dict[str, str], tmp_path: Path
 ) -> None:
-    """Over a unix socket in the home, which only its owner may use."""
+    """Over a unix socket in the home, which only its owner can use."""
     home, path = variables["HOLDFAST_HOME"], f"{variables['HOLDFAST_HOME']}/s"
     image = said("holdfast", "image", "build", "controller", **variables)
     assert said(SCRIPT, image, "--unix", path, **variables) == f"serving unix:{path}"

@@ -31,7 +31,7 @@ from holdfast.base.home import Home
 
 
 def test_changes_of_a_command_stay(work: Session) -> None:
-    """Directory, variables, functions and jobs are those of one shell."""
+    """Directory, variables, functions and jobs belong to one shell."""
     work.exec('cd /tmp; export COLOUR=green; shout() { echo "$1!"; }; sleep 600 & true')
 
     assert work.exec("pwd; echo $COLOUR; shout hi").text == "/tmp\ngreen\nhi!\n"
@@ -99,7 +99,7 @@ def test_a_timeout_interrupts_and_keeps_the_shell(work: Session) -> None:
 
 
 def test_a_busy_shell_says_so(work: Session) -> None:
-    """While a command runs, another one is refused at once; it can be interrupted from outside."""
+    """While a command runs, a second one is refused immediately; it can be interrupted from outside."""
     started = threading.Event()
     results: list[Any] = []
 
@@ -208,7 +208,8 @@ def test_a_cell_is_interrupted_by_time_and_from_outside(work: Session) -> None:
 
 
 def test_a_kernel_that_dies_is_reported_and_restarts(work: Session, shared_home: Home) -> None:
-    """The end of the kernel's process ends the cell at once, with its cause; the next cell has a new one.
+    """The end of the kernel's process ends the cell immediately, with its cause; the next cell has a new
+    kernel.
 
     The caller has heard of it, so it is news to other actors alone.
     """
@@ -254,7 +255,7 @@ def test_a_user_of_its_own(hf: Holdfast) -> None:
 
 
 def test_sessions_cannot_reach_each_other(hf: Holdfast) -> None:
-    """A server of one session is not reached from another one, though both reach the outside."""
+    """A server of one session is not reached from a second one, though both reach the outside."""
     one, other = hf.new("one"), hf.new("other")
     address = one.exec("hostname -I").text.split()[0]
     serving = "bash -c '</dev/tcp/127.0.0.1/8000' 2>/dev/null"
@@ -265,7 +266,7 @@ def test_sessions_cannot_reach_each_other(hf: Holdfast) -> None:
 
 
 def test_another_process_finds_the_session(hf: Holdfast, home: Home) -> None:
-    """A controller that did not make a session uses it, and the session outlives the one that did."""
+    """A controller that did not make a session uses it, and the session outlives its maker."""
     code = f"""
 from holdfast import Holdfast
 hf = Holdfast({str(home.root)!r})
@@ -345,7 +346,7 @@ def test_a_container_that_dies_under_a_command(hf: Holdfast) -> None:
 def test_without_an_engine_a_running_session_is_still_used(
     shared: Session, shared_home: Home, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A command in a running session needs no engine; anything that needs one says that there is none."""
+    """A command in a running session does not need an engine; verbs that need one report its absence."""
     monkeypatch.setenv("DOCKER_HOST", "unix:///nonexistent/docker.sock")
     with Holdfast(shared_home) as controller:
         assert controller.session("shared").exec("echo yes").text == "yes\n"
@@ -396,7 +397,7 @@ Holdfast({str(home.root)!r}).new("half")
 
 
 def test_one_of_two_concurrent_sessions_gets_the_name(hf: Holdfast, home: Home) -> None:
-    """Two processes make a session of one name at once: one succeeds, one is refused."""
+    """Two processes make sessions of one name concurrently: one succeeds, one is refused."""
     code = f"from holdfast import Holdfast; Holdfast({str(home.root)!r}).new('work')"
     racers = [subprocess.Popen([sys.executable, "-c", code], stderr=subprocess.PIPE) for _ in range(2)]
     errors = [racer.communicate(timeout=120)[1] for racer in racers]

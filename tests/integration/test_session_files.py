@@ -53,7 +53,7 @@ def _facts(folder: Path) -> dict[str, tuple[object, ...]]:
 
 
 def test_a_tree_comes_back_as_it_was(work: Session, place: str, tmp_path: Path) -> None:
-    """Contents, modes, times, links and names of any bytes; what is no file is named."""
+    """Contents, modes, times, links and names of any bytes; entries that are not files are named."""
     tree = _tree(tmp_path)
 
     into = work.files.upload(tree, f"{place}/there")
@@ -115,7 +115,7 @@ def test_reading_and_writing_fail_with_the_errors_of_open(work: Session, place: 
 
 
 def test_a_user_has_the_users_rights(work: Session, place: str) -> None:
-    """Its groups count, and what it writes belongs to it."""
+    """Its groups count, and files it writes belong to it."""
     work.exec("id -u ann || useradd -m -G daemon ann; chmod 711 .; mkdir -m 777 open", timeout=60)
     work.exec("echo x > secret; chmod 600 secret; echo y > grouped; chmod 640 grouped", timeout=60)
     work.exec("chgrp daemon grouped", timeout=60)

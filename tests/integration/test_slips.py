@@ -1,6 +1,6 @@
-"""What people and agents type, and what then ends more than they meant: the session stays, or comes back.
+"""Input of people and agents that ends more than they meant: the session stays, or comes back.
 
-Programs are ended by name and by number all day. None of that may cost a session more than its processes.
+Programs are ended by name and by number all day. Such input costs a session at most its processes.
 """
 
 from __future__ import annotations
@@ -72,7 +72,8 @@ def test_ending_programs_by_name_or_number_leaves_the_session(hf: Holdfast) -> N
 
 
 def test_a_killed_supervisor_is_followed_by_another(hf: Holdfast) -> None:
-    """Files and journal stay; it is reported once, with what ran; nothing runs twice; copies are as good."""
+    """Files and journal stay; it is reported once, with the running commands; nothing runs twice; copies
+    are as good."""
     session = hf.new("killed")
     session.exec("KEEP=1; echo work > result")
     with pytest.raises(OutcomeUnknown, match="supervisor was killed"):
@@ -251,7 +252,7 @@ def test_a_dead_session_keeps_its_files(hf: Holdfast, tmp_path: Path) -> None:
 
 
 def test_going_back_keeps_the_files_of_a_dead_session(hf: Holdfast) -> None:
-    """What it had written since its last snapshot is in one of its own."""
+    """Files written since its last snapshot are in a snapshot of their own."""
     session = hf.new("back")
     session.exec("echo first > result")
     session.snapshot("before")
@@ -300,7 +301,7 @@ def test_a_command_that_kills_its_shell_ends_with_the_signal(shared_cli: Any) ->
 
 
 def test_a_stopped_container_ends_in_order(hf: Holdfast) -> None:
-    """`docker stop` is heard: the session ends at once, by itself."""
+    """`docker stop` is noticed: the session ends immediately and in order."""
     session = hf.new("stopped")
     session.exec("trap 'echo hung up > /workspace/said; exit' HUP")
     container = _container(hf, session)

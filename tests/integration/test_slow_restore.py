@@ -1,4 +1,5 @@
-"""A restore makes connections one after the other, with pauses on a busy machine; no bytes move meanwhile."""
+"""A restore makes connections one after the other, with pauses on a busy machine; no bytes move in
+between."""
 
 from __future__ import annotations
 

@@ -109,7 +109,7 @@ def test_no_session_is_frozen_beyond_its_limit(
 def test_damage_is_found_before_anything_runs(
     hf: Holdfast, damage: Callable[[Path], object], said: str
 ) -> None:
-    """The snapshot is refused and marked, another one and the session are unaffected."""
+    """The snapshot is refused and marked, other snapshots and the session are unaffected."""
     session = hf.new("parent")
     good, bad = session.snapshot("good"), session.snapshot("bad").pack()
     assert packing.settled(hf.home)  # the packer that was at work may still write a recipe
@@ -259,7 +259,7 @@ def test_a_killed_checkpointer_leaves_no_snapshot(hf: Holdfast) -> None:
 
 
 def test_a_checkpointer_whose_folder_was_removed_is_replaced(hf: Holdfast) -> None:
-    """As when a home is removed and made again: the one that still runs cannot be reached."""
+    """As when a home is removed and made again: the running one cannot be reached."""
     session = hf.new("parent")
     session.snapshot("before")
     shutil.rmtree(hf.home.root / "checkpointer")
@@ -404,7 +404,7 @@ def test_suspend_frees_everything_and_resume_brings_it_back(hf: Holdfast, restor
 def test_a_session_that_stopped_waiting_is_not_captured(
     hf: Holdfast, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """If the machine is so slow that the session continues before it is frozen, there is no copy."""
+    """If the machine is so slow that the session continues before it is frozen, no copy is made."""
     session = hf.new("impatient")
     socket = hf.home.run_dir(session.id) / layout.SOCKET_NAME
     capture = Taking._capture

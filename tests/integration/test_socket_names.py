@@ -161,7 +161,7 @@ def test_sockets_have_the_names_they_had(hf: Holdfast) -> None:
 
 
 def test_unrepeatable_commands_are_refused_beforehand(hf: Holdfast) -> None:
-    """By the program and what it is, before anything ends."""
+    """By the program and its kind, before anything ends."""
     session = hf.new("refused")
     started(session, RELATIVE, "/srv/relative")
     started(session, FULL, "/srv/full")

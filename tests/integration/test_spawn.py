@@ -72,7 +72,7 @@ def test_a_program_is_ended_or_left(shared: Session) -> None:
 
 
 def test_much_output_is_read_whole(shared: Session) -> None:
-    """More than the pipe, the socket and what the session keeps in memory hold, read late."""
+    """More output than the pipe, the socket and the session's memory hold, read late."""
     child = shared.spawn("seq 400000", maxread=1 << 16, timeout=120)
     child.expect(pexpect.EOF)
     assert child.before.replace(b"\r", b"") == b"".join(b"%d\n" % n for n in range(1, 400_001))

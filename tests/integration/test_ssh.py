@@ -178,7 +178,7 @@ def test_the_shared_shell_is_joined(ssh: Ssh, shared: Session) -> None:
 
 
 def test_a_snapshot_ends_connections_and_nothing_else(ssh: Ssh, shared: Session, shared_hf: Holdfast) -> None:
-    """A terminal's shell ends with its connection; what was set apart continues, here and in the copy."""
+    """A terminal's shell ends with its connection; detached processes continue, here and in the copy."""
     with ssh.running("-tt", "shared.holdfast") as started:
         assert started.stdin is not None
         started.stdin.write(b"setsid sleep 4321 </dev/null >/dev/null 2>&1 & sleep 0.5; echo rea''dy\r")
@@ -212,7 +212,7 @@ def test_a_copy_is_another_host_that_is_known(ssh: Ssh, shared: Session, shared_
 
 
 def test_a_session_that_poses_as_another_is_refused(ssh: Ssh, shared_home: Home) -> None:
-    """What answers must have the key that is known: here another one is."""
+    """The answering session must have the known key: here it has a different one."""
     known, config = ssh.folder / "known", ssh.folder / "posing"
     known.write_text(f"shared.holdfast {ssh_access.client_key(shared_home)}\n")
     config.write_text(ssh.config.read_text().replace(f"{shared_home.root}/ssh/known_hosts", str(known)))

@@ -1,7 +1,7 @@
 """Root in a session acts between any two system calls of a capture, a restore and a rewind.
 
 A seed selects, for each command, the calls at which the checkpointer is held: `HOLDFAST_STEPPING_SEED`
-gives another one. `tests/integration/long/test_all_steps.py` holds many more of them.
+gives a different choice. `tests/integration/long/test_all_steps.py` holds many more of them.
 """
 
 from __future__ import annotations

@@ -51,7 +51,7 @@ def test_a_changed_heap_costs_its_changes_and_comes_back(
 
 
 def test_a_suspended_session_is_packed(hf: Holdfast) -> None:
-    """After its processes are gone; it continues from the packs alone."""
+    """After its processes have ended; it continues from the packs alone."""
     session = hf.new("sleeper")
     session.exec("kept=yes")
     session.suspend()

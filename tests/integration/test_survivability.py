@@ -137,7 +137,7 @@ def held(shared_hf: Holdfast, tmp_path_factory: pytest.TempPathFactory) -> Itera
 
 
 def runs(session: Session, pid: int) -> bool:
-    """Check whether a process is there and not a zombie that its tracer has not collected."""
+    """Check whether a process exists and is not a zombie that its tracer has not collected."""
     return session.exec(f"grep -q '^State:.[^ZX]' /proc/{pid}/status", timeout=60).ok
 
 
@@ -153,7 +153,7 @@ def answer(session: Session, held: Held) -> dict[str, Any]:
 
 
 def test_obstacles_are_reported_by_name(held: Held) -> None:
-    """Process, descriptor, what it is, why, and what to do; and nothing else is reported as an obstacle."""
+    """Process, descriptor, kind, reason and advice; and nothing else is reported as an obstacle."""
     report = held.session.check()
 
     holder, facts = held.facts["holder"], held.facts

@@ -231,7 +231,7 @@ def test_a_program_is_driven_line_by_line(wire: RuntimeWire) -> None:
 
 
 def test_output_between_two_lines_is_not_lost(wire: RuntimeWire) -> None:
-    """Nor is what was passed on before found again."""
+    """Nor is output that was already passed on found again."""
     script = "echo one; read x; echo two; echo three; read y; echo four; read z; read z"
     line = {"is_interactive_command": True}
     assert wire.run(f"bash -c '{script}'", expect=["on[e]"], **line)["output"] == ""
@@ -255,7 +255,7 @@ def test_expected_output_ends_a_command(wire: RuntimeWire) -> None:
 
 
 def test_of_much_output_the_end_is_returned(wire: RuntimeWire) -> None:
-    """The result says how much is missing; what is expected is found however much precedes it."""
+    """The result counts the missing bytes; an expected text is found however much precedes it."""
     flood = "head -c 5000000 /dev/zero | tr '\\0' x"
     seen = wire.run(f"{flood}; echo done", expect=["never", "y*z"])
     assert seen["output"].endswith("xxdone\n")
@@ -361,7 +361,7 @@ def test_hostile_uploads_write_nothing(wire: RuntimeWire, shared: Session) -> No
 
 
 def test_a_link_in_the_session_leads_an_upload_nowhere_else(wire: RuntimeWire, shared: Session) -> None:
-    """The session's own links are the session's affair; what they lead to on the host is not reached."""
+    """The session's own links are the session's affair; their targets on the host are not reached."""
     shared.programs.run(["sh", "-c", "ln -s / /tmp/root; ln -s /proc/1/root /tmp/first"])
     assert wire.upload(packed(a=b"x"), "/tmp/root/tmp/linked", packed=True).json() == {}
     assert shared.files.read("/tmp/linked/a") == b"x"

@@ -245,7 +245,7 @@ def test_the_script_has_every_operation_with_every_argument() -> None:
 
 @pytest.fixture(scope="module")
 def left(shared_hf: Holdfast) -> dict[str, Any]:
-    """What the library leaves, for the other doors to be compared with."""
+    """The library's result, for comparison with the other doors."""
     return _played(
         shared_hf, "library", lambda call, fill: _by_handle(shared_hf.session("library").task, call, fill)
     )
@@ -308,7 +308,7 @@ def _played(hf: Holdfast, name: str, answer: Answer) -> dict[str, Any]:
 
 
 def _script(hf: Holdfast, name: str, told: dict[str, Any]) -> Iterator[tuple[Call, Callable[[Any], Any]]]:
-    """Yield the calls for a new session of this name, each with what fills its values in."""
+    """Yield the calls for a new session of this name, each with the source of its values."""
     session = hf.new(name)
     session.files.write("case.xml", CASE)
     assert session.exec("echo ready > answer.txt; echo kept > a.kept").ok

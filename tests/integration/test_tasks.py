@@ -27,7 +27,7 @@ PLAN = "Prepare\n- Look\n- Write it :: grep -q ready answer\nChange\n- Ask :: re
 
 @pytest.fixture
 def work(shared_hf: Holdfast) -> Iterator[Session]:
-    """A session with a task; a new one, because its record is what is examined."""
+    """A session with a task; a new one, because its record is examined."""
     session = shared_hf.new("work")
     session.task.set(goal="Port the store")
     session.task.plan(PLAN)
@@ -39,7 +39,7 @@ def work(shared_hf: Holdfast) -> Iterator[Session]:
 
 @pytest.fixture
 def other_image(shared_hf: Holdfast) -> Iterator[str]:
-    """An image that is not the one of `new`."""
+    """An image that `new` did not use."""
     base = build.ensure(shared_hf.engine.images, "session")
     recipe = io.BytesIO(f"FROM {base}\nRUN echo another image > /made-of\n".encode())
     image, _ = shared_hf.engine.client.images.build(fileobj=recipe, tag="holdfast-test/task:1", rm=True)
@@ -73,7 +73,7 @@ def test_a_step_is_done_when_its_verification_passes_in_the_session(work: Sessio
 
 
 def test_a_report_must_be_written_by_the_verification_and_have_no_failures(work: Session) -> None:
-    """One of before does not count, nor exit code 0 with failures; what is there may be anything."""
+    """An earlier report does not count, nor exit code 0 with failures; existing files can be anything."""
     case = '<testsuite><testcase classname="a" name="b">%s</testcase></testsuite>'
     write = "cp /tmp/next /tmp/report.xml; true"
     work.task.step("1.2", verify=write)
@@ -166,7 +166,7 @@ def test_the_record_is_in_the_snapshot_and_comes_back_with_it(work: Session, sha
 
 
 def test_a_dead_session_continues_at_its_checkpoint(work: Session, shared_hf: Holdfast) -> None:
-    """A process that knows nothing but the name gets the record, and what has changed since."""
+    """A process that knows only the name gets the record, and the changes since."""
     work.exec("echo ready > answer; state=kept")
     work.task.done("1.2")
     work.task.checkpoint("safe")
@@ -198,7 +198,7 @@ def test_a_dead_session_continues_at_its_checkpoint(work: Session, shared_hf: Ho
 
 
 def test_a_dead_session_whose_checkpoint_was_never_taken(work: Session, shared_hf: Holdfast) -> None:
-    """The controller may die between the record and the snapshot: the last snapshot counts then."""
+    """The controller can die between the record and the snapshot: the last snapshot counts then."""
     work.exec("state=first")
     first = work.snapshot("first", "filesystem")
     kept_task.change(
@@ -364,7 +364,7 @@ def test_an_artifact_is_kept_beyond_its_session(
 
 
 def test_files_are_artifacts_by_rule_and_others_are_orphans(work: Session, shared_hf: Holdfast) -> None:
-    """What a checkpoint registers; git and the record account for the rest."""
+    """A checkpoint registers them; git and the record account for the rest."""
     work.exec("git init -q . && mkdir dist && printf src > tracked.py && git add tracked.py")
     work.exec("sleep 0.1; printf wheel > dist/a.whl; printf left > left.over; printf noted > noted.txt")
     work.exec("mkfifo dist/fifo.whl; ln -s /etc/shadow dist/link.whl; mkdir dist/folder.whl")
@@ -403,7 +403,7 @@ def test_only_plain_files_are_artifacts(work: Session, shared_home: Home) -> Non
 
 
 def test_a_file_that_changes_all_the_time_is_refused(work: Session, shared_home: Home) -> None:
-    """What was read of it is removed; what a killed process has left of another, `gc` removes."""
+    """The part that was read is removed; `gc` removes the leftovers of a killed process."""
     work.exec("truncate -s 9M log; while :; do printf x >> log; done &")
     assert work.exec("until [ $(stat -c %s log) -gt 9437184 ]; do sleep 0.01; done", timeout=60).ok
     with pytest.raises(InvalidArgument, match="changes while it is read"):
@@ -505,7 +505,7 @@ def test_a_task_over_a_url(work: Session, shared_hf: Holdfast, shared_home: Home
 
 
 def test_the_command_line_hands_a_task_over(work: Session, shared_home: Home) -> None:
-    """One process records, another one reads; nonsense is refused in one line."""
+    """One process records, a second one reads; nonsense is refused in one line."""
     cli = Cli(shared_home)
     assert cli("task", "decide", "work", "SQLite", "--why", "no server").code == 0
     assert cli("--as", "person:ann", "task", "done", "work", "1.1").out == "1.1 done\n"

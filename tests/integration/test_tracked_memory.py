@@ -1,4 +1,4 @@
-"""A session that is captured often: a snapshot takes memory that was not written from the one before."""
+"""A session that is captured often: a snapshot takes unwritten memory from the previous one."""
 
 from __future__ import annotations
 

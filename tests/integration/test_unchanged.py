@@ -23,12 +23,12 @@ def same_as(snapshot: Snapshot) -> str | None:
 
 
 def rested(session: Session) -> Snapshot:
-    """Take a snapshot of the resting session; on a busy machine its kernel may take a while."""
+    """Take a snapshot of the resting session; on a busy machine its kernel can take a while."""
     return until(session, lambda taken: "note" in taken.row.details)
 
 
 def until(session: Session, fits: Callable[[Snapshot], bool]) -> Snapshot:
-    """Take snapshots until one is as wanted, and keep only that one and the one before."""
+    """Take snapshots until one matches, and keep only that one and the previous one."""
     deadline = time.monotonic() + PATIENCE
     before: list[Snapshot] = []
     while True:
@@ -65,7 +65,8 @@ HAPPENINGS: list[Callable[[Holdfast, Session], object]] = [
 
 
 def test_only_activity_costs_a_capture(hf: Holdfast) -> None:
-    """An unchanged session costs no capture, no pages and no image; the snapshot outlives the one it shares.
+    """An unchanged session costs neither a capture nor pages nor an image; the snapshot outlives the one it
+    shares.
 
     A command, a cell, a file copied in by the engine and a process that came and went are all noticed.
     """

@@ -53,7 +53,7 @@ def _leave(session: Session, result: ExecResult, *texts: str) -> None:
 def test_programs_that_ask_are_known(
     work: Session, command: str, detail: str, prompt: str | None, leave: list[str]
 ) -> None:
-    """The call returns with what the program waits for; it continues when it is answered."""
+    """The call returns with the program's question; it continues when it is answered."""
     asked = work.exec(f"cd; {command}")
 
     assert asked.exit_code is None

@@ -107,7 +107,7 @@ def seen(session: Session, path: str) -> None:
 
 
 def test_watches_of_constantly_renamed_files_stay_on_them(hf: Holdfast) -> None:
-    """Links that lead out take its place meanwhile. A watch is on the very inode in the copy."""
+    """Links that lead out take its place in between. A watch is on the very inode in the copy."""
     session = hf.new("swapping")
     session.exec(f"cat > /root/swapping.py <<'END'\n{(ATTACKS / 'swapping.py').read_text()}\nEND")
     session.exec("python3 /root/swapping.py > /root/log 2>&1 &")

@@ -124,7 +124,7 @@ def test_every_way_of_starting_works(home: Home, way: str) -> None:
 
 
 def _below(root: Path) -> Iterator[Path]:
-    """What the home holds, but for what a session itself made in the folder that it shares."""
+    """The content of the home, except for files that a session itself made in its shared folder."""
     for folder, folders, files in os.walk(root):
         if Path(folder) == root:
             folders.remove("run")

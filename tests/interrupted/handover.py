@@ -2,7 +2,7 @@
 
 At each moment something happens to the session or its task. Then the command line prints the handoff, a
 process that is given this text chooses an action, and the action is compared with the right ones, which
-follow from what happened. What it has chosen is then carried out, with the command that the handoff names.
+follow from the events. The chosen action is then carried out, with the command that the handoff names.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _MOST = 60
 
 @dataclass(frozen=True)
 class Moment:
-    """A moment: what happened, what was right then, and what a successor made of the handoff."""
+    """A moment: the event, the right actions, and a successor's reading of the handoff."""
 
     event: str
     happened: Happened
@@ -88,7 +88,7 @@ class Handover:
         self._moment("all done", Happened(("finish",)))
 
     def wrong(self) -> list[str]:
-        """Return what is there twice, or is missing, now that the work is done."""
+        """Return duplicate or missing effects after the end of the work."""
         steps = self.project.steps()
         counted = Counter(self.lines_of_ledger())
         found = [

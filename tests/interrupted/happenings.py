@@ -1,4 +1,4 @@
-"""What happens to work that is handed over, at one moment each, and the actions that are right after it.
+"""Events during the work that is handed over, at one moment each, and the right actions after each.
 
 It acts on the session and its task as the world does: it kills, removes, edits and suspends. It neither reads
 a handoff nor carries out what a successor has chosen.
@@ -28,7 +28,7 @@ OTHER = "agent:other/z9"
 
 @dataclass(frozen=True, slots=True)
 class Happened:
-    """The right actions after something has happened, and what a successor must know besides.
+    """The right actions after an event, and the further facts a successor must know.
 
     `look_at` are files that others have changed, `twice`: two successors act.
     """
@@ -83,7 +83,7 @@ def question(work: Handover) -> Happened:
 
 
 def claimed_by_another(work: Handover) -> Happened:
-    """Another agent is about to verify the next step: the one after that is free."""
+    """A second agent is about to verify the next step: the one after that is free."""
     number = work.open()[0]
     other = Holdfast(work.hf.home.root, actor=OTHER).session(work.session.id)
     other.task.claim(number)
@@ -94,7 +94,7 @@ def claimed_by_another(work: Handover) -> Happened:
 
 
 def finished_by_another(work: Handover) -> Happened:
-    """Another agent does the next step meanwhile."""
+    """A second agent does the next step in the meantime."""
     number = work.open()[0]
     other = Holdfast(work.hf.home.root, actor=OTHER).session(work.session.id)
     other.task.claim(number)
@@ -114,7 +114,7 @@ def failed(work: Handover) -> Happened:
 
 
 def failed_twice_alike(work: Handover) -> Happened:
-    """The same failure again: the way must be another one."""
+    """The same failure again: a different way must be chosen."""
     return _failed(work, 2)
 
 
@@ -138,7 +138,7 @@ def conversation_lost(work: Handover) -> Happened:
 
 
 def conversation_lost_in_verification(work: Handover) -> Happened:
-    """It is killed at a random moment of `task done`: the verification has not begun, runs, or has ended."""
+    """It is killed at a random moment of `task done`: before, during or after the verification."""
     number = work.open()[0]
     work.command("exec", work.name, work.text(number), "--key", f"step {number}")
     verifying = work.started("task", "done", work.name, number)
@@ -226,7 +226,7 @@ _AGAIN = 6
 
 
 def hands(seed: int, players: int) -> list[list[str]]:
-    """Return what happens in each of several jobs, in order: each event in one at least, some in two."""
+    """Return the events of each of several jobs, in order: each event in at least one, some in two."""
     draw = random.Random(seed)
     again = [event for event in EVENTS if taken(event) == 0]
     again += draw.sample([event for event in EVENTS if taken(event) == 1], _AGAIN)

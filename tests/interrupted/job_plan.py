@@ -1,4 +1,4 @@
-"""The plan of the job that is interrupted: phases and steps, and what each runs in the session.  Pure.
+"""The plan of the interrupted job: phases and steps, and their commands in the session.  Pure.
 
 `tests/inside/refactoring.py` does the steps. Nothing here runs anything.
 """
@@ -53,7 +53,7 @@ SHORT: Phases = (
 
 @dataclass(frozen=True, slots=True)
 class PlannedStep:
-    """One step: its number in the plan, what the program calls it, its commands.
+    """One step: its number in the plan, the program's name for it, its commands.
 
     `checkpoint`: the worker takes one after it. `decision` is locked with it, `artifact` registered.
     """
@@ -68,7 +68,7 @@ class PlannedStep:
     artifact: tuple[str, str] | None = None
 
     def as_dict(self) -> dict[str, Any]:
-        """Return what the worker reads in the session."""
+        """Return the worker's input in the session."""
         return {
             "step": self.step,
             "run": self.run,

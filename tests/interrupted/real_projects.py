@@ -1,4 +1,4 @@
-"""Small real projects whose work is handed over: what each step runs, and what verifies it.  Pure.
+"""Small real projects whose work is handed over: the commands of each step, and its verification.  Pure.
 
 The verification of a step fails before its work was done, and some work would be seen if it ran twice.
 """
@@ -20,7 +20,7 @@ class ProjectStep:
 
 @dataclass(frozen=True, slots=True)
 class RealProject:
-    """A project: its name, what must be there before it begins, and phases of steps."""
+    """A project: its name, the files needed before it begins, and phases of steps."""
 
     name: str
     setup: str

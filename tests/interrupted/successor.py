@@ -17,7 +17,7 @@ ME = "agent"
 
 
 def choose(text: str) -> dict[str, object]:
-    """Return the next action that a handoff calls for, and what it takes."""
+    """Return the next action that a handoff calls for, and its arguments."""
     action, command = _action(text)
     back_end = re.search(r"^- back end: (.+)$", text, re.M)
     return {

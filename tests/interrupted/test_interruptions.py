@@ -1,4 +1,4 @@
-"""Interruptions are drawn from a seed, and each comes once, whatever the workers have done meanwhile."""
+"""Interruptions are drawn from a seed, and each comes once, whatever the workers have done until then."""
 
 from __future__ import annotations
 

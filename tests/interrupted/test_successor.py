@@ -1,4 +1,4 @@
-"""The program that is given a handoff alone: what it chooses for what a handoff says."""
+"""The program that is given a handoff alone: its choice for the statements of a handoff."""
 
 from __future__ import annotations
 

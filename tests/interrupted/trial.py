@@ -1,4 +1,4 @@
-"""One job in one session: its beginning, the workers that are killed, and what it has come to.
+"""One job in one session: its beginning, the killed workers, and its result.
 
 It starts and kills processes, and judges nothing.
 """
@@ -37,7 +37,7 @@ PATIENCE = 900.0
 
 @dataclass
 class Played:
-    """What happened: the calls of all workers, seconds of each, and how many workers there were."""
+    """The course of the job: the calls of all workers, seconds of each, and the number of workers."""
 
     calls: list[Call] = field(default_factory=list)
     took: dict[Call, float] = field(default_factory=dict)
@@ -68,7 +68,7 @@ def play(
         hf: the controller of the session.
         name: the session's.
         order: the calls of an uninterrupted worker that change something.
-        interruptions: in the order of their calls. One whose call was passed meanwhile comes at the next one.
+        interruptions: in the order of their calls. An interruption whose call has passed comes at the next.
 
     Raises:
         AssertionError: a worker gave up, or an interruption found none to end.

@@ -1,4 +1,4 @@
-"""Works on the task of a session, of which it knows nothing but the name: `python worker.py NAME`.
+"""Works on the task of a session, of which it knows only the name: `python worker.py NAME`.
 
 It learns the rest from the task's record, and from the file that the record says to read. Before each call
 of the command line it prints what it is about to do, so that another process can kill it there. It keeps
@@ -61,7 +61,7 @@ def _read_again(session: str, record: dict[str, Any]) -> dict[str, Any]:
 
 
 def _wait_for_what_runs(session: str) -> None:
-    """Wait for what a killed worker has left running: a verification, which has no key to join it by."""
+    """Wait for the remains of a killed worker: a verification, which has no key to join it by."""
     _run("wait", session)
 
 

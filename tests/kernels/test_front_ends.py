@@ -53,7 +53,7 @@ class FrontEnd:
                 return content
 
     def done(self, parent: str) -> tuple[dict[str, Any], str]:
-        """Return the reply to an execution and what it printed, once both are whole."""
+        """Return the reply to an execution and its output, once both are whole."""
         reply: dict[str, Any] | None = None
         text, idle = "", False
         while reply is None or not idle:
@@ -205,7 +205,7 @@ def test_shutdown_is_confirmed_and_ends_nothing(guest: Guest) -> None:
 
 
 def test_the_death_of_the_process_answers_pending_requests(guest: Guest) -> None:
-    """The running execution and those behind it end; another process starts by itself."""
+    """The running execution and the queued ones end; a new process starts on its own."""
     with front_end(guest, "one") as front:
         ids = [
             front.execute("import os, time; time.sleep(1); os._exit(3)"),

@@ -79,7 +79,7 @@ def test_output_comes_while_the_cell_runs(guest: Guest) -> None:
 
 
 def test_input_is_answered_from_outside(guest: Guest) -> None:
-    """input() and getpass() ask, and any client may answer."""
+    """input() and getpass() ask, and any client can answer."""
     code = "import getpass\nname = input('name? ')\nword = getpass.getpass('word? ')\nprint(name, word)"
     with guest.cell(code) as cell:
         request = cell.until("input_request")
@@ -121,7 +121,7 @@ def test_one_cell_at_a_time(guest: Guest) -> None:
 
 
 def test_a_restart_ends_the_cell_and_begins_a_new_epoch(guest: Guest) -> None:
-    """The running cell ends as restarted; the new process knows nothing of the old one's names."""
+    """The running cell ends as restarted; the new process does not know the old one's names."""
     epoch = kernel_of(guest)["epoch"]
     with guest.cell("gone = 1\ninput()") as cell:
         cell.until("input_request")
@@ -134,7 +134,7 @@ def test_a_restart_ends_the_cell_and_begins_a_new_epoch(guest: Guest) -> None:
 
 
 def test_a_dead_kernel_is_reported_and_replaced(guest: Guest) -> None:
-    """A process that ends ends its cell at once, with its output; the next cell starts a new process."""
+    """A process that ends ends its cell immediately, with its output; the next cell starts a new process."""
     epoch = guest.run_cell("0")[0].head["epoch"]
     with guest.cell("import os\nprint('last words', flush=True)\ninput()\nos._exit(3)") as cell:
         assert cell.until("stream").payload == b"last words\n"
@@ -199,7 +199,7 @@ def test_much_output_is_bounded_and_its_loss_is_reported(guest: Guest) -> None:
 
 
 def test_other_kernels_and_unknown_specs(guest: Guest, tmp_path: Path) -> None:
-    """More kernels can be opened by name, each in a directory; what cannot be leaves nothing behind."""
+    """More kernels can be opened by name, each in a directory; a failed start leaves nothing behind."""
 
     def names() -> list[str]:
         return [each["name"] for each in guest.ask("hello")[0].head["kernels"]]
@@ -224,7 +224,7 @@ def test_other_kernels_and_unknown_specs(guest: Guest, tmp_path: Path) -> None:
 
 
 def test_a_kernel_is_closed(guest: Guest) -> None:
-    """Its process and what it knew are gone; one that runs a cell is closed by force only."""
+    """Its process and its variables are removed; a kernel that runs a cell is closed by force only."""
     with pytest.raises(Refused, match="always has it"):
         guest.ask("kernel_close", kernel="main")
     pid = guest.ask("kernel_open", kernel="closing")[0].head["kernel"]["pid"]
@@ -288,7 +288,7 @@ def test_code_that_is_not_text_is_refused(guest: Guest) -> None:
 
 
 def test_a_cell_that_is_interrupted_before_it_begins_never_runs(guest: Guest, tmp_path: Path) -> None:
-    """While the kernel starts the cell ends at once as interrupted, and the next one runs."""
+    """While the kernel starts the cell ends immediately as interrupted, and the next one runs."""
     trace = tmp_path / "it ran"
     guest.ask("kernel_open", kernel="late")
     guest.run_cell("import os; os._exit(0)", kernel="late")  # the next cell has to start a process

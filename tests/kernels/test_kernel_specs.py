@@ -37,7 +37,7 @@ def test_specs_of_the_user_and_of_environments_are_found(tmp_path: Path) -> None
 
 
 def test_unusual_kernel_specs_are_skipped(tmp_path: Path) -> None:
-    """A pipe, which would wait; a large file; one that is no JSON, or names no command."""
+    """A pipe, which would wait; a large file; one that is not JSON, or names no command."""
     for name in ("pipe", "large", "text", "list", "words", "deep", "folder", "bad name"):
         (tmp_path / name).mkdir()
     os.mkfifo(tmp_path / "pipe" / "kernel.json")
@@ -61,7 +61,7 @@ def test_many_specs_are_not_all_listed(tmp_path: Path) -> None:
 
 
 def test_the_program_of_a_spec_is_that_of_the_session(tmp_path: Path) -> None:
-    """`python` is that beside the spec; other programs are found on the path of the session."""
+    """`python` is the interpreter next to the spec; other programs are found on the path of the session."""
     (tmp_path / "bin").mkdir()
     for name in ("python3", "tool"):
         (tmp_path / "bin" / name).touch(0o755)

@@ -128,6 +128,6 @@ def test_the_message_of_an_error_has_a_limit() -> None:
     ],
 )
 def test_odd_messages_make_frames_that_can_be_sent(kind: str, content: dict[str, Any]) -> None:
-    """A kernel may send anything; the result keeps to the protocol."""
+    """A kernel can send anything; the result keeps to the protocol."""
     for frame in events_of(kind, content):
         encode(frame)

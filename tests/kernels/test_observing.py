@@ -43,7 +43,7 @@ def test_a_hidden_question_is_for_a_password(guest: Guest) -> None:
 
 
 def test_the_prompt_of_a_debugger_is_that_of_a_repl(guest: Guest) -> None:
-    """A cell may stop in pdb."""
+    """A cell can stop in pdb."""
     with guest.cell("import pdb; pdb.set_trace()") as connection:
         connection.until("input_request")
         state = _until(guest, lambda found: found["state"] == "waiting")

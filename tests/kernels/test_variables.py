@@ -23,7 +23,7 @@ def asked(guest: Guest) -> dict[str, Any]:
 
 
 def told(guest: Guest) -> dict[str, Any]:
-    """Ask until the idle kernel answers in time: on a busy machine it may be late."""
+    """Ask until the idle kernel answers in time: on a busy machine it can be late."""
     while not (answer := asked(guest))["current"]:
         pass
     return answer
@@ -34,7 +34,7 @@ def named(answer: dict[str, Any]) -> dict[str, dict[str, Any]]:
 
 
 def test_builtin_values_have_a_length_and_a_size() -> None:
-    """Lengths are those of the built-in base, sizes those of the value itself."""
+    """Lengths are the built-in base's, sizes the value's own."""
     found = looked({"text": "abc", "items": [1, 2], "counts": Counter("aab"), "n": 7})
     assert (found["text"]["type"], found["text"]["length"]) == ("str", 3)
     assert (found["items"]["length"], found["items"]["bytes"]) == (2, [1, 2].__sizeof__())
@@ -131,7 +131,8 @@ def test_a_malformed_reply_is_a_note(content: Any) -> None:
 
 
 def test_a_kernel_reports_its_names_without_a_trace(guest: Guest) -> None:
-    """Names of cells are reported; asking counts as no cell, adds no name, and builtins may be shadowed."""
+    """Names of cells are reported; asking does not count as a cell, adds no name, and builtins can be
+    shadowed."""
     guest.run_cell("import json as j\ntext = 'hello'\ndef f(): pass\neval = exec = type = globals = None")
     before = guest.run_cell("sorted(__builtins__.globals())")
     found = named(told(guest))

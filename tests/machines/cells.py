@@ -1,4 +1,4 @@
-"""The cells of the matrix: which engine, with which store of images, for which user, and what is expected.
+"""The cells of the matrix: an engine, its image store, a user, and the expected results.
 
 Pure.
 """
@@ -80,13 +80,13 @@ class Cell:
 
     @property
     def other(self) -> EngineSpec:
-        """The engine of another version with another store that continues what is exported here."""
+        """The engine of a different version with a different store that continues an export from here."""
         return OLDER if self.engine == NEWEST else NEWEST
 
     def wrong(
         self, steps: Sequence[Step], without: Sequence[str] = (), refused: Sequence[str] = ()
     ) -> list[str]:
-        """Return what is not as expected of this cell; some steps were left out, or must be refused."""
+        """Return the deviations of this cell; some steps were left out, or must be refused."""
         expected = dict.fromkeys(VERBS, "ok") | dict.fromkeys(without, "not run")
         beyond = () if self.engine.keeps_deleted else ("doctor", "rewind")
         expected |= dict.fromkeys((*refused, *beyond), "refused")

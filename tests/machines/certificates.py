@@ -13,7 +13,7 @@ from cryptography.x509.oid import NameOID
 
 
 class Authority:
-    """An authority that keeps its certificate and those it issues in a folder."""
+    """An authority that keeps its own and issued certificates in a folder."""
 
     def __init__(self, folder: Path, name: str = "authority of the tests") -> None:
         self._folder = folder

@@ -1,6 +1,6 @@
 """A Docker daemon in namespaces of its own: started, and ended without a trace.
 
-This machine's, or the one of another system, in which case that is its root. Does not know Holdfast.
+This machine's engine, or a different system's, in which case that is its root. Does not know Holdfast.
 """
 
 from __future__ import annotations

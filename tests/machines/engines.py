@@ -22,7 +22,7 @@ DISK_BYTES = 12 << 30
 
 
 class Engines:
-    """Engines of other versions than this machine's, with its images. Ended together."""
+    """Engines of different versions than this machine's, with its images. Ended together."""
 
     def __init__(self, cache: Path) -> None:
         """`cache` keeps the systems that they are from."""
@@ -32,7 +32,7 @@ class Engines:
         self._started: dict[EngineSpec, tuple[Machine, ExitStack]] = {}
 
     def get(self, spec: EngineSpec) -> Machine:
-        """Return the machine with this engine. One that is unfit for sessions has no images."""
+        """Return the machine with this engine. A machine that is unfit for sessions has no images."""
         if spec not in self._started:
             with ExitStack() as making:
                 machine = making.enter_context(self._made(spec))
@@ -80,7 +80,7 @@ class Engines:
 
 @contextmanager
 def _data(file_system: str) -> Iterator[Path | None]:
-    """Yield a data root on a disk with this file system; None if there is to be no such disk."""
+    """Yield a data root on a disk with this file system; None if there is no such disk."""
     if not file_system:
         yield None
         return
@@ -96,7 +96,7 @@ def _data(file_system: str) -> Iterator[Path | None]:
 
 
 def versions(info: Mapping[str, Any], version: Mapping[str, Any]) -> dict[str, str]:
-    """Return what the table says of an engine, by its own report: its version, and those of its parts."""
+    """Return the table's text for an engine, by its own report: its version, and its parts' versions."""
     parts = {str(part["Name"]).lower(): str(part["Version"]) for part in version.get("Components") or []}
     return {
         "engine": _short(str(info["ServerVersion"])),

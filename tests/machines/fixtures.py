@@ -78,7 +78,7 @@ def warm(tmp_path_factory: pytest.TempPathFactory) -> Warm:
 def second(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machine]:
     """A second machine, with an engine that has the images of Holdfast and nothing else.
 
-    Tests leave it as they find it, apart from images that came out of a registry.
+    Tests leave it as they find it, except for images from a registry.
     """
     # The path of a Unix socket has 108 bytes at most: no deep folder.
     root = Path(tmp_path_factory.mktemp("m2"))

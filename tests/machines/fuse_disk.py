@@ -240,7 +240,7 @@ class FuseDisk:
 
 @contextmanager
 def mounted(below: Path, point: Path, *lacks: str, owner: int = 0) -> Iterator[Path]:
-    """Mount it for the block; all users may use it unless it lacks `root`, then only its owner may."""
+    """Mount it for the block; all users can use it unless it lacks `root`, then only its owner can."""
     assert set(lacks) <= set(LACKS)
     device = os.open("/dev/fuse", os.O_RDWR)
     others = "" if "root" in lacks else ",allow_other"

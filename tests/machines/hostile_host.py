@@ -1,4 +1,4 @@
-"""A host that answers as no honest one does, and a resolver that is silent: what a session can ask.
+"""A dishonest host, and a silent resolver: everything a session can ask.
 
 Both remember what they did, so that a test can say that its attack took place.
 """
@@ -114,7 +114,7 @@ class HostileHost:
 class Names:
     """A resolver at an address of loopback, port 53, that knows some names and says so of `absent`.
 
-    To all other questions it gives no answer.
+    To all other questions it does not answer.
     """
 
     def __init__(self, known: dict[str, str], absent: str) -> None:

@@ -39,7 +39,7 @@ class Loopback:
 
 @dataclass
 class Hosts:
-    """`api.test` and `other.test` over TLS, `plain.test` without; nothing trusts the one of `forged.test`."""
+    """`api.test` and `other.test` over TLS, `plain.test` without; no client trusts `forged.test`."""
 
     address: str
     api: Upstream

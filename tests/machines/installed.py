@@ -1,9 +1,9 @@
 """Holdfast installed for an ordinary user: packages in environments of their own, nothing of the checkout.
 
-A place of its own below the system's temporary folder holds an environment per package and the user's
-home. Beside the package an environment has its declared dependencies, taken from the environment the
-tests run in, and nothing else. The user has no rights but those of the group that may use the engine; the
-interpreter, which may be in a folder that only root reads, is visible to the user by a private mount.
+A place of its own below the system's temporary folder holds an environment per package and the user's home.
+Beside the package an environment has its declared dependencies, taken from the environment the tests run
+in, and nothing else. The user's only rights are those of the group of the engine's socket; the interpreter,
+which can be in a folder that only root reads, is visible to the user by a private mount.
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ class Place:
     def use(self, programs: Path, *words: str) -> str:
         """Return the output of an environment's program, run by the user in its home; it must succeed.
 
-        The user's umask is the strictest: what it makes for containers must be open to them all the same.
+        The user's umask is the strictest: files for containers must be open to them all the same.
         """
         return self._run(self.command(programs, *words), at=self.home, umask=0o077)
 

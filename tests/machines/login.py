@@ -1,6 +1,6 @@
 """How one machine logs in on the second: with a real ssh and sshd, or past them.
 
-sshd needs no port: each connection starts one (`sshd -i`), in the machine's namespaces.
+sshd does not need a port: each connection starts one (`sshd -i`), in the machine's namespaces.
 """
 
 from __future__ import annotations

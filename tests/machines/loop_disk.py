@@ -24,7 +24,7 @@ def make(image: Path, file_system: str, size: int) -> None:
 
 
 def mount(image: Path, point: Path, file_system: str) -> None:
-    """Mount the file system in a file. Another copy of it may still be mounted in some namespace."""
+    """Mount the file system in a file. A second copy of it can still be mounted in some namespace."""
     options = "loop,nouuid" if file_system == "xfs" else "loop"
     run("mount", "-t", file_system, "-o", options, str(image), str(point))
 

@@ -28,7 +28,7 @@ def record(row: Row) -> None:
 
 
 def of(text: str, rows: Sequence[Row]) -> str:
-    """Return the page with the table of these results instead of the one it has."""
+    """Return the page with the table of these results in place of its present table."""
     head, found, rest = text.partition(BEGIN)
     _, ended, tail = rest.partition(END)
     if not (found and ended):

@@ -14,10 +14,10 @@ FILE = Path(__file__).parent / "matrix.json"
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """What was seen in one cell.
+    """The results of one cell.
 
-    `versions` has the versions of `engine`, `containerd`, `runc` and `kernel`, empty if there is none, and
-    that of `cgroup`; `engine` is the engine's name and store in words; `user` says who used it.
+    `versions` has the versions of `engine`, `containerd`, `runc` and `kernel`, empty if unknown, and the
+    version of `cgroup`; `engine` is the engine's name and store in words; `user` says who used it.
     """
 
     cell: str
@@ -28,7 +28,7 @@ class Row:
 
 
 def load(path: Path = FILE) -> list[Row]:
-    """Return the rows of the file; none if there is no file."""
+    """Return the rows of the file; an empty list if the file is missing."""
     if not path.exists():
         return []
     found = json.loads(path.read_text(encoding="utf-8"))
@@ -36,7 +36,8 @@ def load(path: Path = FILE) -> list[Row]:
 
 
 def merged(old: Sequence[Row], new: Row, order: Sequence[str]) -> list[Row]:
-    """Return the rows with one added or replaced, in the order of the cells; those of no cell are dropped."""
+    """Return the rows with one added or replaced, in the order of the cells; rows without a cell are
+    dropped."""
     found = {row.cell: row for row in [*old, new]}
     return [found[name] for name in order if name in found]
 

@@ -1,4 +1,4 @@
-"""A session that moves to the second machine: what makes it, and what checks it."""
+"""A session that moves to the second machine: its maker, and its checks."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class There:
         (self.folder / "unreachable").unlink()
 
     def cli(self, *arguments: str) -> str:
-        """Return what the command `holdfast` prints there."""
+        """Return the output of the command `holdfast` there."""
         said = self.machine.cli(*arguments)
         assert said.returncode == 0, said.stderr
         return said.stdout.strip()
@@ -67,7 +67,7 @@ def is_whole(says: Callable[[str], str]) -> None:
 
 
 def here(session: Session) -> Callable[[str], str]:
-    """Return what runs commands in a session here."""
+    """Return a function that runs commands in a session here."""
     return lambda command: session.exec(command, timeout=60).text.strip()
 
 

@@ -20,7 +20,7 @@ PATIENCE = 30.0
 
 
 class Nginx:
-    """nginx in front of nodes. What is changed of the shipped file is its places: addresses, names, folders
+    """nginx in front of nodes. The shipped file is changed only in its places: addresses, names, folders
     and certificates.
     """
 
@@ -90,7 +90,7 @@ class Nginx:
         return f"http://127.0.0.1:{self.port}"
 
     def said(self) -> str:
-        """Return what it has logged."""
+        """Return its log."""
         return (self.folder / "error.log").read_text()[-3000:]
 
     def close(self) -> None:

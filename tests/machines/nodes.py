@@ -200,7 +200,7 @@ class Node:
         return [each["name"] for each in json.loads(done.stdout) if each["state"] in ("frozen", "paused")]
 
     def said(self) -> str:
-        """Return what its agent has logged."""
+        """Return its agent's log."""
         return self.log.read_text(errors="replace")[-6000:]
 
     def end(self) -> None:

@@ -62,7 +62,8 @@ class Postgres:
 
     @classmethod
     def copy_of(cls, other: Postgres) -> Postgres:
-        """Return a stopped server with what a stopped one has: a standby that has received that position."""
+        """Return a stopped server with the data of a stopped one: a standby that has received that
+        position."""
         made = cls.__new__(cls)
         made.folder = Path(tempfile.mkdtemp(prefix="hf-pg-", dir="/tmp"))
         made.data = made.folder / "data"
@@ -138,7 +139,7 @@ class Postgres:
                 time.sleep(0.1)
 
     def promote(self) -> None:
-        """Start it as a standby that takes over: what it did not receive is lost, on a new timeline."""
+        """Start it as a standby that takes over: data that it did not receive is lost, on a new timeline."""
         (self.data / "standby.signal").touch(mode=0o600)
         if os.geteuid() == 0:
             os.chown(self.data / "standby.signal", _NOBODY, _NOBODY)
@@ -150,7 +151,7 @@ class Postgres:
         self._end(signal.SIGINT)
 
     def kill(self) -> None:
-        """End it at once, as the loss of its machine does."""
+        """End it abruptly, as the loss of its machine does."""
         self._end(signal.SIGQUIT)
 
     def freeze(self) -> None:

@@ -1,8 +1,8 @@
 """A disk that keeps what it would hold if power were lost at an instant.
 
-A file system in a file on a btrfs: a clone of that file (FICLONE) has what the file system has sent to its
-device, and nothing of what is still in the page cache above it. A clone that is mounted replays its journal,
-as after a boot. Does not know Docker or Holdfast. Needs root, `mkfs.btrfs` and the `mkfs` of the file system.
+A file system in a file on a btrfs: a clone of that file (FICLONE) holds the data that the file system has
+sent to its device, and none of the page cache above it. A clone that is mounted replays its journal, as
+after a boot. Does not know Docker or Holdfast. Needs root, `mkfs.btrfs` and the `mkfs` of the file system.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """A door from one network to an address in another, and a place to break connections at.
 
-Passes bytes between its clients and the target, counts them, and can be made to cut a connection, or
-to hold everything, after a number of bytes. It may listen in the network of a process, which then reaches
+Passes bytes between its clients and the target, counts them, and can be made to cut a connection, or to
+hold everything, after a number of bytes. It can listen in the network of a process, which then reaches
 nothing else through it.
 """
 
@@ -26,8 +26,8 @@ class Relay:
     """A relay that listens on a port of 127.0.0.1, and passes each connection to `target`, a port of
     `host`.
 
-    `up` and `down` count the bytes that clients sent and got. The target may be in the network of a process,
-    `into`.
+    `up` and `down` count the bytes that clients sent and got. The target can be in the network of a
+    process, `into`.
     """
 
     def __init__(

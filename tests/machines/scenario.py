@@ -1,4 +1,4 @@
-"""What a user does with sessions, step by step, through the command line; and the result of each step.
+"""A user's work with sessions, step by step, through the command line; and the result of each step.
 
 Needs two users of machines: one that does it all, and one on another engine, where what the first has
 exported continues. Knows neither engines nor how commands reach them.
@@ -31,7 +31,7 @@ _LIMIT = "cannot take a live snapshot of session "
 
 
 class User(Protocol):
-    """Someone who may use an engine."""
+    """A user of an engine."""
 
     folder: Path
     """A folder of theirs, for exported snapshots."""
@@ -43,12 +43,12 @@ class User(Protocol):
         """Return the path, on this machine, of a file in `folder`."""
 
     def left(self) -> list[str]:
-        """Return what the engine and this host still hold of the user's sessions and snapshots."""
+        """Return the user's sessions and snapshots that the engine and this host still hold."""
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One verb and its result, with the reason or what was measured."""
+    """One verb and its result, with the reason or the measurement."""
 
     verb: str
     result: Result
@@ -65,7 +65,7 @@ class StepRefused(Exception):
 
 @dataclass
 class Trial:
-    """The state that steps share: who acts, and what is there by now."""
+    """The state that steps share: the user, and the sessions and snapshots so far."""
 
     here: User
     elsewhere: User
@@ -83,7 +83,7 @@ class Trial:
         return json.loads(done.stdout)
 
     def holds(self, session: str, at: User | None = None) -> None:
-        """Check that shell, jobs, open files and kernel of a session are those of the beginning."""
+        """Check that shell, jobs, open files and kernel of a session are the original ones."""
         seen = self.ask("exec", session, _LOOK, at=at)["output"].strip()
         _check(seen == _SEEN, f"its shell says {seen!r}, not {_SEEN!r}")
         self.ask("exec", session, "exec 9<held", at=at)

@@ -32,7 +32,7 @@ def in_folder(folder: Path, needle: bytes, but: Iterable[Path] = ()) -> list[str
 
 
 def in_memory(pid: int, needle: bytes) -> bool:
-    """Check whether a process has them in readable memory; False if it is gone."""
+    """Check whether a process has them in readable memory; False if the process has ended."""
     try:
         maps = Path(f"/proc/{pid}/maps").read_text().splitlines()
         with Path(f"/proc/{pid}/mem").open("rb", buffering=0) as memory:

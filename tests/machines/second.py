@@ -1,7 +1,7 @@
 """A second machine: Holdfast on an engine that shares nothing with this machine's but the kernel.
 
-Not the network (there is no way out of its namespace), not the mounts, not the data root, not `/run` where
-daemons find each other, not the cgroups, not the home. It gets only what a test gives it: the
+It shares neither the network (there is no way out of its namespace) nor the mounts, the data root, `/run`
+where daemons find each other, the cgroups, or the home. It gets only the things that a test gives it: the
 images of Holdfast, which is "installed there", a door to a registry (`relay.Relay`), files.
 """
 
@@ -27,7 +27,7 @@ from holdfast.runtime.api.controller import Holdfast
 
 
 class Machine:
-    """The second machine while it runs. `home` is the one of Holdfast there."""
+    """The second machine while it runs. `home` is Holdfast's home there."""
 
     def __init__(
         self,

@@ -45,7 +45,7 @@ def seed(data: Path, references: Iterable[str], of: Engine) -> None:
 
 
 def transfer(references: Iterable[str], source: str, host: str) -> None:
-    """Copy images from the engine with this socket to the one of this DOCKER_HOST, both running."""
+    """Copy images from the engine with this socket to the engine of this DOCKER_HOST, both running."""
     saving = subprocess.Popen(["docker", "-H", f"unix://{source}", "save", *references], stdout=PIPE)
     with saving:
         loading = ["docker", "-H", host, "load", "--quiet"]
@@ -80,7 +80,7 @@ def _copy_layer(source: Path, data: Path, chain: str) -> None:
 def know_layers(data: Path, pairs: Iterable[tuple[str, str]]) -> None:
     """Record the engine's layers as known: pairs (digest in a registry, digest unpacked).
 
-    As if it had pulled them from there; those it does not fetch again.
+    As if it had pulled them from there; it does not fetch them again.
     """
     folder = data / "image/overlay2/distribution/diffid-by-digest/sha256"
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""Programs that the tests start, and that need not be installed: see `setup/unpacked`."""
+"""Programs that the tests start, and that do not have to be installed: see `setup/unpacked`."""
 
 from __future__ import annotations
 

@@ -137,7 +137,8 @@ class Upstream:
         self._server.repositories, self._server.password = folder, password
 
     def prefer(self, *protocols: str) -> None:
-        """Choose the first of these that a client offers by ALPN (RFC 7301); none: say nothing of it."""
+        """Choose the first of these that a client offers by ALPN (RFC 7301); if none, leave the extension
+        out."""
         self._context.set_alpn_protocols(protocols)
 
     def close(self) -> None:

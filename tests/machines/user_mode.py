@@ -1,7 +1,7 @@
 """Another kernel within seconds: Debian's user-mode Linux, an ordinary process on this machine's own files.
 
-It has file systems that this machine's kernel may lack, NFS above all, with server and client; no engine. It
-writes to nothing of this machine. Needs nothing installed: `setup/unpacked` fetches it.
+It has file systems that this machine's kernel can lack, NFS above all, with server and client; no engine.
+It writes to nothing of this machine. Needs nothing installed: `setup/unpacked` fetches it.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ SECONDS = 600.0
 
 
 def homes() -> dict[str, Any]:
-    """Return what came of a home on each file system, by its name: see `user_mode_init.report`."""
+    """Return the result of a home on each file system, by its name: see `user_mode_init.report`."""
     kernel = program("usr/bin/linux.uml", *PACKAGES)
     script = Path(user_mode_init.__file__)
     # A script of its own, as the kernel wants one word; the interpreter's path may be long.

@@ -34,7 +34,7 @@ def mount(kind: str, point: str, options: str = "rw", source: str = "none") -> P
 
 
 def load(names: tuple[str, ...]) -> None:
-    """Load modules of the kernel, each after those it depends on."""
+    """Load modules of the kernel, each after its dependencies."""
     found = {path.stem.replace("-", "_"): path for path in TREE.glob("usr/lib/uml/modules/*/kernel/**/*.ko")}
     loaded: set[str] = set()
 
@@ -72,7 +72,8 @@ def serve(exports: dict[str, str]) -> None:
 
 
 def report(name: str, point: Path) -> None:
-    """Have an ordinary user make a home there, and say whether root may look into it, as the engine must."""
+    """Have an ordinary user make a home there, and report whether root can look into it, as the engine
+    must."""
     home = point / "home"
     as_user = ["setpriv", f"--reuid={USER}", f"--regid={USER}", "--clear-groups"]
     as_user += ["--inh-caps=+dac_read_search", "--ambient-caps=+dac_read_search"]  # for the interpreter

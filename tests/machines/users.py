@@ -1,7 +1,7 @@
 """Users of a second machine: root, and an ordinary one in the group of the engine's socket.
 
-Each has a home of its own and the real command line: root that of this environment, the other the package
-as it is installed. Knows no scenario.
+Each has a separate home and the real command line: root uses this environment, the other user the installed
+package. Knows no scenario.
 """
 
 from __future__ import annotations
@@ -56,7 +56,8 @@ class MachineUser:
         return file
 
     def left(self) -> list[str]:
-        """Return containers, images and mounts of the home, but for what ends unasked: the checkpointer."""
+        """Return containers, images and mounts of the home, except for the checkpointer, which ends
+        unasked."""
         engine, digest = self.machine.engine, self.home.digest
         labels = engine.containers(holdfast_home=digest)
         found = [
@@ -92,10 +93,10 @@ class MachineUser:
 
 
 class GroupUser(MachineUser):
-    """An ordinary user, with no rights but those of the socket's group."""
+    """An ordinary user, whose only rights are the socket's group."""
 
     def __init__(self, machine: Machine, place: Place, programs: Path) -> None:
-        """`programs` are those of an environment in `place`, whose user it is."""
+        """`programs` are the commands of an environment in `place`, whose user it is."""
         super().__init__(machine)
         os.chown(self.folder, USER, USER)
         self._place, self._programs = place, programs

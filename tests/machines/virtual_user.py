@@ -43,7 +43,7 @@ class VirtualUser:
         return self._machine.run(_LEFT).stdout.splitlines()
 
     def described(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Return what the engine reports of itself, and of its versions."""
+        """Return the engine's report about itself and its versions."""
         info = json.loads(self._machine.run("docker info --format '{{json .}}'").stdout)
         version = json.loads(self._machine.run("docker version --format '{{json .Server}}'").stdout)
         return info, version

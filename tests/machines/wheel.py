@@ -41,7 +41,7 @@ def made_modules(package: Path) -> list[Path]:
 
 
 def copy_tests(to: Path) -> None:
-    """Copy the tests' files beside the installed package to a folder."""
+    """Copy the tests' files next to the installed package to a folder."""
     ignored = shutil.ignore_patterns(*_LEFT_BEHIND)
     for name in ("tests", "docs", "images"):
         shutil.copytree(ROOT / name, to / name, ignore=ignored)

@@ -1,4 +1,4 @@
-"""The parsers of requests: what a caller with any token, or none, can send to a server."""
+"""The parsers of requests: the input a caller with any token, or without one, can send to a server."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def _of_wire(form: type[WireBody], given: object) -> None:
 
 
 def _body(*forms: type[BaseModel]) -> Read:
-    """Return what reads a body in each of these forms, as routes do."""
+    """Return functions that read a body in each of these forms, as routes do."""
 
     def read(data: bytes, _: random.Random) -> None:
         given = json.loads(data)
@@ -113,7 +113,7 @@ def _files(body: Iterator[bytes], boundary: bytes) -> list[tuple[str, bytes]]:
 
 
 def _address(data: bytes, _: random.Random) -> None:
-    """A signed address opens a file only if it is the one that was signed."""
+    """A signed address opens a file only if it is the signed one."""
     scope = {"query_string": data, "method": "GET", "path": "/files", "headers": []}
     found = sandbox_access.signature(scope)
     if found is not None:
@@ -176,7 +176,7 @@ def _form(data: bytes, dice: random.Random) -> None:
 
 
 def _text_file(data: bytes, dice: random.Random) -> None:
-    """The first line is an encoding and what is done with other bytes, as a client names them."""
+    """The first line is an encoding and the treatment of other bytes, as a client names them."""
     named, _, content = data.partition(b"\n")
     encoding, _, errors = named.decode("latin-1").partition(" ")
     with warnings.catch_warnings():
@@ -185,7 +185,7 @@ def _text_file(data: bytes, dice: random.Random) -> None:
 
 
 def _expected(data: bytes, dice: random.Random) -> None:
-    """The first line is a pattern, the rest is what a session writes."""
+    """The first line is a pattern, the rest is output of a session."""
     pattern, _, output = data.decode("utf-8", "surrogateescape").partition("\n")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", FutureWarning)  # of sets in sets, which a later Python may have

@@ -1,8 +1,8 @@
-"""The reader of HTTP in the gateway: what a session and its hosts send, with our bounds and our decisions.
+"""The gateway's reader of HTTP: input of a session and its hosts, with our bounds and our decisions.
 
-Only the image of the gateway has mitmproxy: `python -m tests.parsers.gateway_parsers SEED ROUNDS` runs there.
-No bytes leave: a session's connection and those to its hosts are lists, and each command of mitmproxy is
-obeyed at once, as its own loop would.
+Only the image of the gateway has mitmproxy: `python -m tests.parsers.gateway_parsers SEED ROUNDS` runs
+there. No bytes leave: a session's connection and the connections to its hosts are lists, and each command
+of mitmproxy is obeyed immediately, as its own loop would.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 
 
 class _Rules(Policies):
-    """The rules of the one session."""
+    """The rules of the only session."""
 
     def __init__(self) -> None:
         super().__init__(Path("/nowhere"))
@@ -88,7 +88,7 @@ class Reader:
 
 
 class Calls:
-    """One connection of the session: what was sent to it and to hosts, and what was judged."""
+    """One connection of the session: the data sent to it and to hosts, and the judgements."""
 
     def __init__(self, reader: Reader) -> None:
         self._reader = reader
@@ -146,7 +146,7 @@ class Calls:
             self._reader.gateway.server_disconnected(data)
 
     def unfinished(self) -> int:
-        """The bytes that are kept of any connection and are no part of a message yet."""
+        """The kept bytes of any connection that are not part of a message yet."""
         return max((len(one.buf) for one in self._connections()), default=0)
 
     def _connections(self) -> Iterator[Any]:
@@ -206,7 +206,7 @@ _ASCII = bytes(range(128)) + b"x" * 128
 
 
 def requests_of(data: bytes) -> list[h11.Request]:
-    """Return the requests that a host reads which is strict about them; what is not complete may be last."""
+    """Return the requests that a strict host reads; the last one can be incomplete."""
     data = data.translate(_ASCII)  # hosts take other letters in a target as they are
     host, found = h11.Connection(h11.SERVER, max_incomplete_event_size=1 << 20), []
     host.receive_data(data)
@@ -259,7 +259,7 @@ def _check(calls: Calls) -> None:
 
 
 def _answers(data: bytes, dice: random.Random) -> None:
-    """Whatever a host answers, the session gets no value, and no more is kept than a head may have."""
+    """Whatever a host answers, the session gets no value, and at most the size of a head is kept."""
     calls = READER.calls()
     ask = b"GET http://%s/?k=%s HTTP/1.1\r\nHost: %s\r\n\r\n" % (HOST.encode(), PLACE, HOST.encode())
     calls.says(ask)
@@ -365,7 +365,7 @@ PARSERS = (
 
 
 def main(seed: str, rounds: str) -> None:
-    """Try each, as `test_parsers` does with those of the host."""
+    """Try each, as `test_parsers` does with the host's parsers."""
     for parser in PARSERS:
         dice = random.Random(f"{seed} {parser.name}")
         parser.try_altered(dice, int(rounds))

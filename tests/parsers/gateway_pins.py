@@ -23,7 +23,7 @@ JUDGED: Address = IPv4Address("198.51.100.7")
 
 
 async def _names() -> None:
-    """A name stands for what was judged, also if it is one of this machine; no other is looked up."""
+    """A name stands for the judged one, even if it is this machine's; no other is looked up."""
     loop = asyncio.get_running_loop()
     pinned.set(("localhost", [JUDGED]))
     assert [one[4] for one in await loop.getaddrinfo("localhost", 443)] == [(str(JUDGED), 443)]
@@ -65,7 +65,7 @@ async def _connected() -> None:
 
 
 def main() -> None:
-    """Try both; what is not as it should be ends this process."""
+    """Try both; a violation ends this process."""
     with asyncio.Runner(loop_factory=JudgedLoop) as runner:
         runner.run(_names())
         runner.run(_connected())

@@ -11,12 +11,12 @@ ROOT = Path(__file__).parents[2]
 
 
 def altered(hf: Holdfast, seed: str, rounds: int) -> str:
-    """Return what `gateway_parsers` prints; an input that is not read as it should be is an error."""
+    """Return the output of `gateway_parsers`; a misread input is an error."""
     return in_gateway_image(hf, "tests.parsers.gateway_parsers", seed, str(rounds))
 
 
 def in_gateway_image(hf: Holdfast, *words: str) -> str:
-    """Return what a module prints there; a status other than 0 is an error of the container."""
+    """Return the output of a module there; a status other than 0 is an error of the container."""
     printed: bytes = hf.engine.client.containers.run(
         build.ensure(hf.engine.images, "gateway"),
         ["/opt/python/bin/python", "-m", *words],

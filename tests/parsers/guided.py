@@ -1,6 +1,6 @@
-"""`python -m tests.parsers.guided NAME FOLDER [OPTION…]`: inputs by what they reach, with atheris.
+"""`python -m tests.parsers.guided NAME FOLDER [OPTION…]`: inputs guided by coverage, with atheris.
 
-The folder keeps inputs that reached something new; options are those of libFuzzer, such as -max_total_time.
+The folder keeps inputs with new coverage; the options are libFuzzer's, such as -max_total_time.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What is known of a parser whose input comes from outside, and the trial of its inputs."""
+"""A parser whose input comes from outside, and the trial of its inputs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ USUAL = (b" ", b"\0", b'"', b"\\", b'\\"', b"[", b'{"":', b"a", b"\r\n", b"\xff"
 
 
 def check_line(error: Exception) -> None:
-    """Check that an error can be shown: it is one line, and has no character that a terminal obeys."""
+    """Check that an error can be shown: it is one line, without a character that a terminal obeys."""
     assert plain(str(error), 1 << 20) == str(error), error
 
 

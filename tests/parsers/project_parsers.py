@@ -66,7 +66,7 @@ def _index(data: bytes, _: random.Random) -> None:
 
 
 def _loose(data: bytes, _: random.Random) -> None:
-    """An object that lies by itself."""
+    """A free-standing object."""
     _tree({"aa/" + "b" * 38: data}, "aa" + "b" * 38)
 
 

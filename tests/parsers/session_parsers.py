@@ -1,4 +1,4 @@
-"""The parsers of what sessions, peers and hosts of the internet send: frames, archives, greetings, pages."""
+"""The parsers of input from sessions, peers and hosts of the internet: frames, archives, greetings, pages."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def _guest_values() -> list[Any]:
 
 
 def _refused(read: Any, given: object) -> None:
-    """Read something; an error has one line that any terminal may show."""
+    """Read something; an error has one line that any terminal can show."""
     try:
         found = read(given)
     except HoldfastError as error:
@@ -159,7 +159,8 @@ def _request(data: bytes, dice: random.Random) -> None:
 
 
 def _exchange(data: bytes, dice: random.Random) -> None:
-    """However an answer is cut, it has no value of a secret; a request has no placeholder."""
+    """However an answer is cut, it does not contain a value of a secret; a request does not contain a
+    placeholder."""
     secret = Secret("TOKEN", "holdfast-secret-" + "0" * 32, (), 'v a+l/u"e')
     made = Exchange([secret])
     sent = (
@@ -191,7 +192,7 @@ def _answer(data: bytes, dice: random.Random) -> None:
 
 
 def _moved(data: bytes, dice: random.Random) -> None:
-    """What a source of moves asks for: each reply is one line of its protocol, and nothing is started."""
+    """Requests of a source of moves: each reply is one line of its protocol, and nothing is started."""
     context, said = _receiving(), io.BytesIO()
     key = Keys(context.home).sending()[0].public.encode()
     receiver.serve(context, io.BytesIO(data.replace(b"OWN-KEY", key)), said)
@@ -217,7 +218,7 @@ def _receiving() -> Context:
 
 
 def _answers_of_receivers(data: bytes, _: random.Random) -> None:
-    """What a receiver of moves says, by all that is read of it."""
+    """Answers of a receiver of moves, by every reader of them."""
     stream = io.BytesIO(data)
     move_wire.read_greeting(stream)
     fields = move_wire.reply(move_wire.read_line(stream))

@@ -1,4 +1,4 @@
-"""Parsers of what comes from outside refuse it in their own words, in time that grows with its length."""
+"""Parsers refuse outside input in their own words, in time that grows with its length."""
 
 from __future__ import annotations
 

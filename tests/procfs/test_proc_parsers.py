@@ -39,7 +39,7 @@ Seccomp_filters:\t3
 
 
 def test_a_status_is_read() -> None:
-    """Ids, capabilities, seccomp, tracer and the pid inside are those of the text."""
+    """Ids, capabilities, seccomp, tracer and the inner pid come from the text."""
     found = process_status.parse(STATUS)
 
     assert found is not None
@@ -71,7 +71,7 @@ def test_one_line_of_a_status_is_read() -> None:
 
 
 def test_invalid_status_text_gives_none() -> None:
-    """A process may be gone before its text is read."""
+    """A process can end before its text is read."""
     assert process_status.parse(b"") is None
     assert process_status.parse(b"nonsense\n\xff\xfe:\n") is None
 
@@ -113,7 +113,7 @@ def test_fields_of_special_descriptors_are_kept() -> None:
 
 
 def test_a_damaged_fdinfo_is_not_an_error() -> None:
-    """Texts may be cut off anywhere."""
+    """Texts can be cut off anywhere."""
     assert descriptor_info.parse(b"pos:\tx\nlock:\t1: FLOCK\ntfd:\n\xff").pos == 0
 
 
@@ -137,7 +137,7 @@ def test_links_give_the_kind_of_a_descriptor(target: str, link: DescriptorTarget
 
 
 def test_a_namespace_has_a_number() -> None:
-    """It is what two processes in it have in common."""
+    """Two processes in it share this number."""
     assert descriptor_links.namespace("pid:[4026531836]") == 4026531836
     assert descriptor_links.namespace("/tmp/x") == 0
 
@@ -197,7 +197,7 @@ def test_notable_mappings_are_found_without_the_rest() -> None:
 
 
 def test_folders_that_stay_writable_below_a_read_only_root_are_its_own_files() -> None:
-    """What is mounted elsewhere, or of another file system, is not."""
+    """Mounts from elsewhere, or of a different file system, are not."""
     text = (
         "1 0 0:70 / / ro - overlay overlay rw\n"
         "2 1 0:70 /work /work rw - overlay overlay rw\n"

@@ -38,7 +38,7 @@ def test_sockets_of_the_internet() -> None:
 
 
 def test_sockets_of_version_six() -> None:
-    """The wildcard is ::, and the end of a mapped address is that of version 4."""
+    """The wildcard is ::, and the end of a mapped address is its version 4 address."""
     first, second, third = socket_tables.internet(TCP6, "tcp6")
 
     assert (first.local, first.local_port, first.local_end, first.remote_end) == ("::", 80, "[::]:80", "")
@@ -52,7 +52,7 @@ def test_sockets_of_version_six() -> None:
 
 
 def test_unix_sockets() -> None:
-    """Listening ones are known by their flag, a path may have blanks, and some have no name."""
+    """Listening ones are known by their flag, a path can contain blanks, and some have no name."""
     assert list(socket_tables.unix(UNIX)) == [
         SocketRow("unix stream", "listening", "/run/with blank.sock", inode=100),
         SocketRow("unix stream", "connected", inode=101),

@@ -1,4 +1,4 @@
-"""A home with an engine in memory, for tests of what works through a context."""
+"""A home with an engine in memory, for tests of code that works through a context."""
 
 from __future__ import annotations
 

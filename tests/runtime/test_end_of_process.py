@@ -1,4 +1,4 @@
-"""The command line ends its process without taking it apart, and loses nothing by that."""
+"""The command line ends its process without teardown, and loses nothing by that."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ main.main()
     [("return 7", 7, "function"), ("raise SystemExit(143)", 143, "taken apart"), ("1 / 0", 1, "taken apart")],
 )
 def test_threads_and_functions_come_before_the_end(end: str, code: int, last: str) -> None:
-    """An exception is left to Python, which reports it, and takes everything apart."""
+    """An exception is left to Python, which reports it, and tears everything down."""
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM.format(end=end)], capture_output=True, text=True, check=False
     )

@@ -160,7 +160,7 @@ def model(annotation: Any) -> type[GuestValue] | None:
 
 
 def fields(kind: type[GuestValue], sample: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
-    """The place in the sample of every field of a model and of those in it."""
+    """The place in the sample of every field of a model and of its nested models."""
     for name, field in kind.model_fields.items():
         name = field.alias or name
         if name not in DROPPED:
@@ -192,7 +192,7 @@ def changed(sample: Any, path: tuple[Any, ...], value: Any) -> Any:
 
 
 def test_all_models_are_tried() -> None:
-    """The samples reach every model that is made for what a guest says."""
+    """The samples reach every model of a guest's statements."""
     tried = {kind for kind, _ in PLACES}
     for kind, path in PLACES:
         here: Any = kind
@@ -224,7 +224,7 @@ def test_a_wrong_field_is_refused_by_its_name(kind: type[GuestValue], path: tupl
 
 
 def test_bounds_of_statements() -> None:
-    """A number, a text and a list that are too large are refused; what no one knows is passed over."""
+    """A number, a text and a list that are too large are refused; unknown fields are passed over."""
     for path, value in (
         (("processes", "rows", 0, "resident"), 2**63),
         (("processes", "rows", 0, "age"), 10**400),

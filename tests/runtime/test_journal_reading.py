@@ -70,7 +70,7 @@ def shared(home: Home) -> Shared:
     ],
 )
 def test_malformed_entries_are_left_out(line: bytes) -> None:
-    """A session may write anything where its journal is expected."""
+    """A session can write anything in the place of its journal."""
     assert parse_line(line) is None
 
 
@@ -83,7 +83,7 @@ def test_an_invalid_actor_is_unknown() -> None:
 
 
 def test_entries_are_imported_once(shared: Shared) -> None:
-    """However often they are read, and with those of a half-written segment the next time."""
+    """However often they are read, and entries of a half-written segment the next time."""
     for number in range(5):
         shared.journal.append("note", number=number)
     assert (shared.mirror(), shared.mirror()) == (5, 0)
@@ -202,7 +202,7 @@ def test_entries_are_filtered(shared: Shared, wanted: journal_query.Filter, numb
 
 
 def test_host_events_come_after_their_entry(shared: Shared) -> None:
-    """A reader who has entry 5 may not know of the snapshot taken at it."""
+    """A reader who has entry 5 does not necessarily know the snapshot taken at it."""
     shared.store.entries.take(shared.id, [CheckedLine(5, 1.0, "command_started", None, "{}")])
     shared.store.entries.note(shared.id, "snapshot", 2.0, actor=None, body={})
 
@@ -378,7 +378,7 @@ def test_cells_make_a_valid_notebook() -> None:
     ["text", [1, None, "x"], [{"output_type": "stream", "text": 5}], [{"output_type": "display_data"}]],
 )
 def test_odd_outputs_leave_the_notebook_valid(outputs: Any) -> None:
-    """Outputs reported by a session may be anything."""
+    """Outputs reported by a session can be anything."""
     book = notebook.notebook(
         [
             entry(1, "cell_started", id="c", kernel="main", code=7),
@@ -392,7 +392,7 @@ def test_odd_outputs_leave_the_notebook_valid(outputs: Any) -> None:
 
 
 def test_an_entry_cannot_name_its_recorder() -> None:
-    """What a session wrote into its journal does not take the place of what the host knows of the entry."""
+    """Text that a session wrote into its journal does not replace the host's knowledge of the entry."""
     line = b'{"seq": 1, "at": 5, "kind": "note", "host": true, "session": "other", "current": 7, "mine": 1}'
     found = parse_line(line)
     assert found

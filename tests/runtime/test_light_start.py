@@ -75,7 +75,7 @@ def test_frequent_verbs_load_little(home: Any, words: tuple[str, ...], most: int
     ("words", "most"), [(("run", "nothing", "--", "true"), 145), (("cp", "nothing:x", "."), 160)]
 )
 def test_other_verbs_load_no_engine(home: Any, words: tuple[str, ...], most: int) -> None:
-    """Only what finds a session, and what their own module needs."""
+    """Only modules that find a session, and the verb's own imports."""
     Store.open(home.database)
     names = loaded(home.root, *words)
 

@@ -1,4 +1,4 @@
-"""What a page says of itself, as `holdfast ports` shows it."""
+"""A page's description of itself, as `holdfast ports` shows it."""
 
 from __future__ import annotations
 

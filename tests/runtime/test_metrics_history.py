@@ -1,4 +1,4 @@
-"""What sessions used over a day, in a file that does not grow."""
+"""The usage of sessions over a day, in a file that does not grow."""
 
 from __future__ import annotations
 

@@ -185,7 +185,7 @@ def test_a_pulse_has_lookups() -> None:
 
 
 def test_json_has_stable_names() -> None:
-    """The names of the JSON are those in the documentation."""
+    """The names of the JSON match the documentation."""
     told = json.loads(json.dumps(read().as_dict()))
     assert set(told) == {
         "id",
@@ -242,7 +242,7 @@ def test_parts_not_requested_are_empty() -> None:
     ],
 )
 def test_unexpected_replies_are_errors(path: tuple[Any, ...], value: Any) -> None:
-    """A field of another kind ends the call with an error of ours, wherever it is."""
+    """A field of an unexpected kind ends the call with an error of ours, wherever it is."""
     raw = copy.deepcopy(RAW)
     place = raw
     for step in path[:-1]:
@@ -314,7 +314,7 @@ def test_answers_about_a_process() -> None:
 
 
 def test_changes_since_a_snapshot_come_from_the_drift() -> None:
-    """Changed files are counted, without folders; deleted ones have no bytes."""
+    """Changed files are counted, without folders; deleted ones do not have bytes."""
     files = (
         FileChange("/a", "new", 4096, folder=True),
         FileChange("/a/new", "new", 10),

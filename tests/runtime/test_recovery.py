@@ -58,7 +58,7 @@ def _session(controller: Holdfast, engine: FakeEngine, name: str = "work", **sta
 def test_failed_or_interrupted_operations_are_undone(
     controller: Holdfast, engine: FakeEngine, error: Any
 ) -> None:
-    """Container, folder, image, staging and rows of a failed operation are gone, and others are not."""
+    """Container, folder, image, staging and rows of a failed operation are removed, and others are not."""
     bystander = _session(controller, engine)
     with pytest.raises(error), carry_out(controller.context, OperationKind.NEW) as operation:  # noqa: PT012
         row = controller.store.add_session("half", "image", {})
@@ -290,7 +290,7 @@ def test_removing_is_finished_not_undone(controller: Holdfast, engine: FakeEngin
 
 
 def test_removing_twice_reports_not_found(controller: Holdfast, engine: FakeEngine) -> None:
-    """A removed session is not found; its container and folder are gone."""
+    """A removed session is not found; its container and folder do not exist."""
     _session(controller, engine)
     controller.remove_session("work")
 

@@ -1,4 +1,4 @@
-"""Which snapshot the next one may build on, and the names and digests of shared files."""
+"""The snapshot that the next one can build on, and the names and digests of shared files."""
 
 from __future__ import annotations
 

@@ -70,7 +70,7 @@ def test_an_unknown_error_is_passed_on() -> None:
 
 
 def test_an_end_without_an_answer_is_reported_and_tried_again() -> None:
-    """What is printed in every run does not stand for the reason; the guard's words do."""
+    """Lines printed in every run do not count as the reason; the guard's words do."""
     silent = explain(NOISE)
     assert (silent.text, silent.passing) == ("CRIU gave no reason", True)
     assert explain([*NOISE, "guard: cannot find a thread: No such process"]).text.endswith("No such process")
@@ -207,7 +207,7 @@ def test_a_failure_has_the_words_of_the_check(
 
 
 def test_the_subject_of_an_entry_is_named() -> None:
-    """Command and what was open come from a look at the session."""
+    """Command and open files come from a look at the session."""
     reason = explain(
         [
             "(criu/files-ext.c:98): Can't dump file 3 of that type [600] (anon anon_inode:[perf_event])",

@@ -1,4 +1,4 @@
-"""The failure record: bounded, harmless, and readable by others than who wrote it."""
+"""The failure record: bounded, harmless, and readable by everyone, not only its writer."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_an_invalid_failure_record_is_ignored() -> None:
 
 
 def test_a_record_goes_through_the_details_and_the_manifest(tmp_path: Path) -> None:
-    """What is written is read again, in both places."""
+    """A written record is read again, in both places."""
     record = Failure(
         reason="hang", command="make", message="waits for a password", debugger=Debugger(program="ssh")
     )

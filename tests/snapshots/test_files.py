@@ -39,7 +39,7 @@ def make(folder: Path, **changes: Any) -> Manifest:
 
 
 def test_every_file_is_described(tmp_path: Path) -> None:
-    """By name, size and digest; what only explains the capture is dropped."""
+    """By name, size and digest; parts that only explain the capture are dropped."""
     kept = make(tmp_path)
 
     assert [(f.name, f.bytes) for f in kept.files] == [("images/empty.img", 0), ("images/pages-1.img", 6000)]
@@ -92,14 +92,14 @@ def test_a_file_of_the_right_size_passes_where_its_reader_compares(tmp_path: Pat
 
 
 def test_a_missing_manifest_is_damage(tmp_path: Path) -> None:
-    """A folder without it is no snapshot."""
+    """A folder without it is not a snapshot."""
     with pytest.raises(SnapshotDamaged, match="manifest cannot be read"):
         manifest.read(tmp_path)
 
 
 @pytest.mark.parametrize("text", ["", "{}", "[]", '{"format": 1, "id": 5}'])
 def test_a_broken_manifest_is_damage(tmp_path: Path, text: str) -> None:
-    """What does not have the agreed form is not used in part."""
+    """A manifest without the agreed form is not used in part."""
     (tmp_path / "manifest.json").write_text(text)
 
     with pytest.raises(SnapshotDamaged, match="not valid"):

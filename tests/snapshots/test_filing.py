@@ -1,4 +1,4 @@
-"""What a capture that is tried again does about the files."""
+"""A repeated capture's treatment of the files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is possible with a snapshot on another machine, and why not."""
+"""The possible restores of a snapshot on a different machine, and the reasons against others."""
 
 from __future__ import annotations
 
@@ -86,14 +86,14 @@ def test_more_newer_and_unknown_are_not_in_the_way(other: dict[str, Any]) -> Non
 
 
 def test_harmless_differences_are_noted() -> None:
-    """Who looks at a difference later finds it said."""
+    """A later reader of a difference finds it mentioned."""
     live = compare(NEEDS, here(kernel="6.18.4", criu="4.4", cgroup=1, processor="Another")).rung("live")
     assert live.possible
     assert len(live.notes) == 4
 
 
 def test_all_reasons_are_reported_together() -> None:
-    """They need not be solved one by one to see the next."""
+    """They do not have to be solved one by one to see the next."""
     found = here(kernel="5.10", criu="4.0", cpu=["sse2"]).model_copy(update={"memory_bytes": 1 << 20})
     assert len(compare(NEEDS, found).rung("live").reasons) == 4
 

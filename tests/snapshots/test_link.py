@@ -1,4 +1,4 @@
-"""What the host says when the checkpointer dies in the middle of a conversation."""
+"""The host's message when the checkpointer dies in the middle of a conversation."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_events_before_the_awaited_one_are_passed_on(ends: tuple[CheckpointerLin
 
 
 def test_abandoning_waits_until_all_is_undone(ends: tuple[CheckpointerLink, socket.socket]) -> None:
-    """The checkpointer hears of it at once, and has hung up when the call returns."""
+    """The checkpointer is notified immediately, and has hung up when the call returns."""
     link, other = ends
     with ThreadPoolExecutor(1) as pool, link:
         waiting = pool.submit(link.abandon)

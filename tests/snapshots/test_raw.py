@@ -1,4 +1,4 @@
-"""The plain images of a snapshot: made again when they are gone or changed, evicted when too many."""
+"""The plain images of a snapshot: made again when missing or changed, evicted when too many."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def test_missing_or_changed_files_are_rebuilt(
 
 
 def test_unrecoverable_files_are_damage(home: Home, make: Make) -> None:
-    """A changed file beside the packs, changed images without a recipe, images whose pack is gone."""
+    """A changed file next to the packs, changed images without a recipe, images whose pack is missing."""
     kept = make("00112233aabb")
     folder = home.snapshots / kept.id
     (folder / "baseline").write_bytes(b"other data")
@@ -119,7 +119,7 @@ def test_the_oldest_give_way(home: Home, make: Make) -> None:
 
 
 def test_snapshots_in_use_and_last_ones_stay(home: Home, make: Make) -> None:
-    """Images that a restore reads, and those that are in no pack."""
+    """Images that a restore reads, and images that are not in a pack."""
     used, alone, other = make("00000000000a"), make("00000000000b"), make("00000000000c")
     (home.snapshots / alone.id / "recipe").unlink()
     with raw_cache.held(home.snapshots / used.id):
@@ -133,7 +133,7 @@ def test_snapshots_in_use_and_last_ones_stay(home: Home, make: Make) -> None:
     ("given", "meant"), [("", 2 << 30), ("0", 0), ("512m", 512 << 20), ("8GiB", 8 << 30), ("much", 2 << 30)]
 )
 def test_the_limit_can_be_chosen(monkeypatch: pytest.MonkeyPatch, given: str, meant: int) -> None:
-    """In bytes, or with a unit; what is no size is not followed."""
+    """In bytes, or with a unit; a text that is not a size is ignored."""
     monkeypatch.setenv(raw_cache.VARIABLE, given)
 
     assert raw_cache.limit() == meant

@@ -34,13 +34,13 @@ def test_written_values_are_read(tmp_path: Path) -> None:
 
 
 def test_a_snapshot_of_before_has_none(tmp_path: Path) -> None:
-    """No record is no error."""
+    """A missing record is not an error."""
     assert record.read(tmp_path) is None
 
 
 @pytest.mark.parametrize("data", [b"", b"not gzip", b'{"format": 1}'])
 def test_damage_is_reported(tmp_path: Path, data: bytes) -> None:
-    """A file that is no record is an error of the snapshot."""
+    """A file that is not a record is an error of the snapshot."""
     (tmp_path / record.FILE).write_bytes(data)
     with pytest.raises(SnapshotDamaged):
         record.read(tmp_path)
@@ -59,6 +59,6 @@ def test_every_written_field_is_read_again(tmp_path: Path, monkeypatch: pytest.M
 
 
 def test_the_judge_takes_the_longest_answer_there_is() -> None:
-    """The host names all files it wants to be looked at; a session may call them what it likes."""
+    """The host names all files to be looked at; a session can choose their names."""
     files = ["/" + "\x01" * 4095] * judged_limits.MAX_FILES
     assert len(json.dumps({"go": True, "files": files})) < judged_limits.MAX_ANSWER

@@ -44,7 +44,7 @@ def test_a_filter_without_conditions_is_reported(action: int) -> None:
 
 
 def test_a_single_call_too_many_is_reported_by_name() -> None:
-    """Also when it is allowed to programs of another kind only."""
+    """Also when only programs of a different kind are allowed it."""
     assert lets_through(only(READ, BPF), "x86_64") == ["bpf"]
     assert lets_through(only(MOUNT | seccomp_filters.X32), "x86_64") == ["mount"]
 
@@ -131,7 +131,7 @@ def test_a_filter_that_branches_without_end_is_given_up() -> None:
 
 
 def test_a_filter_that_is_missing_or_for_another_machine_is_weak() -> None:
-    """What is not known counts as too little."""
+    """An unknown filter counts as too weak."""
     assert [text for _, text in seccomp_filters.weak({}, ["a", "a"], "x86_64")] == [
         "is under a seccomp filter that is missing"
     ]

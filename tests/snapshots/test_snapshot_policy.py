@@ -1,4 +1,4 @@
-"""What processes of a session may have, and what is too much."""
+"""Permitted rights of processes of a session, and excessive ones."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def test_a_process_without_rights_is_not_one_with_few() -> None:
 
 
 def test_unknown_fields_are_not_allowed() -> None:
-    """Numbers that are no ids; processes beyond the limits."""
+    """Numbers that are not ids; processes beyond the limits."""
     assert "an invalid id" in said(tree(thread(uids=(2**32 - 1, 0, 0, 0))))
     assert "too many" in said(tree(thread()).model_copy(update={"left_out": 1}))
 
@@ -96,14 +96,14 @@ def test_no_process_has_more_rights_than_the_containers_first() -> None:
 
 
 def test_nothing_leads_out_of_the_container() -> None:
-    """Namespaces of others, and what is open beyond the container's mounts."""
+    """Foreign namespaces, and open files beyond the container's mounts."""
     assert "own mnt, pid" in said(tree(thread(), outside=["mnt", "pid", "time", "ipc"]))
     assert said(tree(thread(), outside=["time", "ipc", "cgroup"])) == ""
     assert "descriptor 7 (/etc/shadow)" in said(tree(thread(), foreign=["descriptor 7 (/etc/shadow)"]))
 
 
 def test_every_label_is_the_containers_first_processes() -> None:
-    """What AppArmor or SELinux hold a session to is the engine's to say; in images no label is known."""
+    """The engine decides a session's AppArmor or SELinux confinement; in images no label is known."""
     confined = thread(label="docker-default (enforce)")
     same = tree(confined, init=confined)
     assert judge_running(same, POLICY) == []

@@ -30,7 +30,7 @@ class _Steps:
 
 
 def test_both_names_are_on_the_disk_at_the_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """First the image, then the rename, then the folder it went to and the one it came from."""
+    """First the image, then the rename, then its target folder and its source folder."""
     home, steps = Home(tmp_path).create(), _Steps()
     staging = home.staging / "aabb"
     staging.mkdir()

@@ -63,7 +63,7 @@ def test_a_report_counts_by_verdict() -> None:
 
 
 def test_the_documentation_lists_every_kind_as_the_code_does() -> None:
-    """The table in docs/survivability.md is that of the catalogue."""
+    """The table in docs/survivability.md equals the catalogue."""
     page = Path(holdfast.__file__).resolve().parents[2] / "docs" / "survivability.md"
 
     assert survivability.table() in page.read_text()

@@ -1,4 +1,4 @@
-"""Where a restored tree differs from what was captured, and where it may."""
+"""Deviations of a restored tree from the captured one, and the permitted ones."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def texts(found: RecordedTree, given: RecordedTree = TREE) -> list[str]:
 
 
 def test_the_same_is_the_same() -> None:
-    """Nothing deviates, and what was compared is counted."""
+    """Nothing deviates, and the compared items are counted."""
     found = verification.restored(TREE, TREE)
     assert found.exact
     assert found.compared == {"processes": 1, "threads": 1, "descriptors": 1, "sockets": 1, "terminals": 1}
@@ -85,14 +85,14 @@ def test_the_same_is_the_same() -> None:
     ],
 )
 def test_differences_are_reported(found: RecordedTree, said: str) -> None:
-    """Of which process, what it was, and what it is."""
+    """The process, the earlier value, and the present one."""
     assert said in texts(found)
 
 
 def test_changes_made_by_every_restore_are_not_deviations() -> None:
-    """A deleted file has another name, a closed socket is in no table, an accepted connection has no path.
+    """A deleted file has a new name, a closed socket is in no table, an accepted connection has no path.
 
-    A removed folder has another name beside its own.
+    A removed folder has a second name next to its own.
     """
     stood, stands = with_process(directory="/srv/b"), with_process(directory="/srv/.holdfast-removed-3")
     assert texts(stands, stood) == []
@@ -116,7 +116,7 @@ def test_filters_of_other_content_are_others() -> None:
 
 
 def test_contents_are_compared_where_they_are_known() -> None:
-    """What was skipped at the freeze is reported as skipped."""
+    """Contents skipped at the freeze are reported as skipped."""
     record = StateRecord(
         tree=TREE,
         files=[
@@ -132,7 +132,7 @@ def test_contents_are_compared_where_they_are_known() -> None:
 
 
 def test_names_of_a_kernel() -> None:
-    """What is gone, and of another type; a cell may have made new ones."""
+    """Missing names, and names of a new type; a cell can have made new ones."""
     found = verification.names(
         "main", {"a": "1", "b": "2", "d": "NoneType"}, {"b": "3", "c": "4", "d": "int"}
     )

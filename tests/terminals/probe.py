@@ -1,8 +1,8 @@
 """Runs in a terminal: writes cases to it one by one, and records what the terminal sends back for each.
 
 A script of its own. It is given a file with a JSON list of cases in base64, and writes one with the answers
-in the same form. After each case it asks two questions of its own: data before their answers is the
-case's. The last cases may be questions of the test itself.
+in the same form. After each case it asks two questions of its own: data before their answers is the case's.
+The last cases can be questions of the test itself.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ PATIENCE = 30.0
 
 
 def ask(data: bytes) -> bytes:
-    """Return what the terminal sends for this data."""
+    """Return the terminal's answer to this data."""
     os.write(1, b"\x1b[H")
     view = memoryview(data + FENCE)
     while view:

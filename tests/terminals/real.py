@@ -73,7 +73,7 @@ class Tmux:
         return pane
 
     def start(self, command: Sequence[str], size: tuple[int, int] = (24, 80)) -> tuple[str, str]:
-        """Start a command in a new session, and return the name of its pane and what to wait for."""
+        """Start a command in a new session, and return the name of its pane and the text to wait for."""
         told = uuid.uuid4().hex
         ended = shlex.join([*self._command, "wait-for", "-S", told])
         line = f"{shlex.join(command)}; {ended}; exec cat >/dev/null"
@@ -82,7 +82,7 @@ class Tmux:
         return self("new-session", *at, line).strip(), told
 
     def held(self, pane: str) -> str:
-        """Return what programs may not set: the buffers, the title and the name of the window."""
+        """Return values that programs must not set: the buffers, the title and the name of the window."""
         return self("display-message", "-p", "-t", pane, "#{pane_title} #{window_name}") + self(
             "list-buffers"
         )

@@ -28,9 +28,9 @@ _OVER = object()
 class AsyncFileWatch:
     """Changes in one folder, or of one file, as `FileWatch` has them. To be closed.
 
-    It has begun when it exists. It ends when what is watched is removed, or given another name; `ended` is
+    It has begun when it exists. It ends when the watched file or folder is removed or renamed; `ended` is
     true then. If the connection to the server is lost, the iteration raises `ServerUnavailable`, because
-    changes may have been missed.
+    changes can have been missed.
     """
 
     def __init__(self, call: WatchCall, messages: AsyncGenerator[None]) -> None:

@@ -1,10 +1,10 @@
 """The queue between programs that request a capture and the host process that serves them, across captures.
 
 Programs request by FIFOs in the container's own file system, which copies get as they were: one for all
-requests, and one for the answer to each waiting program. The request itself is in a file beside that, because
-a FIFO can only pass a short line in one piece. All of it belongs to programs of the session: it is checked
-and bounded. The server loses its connection with every capture and is waited for afterwards. The decisions
-about requests are in `captures.py`.
+requests, and one for the answer to each waiting program. The request itself is in a file next to that,
+because a FIFO can only pass a short line in one piece. All of it belongs to programs of the session: it is
+checked and bounded. The server loses its connection with every capture and is waited for afterwards. The
+decisions about requests are in `captures.py`.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class RequestFifo:
         self._fd = -1
 
     def begin(self, *, again: bool = False) -> None:
-        """Create the FIFO and listen. On a full disk, or with the folder gone, no request can be made.
+        """Create the FIFO and listen. On a full disk, or without the folder, no request can be made.
 
         `again`: take up the requests that another supervisor left without an answer.
         """
@@ -61,7 +61,7 @@ class RequestFifo:
             self._take_up(name.encode("utf-8", "surrogateescape") for name in names)
 
     def give(self, asker: str, answer: Answer) -> None:
-        """Answer a program; if it is gone, remove its leftovers."""
+        """Answer a program; if it has ended, remove its leftovers."""
         path = self._paths.asking / asker
         try:
             fd = os.open(path, os.O_WRONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
@@ -155,7 +155,7 @@ class CaptureQueue:
         self._snapshot = ""
 
     def begin(self, *, again: bool = False) -> None:
-        """Accept requests of programs; with `again`, also those of a previous supervisor."""
+        """Accept requests of programs; with `again`, also a previous supervisor's."""
         self._asking.begin(again=again)
 
     def serve(self, server: object, holding: int) -> None:
@@ -186,7 +186,7 @@ class CaptureQueue:
         self._captures.answered(number, answer)
 
     def left(self, server: object) -> None:
-        """Note that a connection that served has ended, on its own or because its client is gone."""
+        """Note that a connection that served has ended, on its own or because its client has left."""
         if server is self._server:
             self._server = None
             self._captures.left(expected=False)

@@ -1,9 +1,9 @@
 """Requests for a capture by programs in the session, and the host process that serves them. Decides; does no
 I/O.
 
-A request waits until the host has taken a snapshot of the session with its program in it. It is then answered
-twice: in the session by the host, with the outcome, and in every copy by the copy's own supervisor. The host
-has one request at a time. While no process serves, requests are refused at once.
+A request waits until the host has taken a snapshot of the session with its program in it. It is then
+answered twice: in the session by the host, with the outcome, and in every copy by the copy's own
+supervisor. The host has one request at a time. While no process serves, requests are refused immediately.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Request:
 
 
 class CaptureRequests:
-    """All requests of a session. `give` hands a program its answer; `heard` is called when one may go out."""
+    """All requests of a session. `give` hands a program its answer; `heard` is called when one can go out."""
 
     def __init__(self, give: Callable[[str, Answer], None]) -> None:
         self._give = give
@@ -48,7 +48,7 @@ class CaptureRequests:
         return self._served or self._expected
 
     def ask(self, request: Request, generation: int, snapshot: str) -> None:
-        """Process a request. `generation` and `snapshot` are those of the session and of its origin."""
+        """Process a request. `generation` and `snapshot` belong to the session and to its origin."""
         if request.generation < generation:
             # Made before the session became this copy, and received only now.
             self._give(request.asker, restored(snapshot, own=False))
@@ -61,7 +61,7 @@ class CaptureRequests:
             self.heard()
 
     def serve(self, holding: int) -> None:
-        """Register a server, which may still hold the request of that number; 0 if it holds none.
+        """Register a server, which can still hold the request of that number; 0 if it holds none.
 
         Raises:
             Refusal: another process serves.
@@ -89,7 +89,7 @@ class CaptureRequests:
             self.heard()
 
     def left(self, *, expected: bool) -> None:
-        """Record that the server is gone; `expected` if only for a capture, after which it returns."""
+        """Record that the server has left; `expected` if only for a capture, after which it returns."""
         self._served, self._expected = False, expected
         if not expected:
             self._drop(UNAVAILABLE)

@@ -1,10 +1,10 @@
 """The pause around a capture: no client, no socket, until the host reports the process's new identity.
 
-A captured process may wake as itself, or as a copy in another container with another name. A connection to
+A captured process can wake as itself, or as a copy in another container with a new name. A connection to
 the outside could not be captured, so there is none, and the host speaks through a file. The ticks of an
-interval timer poll for it: unlike the loop's own timers, that one is captured with the time it has left, and
-works whatever the clock says after a restore. Nothing else runs meanwhile: a capture in the middle of reading
-a process would hold files of it open that a copy is not given.
+interval timer poll for it: unlike the loop's own timers, that one is captured with the time it has left,
+and works whatever the clock says after a restore. No other code runs in the meantime: a capture in the
+middle of reading a process would hold files of it open that a copy is not given.
 """
 
 from __future__ import annotations

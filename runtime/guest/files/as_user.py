@@ -1,9 +1,9 @@
 """The rights of one user over files: assumed by a thread for a moment, and assigned to new files.
 
-Owns which ids the kernel checks; knows nothing of the files. The kernel checks a thread's file system ids
+Owns the ids that the kernel checks; does not know the files. The kernel checks a thread's file system ids
 and its supplementary groups (credentials(7)); the C library would change the groups of all threads, so the
-call is made directly. A file is given to another user by its descriptor: another process may have put a link
-in its place.
+call is made directly. A file is given to another user by its descriptor: another process can have put a
+link in its place.
 """
 
 from __future__ import annotations

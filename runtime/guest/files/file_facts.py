@@ -1,7 +1,7 @@
 """Facts about one file: kind, size, mode, times, owner, link target, extended attributes.
 
 A link is followed only where that is asked for. Attributes are the extended ones whose names begin with
-"user." (xattr(7)); names are without that here. A file may have more than is read: an answer has a limit.
+"user." (xattr(7)); names are without that here. A file can have more than is read: an answer has a limit.
 """
 
 from __future__ import annotations

@@ -33,8 +33,8 @@ class SearchTooLarge(Exception):
 def search(folder: str, name: str, containing: bytes | None) -> Generator[dict[str, Any] | None]:
     """Yield the matches, and None after each step without one.
 
-    Folders are gone through by name, each before what is in it; other file systems, and what may not be read,
-    are left out.
+    Folders are walked by name, each before its content; other file systems, and unreadable folders, are
+    left out.
 
     Args:
         folder: where to begin.

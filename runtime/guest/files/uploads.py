@@ -1,8 +1,8 @@
 """Files that callers write into the session: part by part next to their destination, then moved in one step.
 
-A caller that loses its connection repeats its last call: a part is written where it belongs, however often,
-and what was finished is remembered by the id its caller chose. A file whose caller never comes back is
-removed when many others have begun.
+A caller that loses its connection repeats its last call: a part is written to its place, however often, and
+finished writes are remembered by the id their caller chose. A file whose caller never comes back is removed
+when many others have begun.
 """
 
 from __future__ import annotations

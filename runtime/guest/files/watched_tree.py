@@ -1,9 +1,9 @@
-"""The names in a folder that may have changed, and their present entries.
+"""The names in a folder that have possibly changed, and their present entries.
 
-The kernel's events say where to look; what is there is looked up when they are read. So whatever order they
-arrive in, the last look at a name is later than its last change. A folder is watched before its content is
-read. Paths below the root are relative to it, "" is the root. Owns the watches and the inotify instance;
-knows no client.
+The kernel's events tell where to look; the present entry is looked up when they are read. So whatever order
+they arrive in, the last look at a name is later than its last change. A folder is watched before its
+content is read. Paths below the root are relative to it, "" is the root. Owns the watches and the inotify
+instance; does not know clients.
 
 The kernel limits the instances and watches of a user (inotify(7)), and root of all sessions and of the host
 is one user. An instance of ours is counted for a user that nothing else is: the effective one of the thread
@@ -59,7 +59,7 @@ _libc = ctypes.CDLL(None, use_errno=True)
 class RawEvent(NamedTuple):
     """One event: the number of its watch, its mask, and the name in the watched folder.
 
-    Without a name it concerns the folder itself; names that are no UTF-8 have lone surrogates.
+    Without a name it concerns the folder itself; names that are not UTF-8 have lone surrogates.
     """
 
     watch: int
@@ -132,7 +132,7 @@ class InotifyQueue:
 
 @contextmanager
 def _as_nobody_else() -> Iterator[None]:
-    """Let this thread act as a user of a drawn number, if it may; what ctypes knows of errno stays."""
+    """Let this thread act as a user with a drawn number, if permitted; ctypes' errno stays."""
     own = os.geteuid()
     dumpable, ends_by = _libc.prctl(_PR_GET_DUMPABLE, 0, 0, 0, 0), ctypes.c_int()
     _libc.prctl(_PR_GET_PDEATHSIG, ctypes.byref(ends_by), 0, 0, 0)
@@ -182,7 +182,7 @@ _WRITTEN, _ANOTHER, _MOVED = 1, 2, 4
 class Look:
     """The present entry of a name, None if there is none.
 
-    `written`: it was written to since the last look; `moved`: what had the name has another one now.
+    `written`: it was written to since the last look; `moved`: the entry with that name has a new name now.
     """
 
     folder: str
@@ -226,7 +226,7 @@ class WatchedTree:
         self.lost = False
         """True if the kernel dropped events: everything must be listed again."""
         self.gone = False
-        """True if the root was removed, or has another name."""
+        """True if the root was removed or renamed."""
 
     @property
     def pending(self) -> bool:
@@ -236,8 +236,8 @@ class WatchedTree:
     def walk(self, start: str = "") -> Iterator[tuple[str, list[dict[str, Any]], bool]]:
         """Watch a folder and those below; yield their content: folder, facts, and whether more of it follows.
 
-        A folder that is not there, or that the account may not read, is left out. The caller may do other
-        things between two items.
+        A missing folder, or one that the account cannot read, is left out. The caller can do other things
+        between two items.
 
         Raises:
             WatchLimit: there are more folders or names than are allowed.
@@ -270,7 +270,7 @@ class WatchedTree:
                 self.lost = True
 
     def looks(self) -> Iterator[Look | None]:
-        """Yield the present entry of each name that may have changed; None to let other tasks run.
+        """Yield the present entry of each name that has possibly changed; None to let other tasks run.
 
         A folder that is new there comes first as a name; the caller then walks it if `is_new` says so.
         """
@@ -337,7 +337,7 @@ class WatchedTree:
             self._touched[key] = before | why
 
     def _gone(self, folder: str) -> None:
-        """Note that a folder's watch has ended, and that another one may have its name."""
+        """Note that a folder's watch has ended, and that its name can be reused."""
         if folder == "":
             self.gone = True
             return

@@ -1,7 +1,7 @@
 """The user account of shells and kernels, the environment they begin with, and the bash that they find.
 
-An image that was not made for sessions may have no bash, or one that cannot load the builtin that marks
-prompts: then it is the one that a portable guest brought along.
+An image that was not made for sessions can lack bash, or have one that cannot load the builtin that marks
+prompts: then a portable guest's own bash is used.
 """
 
 from __future__ import annotations

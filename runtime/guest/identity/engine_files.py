@@ -1,8 +1,8 @@
 """Files that are made for each new container, and the user's additions to them.
 
-`/etc/hosts` and `/etc/resolv.conf` are mounts: no snapshot has them. A copy finds those of its own container,
-with the right name and address, and without what the user wrote. Lines that the user added are kept in this
-process's memory, and added to the copy's files. Knows nothing of the session's identity.
+`/etc/hosts` and `/etc/resolv.conf` are mounts: no snapshot has them. A copy finds its own container's
+files, with the right name and address, and without the user's additions. Lines that the user added are kept
+in this process's memory, and added to the copy's files. Knows nothing of the session's identity.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class EngineFiles:
         self._added: dict[Path, list[str]] = {}
 
     def look(self) -> None:
-        """Remember the user's additions, since a copy may be about to be made."""
+        """Remember the user's additions, since a copy is possibly about to be made."""
         self._added = {path: added(given, lines(path)) for path, given in self._given.items()}
 
     def carry_over(self) -> None:

@@ -28,7 +28,7 @@ from holdfast.runtime.guest.jobs.reaper import Reaper
 from holdfast.runtime.guest.layout import HOME_HOOKS, IdentityPaths, Layout
 
 EACH = 5.0
-"""Seconds a program may take."""
+"""The longest time of a program, in seconds."""
 ALL = 15.0
 MOST = 32
 """Limit of programs per folder; the rest are not run."""

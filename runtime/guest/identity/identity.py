@@ -67,7 +67,7 @@ class Identity:
 
 
 def read_object(path: Path) -> dict[str, Any] | None:
-    """Return the JSON object in a file, or None: the file may be missing, or half written."""
+    """Return the JSON object in a file, or None: the file can be missing, or half written."""
     try:
         value = json.loads(path.read_bytes())
     except (OSError, ValueError):

@@ -1,9 +1,9 @@
-"""Makes a user account in the session's own tables, as `useradd` does: an image may have no such program.
+"""Makes a user account in the session's own tables, as `useradd` does: an image can lack that program.
 
-Owns which lines and folders an account is, and the workspace's owner. Whatever the tables have, they are the
-session's: a line there gives rights in its container alone. An account that there is stays as the image has
-it, but for what it lacks of a home and of sudo. Of folders, only those that are not mounted are given away:
-a mounted one is the host's, or a volume of others.
+Owns which lines and folders an account is, and the workspace's owner. Whatever the tables have, they are
+the session's: a line there gives rights in its container alone. An existing account stays as the image has
+it, except for a missing home and sudo. Of folders, only unmounted ones are given away: a mounted one is the
+host's, or a volume of others.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ FIRST, LAST = 1000, 59_999
 _RULE = "90-holdfast-{}"
 _SHELLS = ("/bin/bash", "/bin/sh")
 _DEVICE, _PART, _MOUNT_POINT = 2, 3, 4
-"""Places among the fields of a line: of what a mount shows, and of its path (proc_pid_mountinfo(5))."""
+"""Places among the fields of a line: of the mounted folder, and of its path (proc_pid_mountinfo(5))."""
 
 
 class CannotMakeAccount(Exception):
@@ -80,7 +80,7 @@ def _listed(name: str, table: Path) -> UserAccount | None:
 def _give_home(account: UserAccount, root: Path) -> None:
     """Make its home, unless the path exists; an existing link and its target stay.
 
-    An image may name any folder as the home of its own account, such as /etc: that is not given to it.
+    An image can name any folder as the home of its own account, such as /etc: that is not given to it.
     """
     if account.home != f"/home/{account.name}":
         return
@@ -186,7 +186,7 @@ def give_workspace(folder: Path, account: UserAccount, mounts: Path = Path("/pro
 
 
 def _mounted(table: bytes) -> set[str]:
-    """Return where something is mounted. Names that had to be escaped are not that of a workspace.
+    """Return where something is mounted. Escaped names do not occur in the path of a workspace.
 
     Below a read-only root, folders that are writable are mounts of the session's own files.
     """

@@ -89,7 +89,7 @@ class DetachedCommand:
         self.started_at = time.time()
         self.pid: int | None = None
         self.terminal: ProcessTerminal | None = None
-        """Set until no process holds the other side any more, which may be after the end."""
+        """Set until no process holds the other side any more, which can be after the end."""
         self.end: ProcessEnd | None = None
         self.duration: float | None = None
         self.end_offset: int | None = None

@@ -1,8 +1,8 @@
 """The supervisor's channel to its parent, the keeper, which holds the things that outlive a supervisor.
 
-The keeper (`images/session/keeper.c`, which describes the messages) has a duplicate of each descriptor, and a
-record for the next supervisor. It reports how processes ended that are not this supervisor's children: those
-of the supervisors before it, and orphans. What records mean is `adoption.py`'s business.
+The keeper (`images/session/keeper.c`, which describes the messages) has a duplicate of each descriptor, and
+a record for the next supervisor. It reports the ends of processes that are not this supervisor's children:
+earlier supervisors' children, and orphans. `adoption.py` gives records their meaning.
 """
 
 from __future__ import annotations
@@ -178,7 +178,7 @@ class Keeper:
         return letter, pid, data[_HEAD.size : at].decode("utf-8", "replace"), data[at:], descriptor
 
     def _end(self) -> None:
-        """Stop: the keeper is gone, and the first process ends everything."""
+        """Stop: the keeper has ended, and the first process ends everything."""
         channel, self._channel = self._channel, None
         if channel is not None:
             with suppress(RuntimeError):

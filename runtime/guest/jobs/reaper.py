@@ -27,7 +27,7 @@ def become_subreaper() -> None:
 
 
 class Reaper:
-    """Watches processes. An owner's callback must collect its process itself (it may be a Popen)."""
+    """Watches processes. An owner's callback must collect its process itself (it can be a Popen)."""
 
     def __init__(self, keeper: Keeper | None = None) -> None:
         self.keeper = keeper or Keeper()

@@ -1,9 +1,9 @@
 """Programs that callers started directly, by the ids their starters chose, each on three pipes.
 
-Owns the pipes and processes, and the records of what they wrote; knows nothing of callers and the wire. The
-supervisor is the parent, so how one ended is known exactly. Pipes, and what is in them, are part of a
-capture. A writer waits for a reader that is far behind; without any reader the record keeps the end of what
-was written, and the writer does not wait.
+Owns the pipes and processes, and the records of their output; does not know callers and the wire. The
+supervisor is the parent, so how one ended is known exactly. Pipes, with their content, are part of a
+capture. A writer waits for a reader that is far behind; without any reader the record keeps the end of the
+output, and the writer does not wait.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from holdfast.runtime.guest.records.waiters import Waiters
 CAPACITY = 64 << 20
 SEGMENT = 4 << 20
 LAG = 32 << 20
-"""Bytes that a reader may be behind before the writer waits for it."""
+"""Bytes that a reader can be behind before the writer waits for it."""
 ABSENCE = 30.0
 """Seconds for which a reader that was cut off is waited for: a capture ends within ten."""
 READ_SIZE = 256 << 10
@@ -46,7 +46,7 @@ KEPT_OUTPUT = 256 << 20
 class ProgramOrder:
     """The program to run: arguments, directory, environment, user, and whether it gets input.
 
-    `name` is what its starter calls it; several may have the same.
+    `name` is its starter's name for it; several can have the same.
     """
 
     id: str
@@ -136,7 +136,7 @@ class Program:
         """Send it input from an offset, skipping what it already has. Return false if it accepts no more.
 
         Raises:
-            ValueError: what comes before is missing.
+            ValueError: earlier bytes are missing.
         """
         async with self._writing:
             if offset > self.accepted:
@@ -237,7 +237,7 @@ class RecordedPipe:
         """Record from now on; `wake` is called after each piece."""
         self.log = StreamLog(folder, CAPACITY, SEGMENT)
         self.end: int | None = None
-        """The offset at which the program had ended; those it left behind may write more."""
+        """The offset at which the program had ended; the processes it left behind can write more."""
         self._descriptor: int | None = descriptor
         self._wake = wake
         self._loop = asyncio.get_running_loop()
@@ -401,7 +401,7 @@ class Programs:
                 os.kill(pid, number)
 
     def stop(self) -> None:
-        """End them, for good."""
+        """End them permanently."""
         for program in self._programs.values():
             if not program.over:
                 self._reaper.forget(program.pid)
@@ -409,7 +409,7 @@ class Programs:
             program.close()
 
     def _tree(self, program: Program) -> Iterator[int]:
-        """Yield the processes of a program: its session, its descendants, and those that come from it."""
+        """Yield the processes of a program: its session, its descendants, and processes that come from it."""
         family = {program.pid} if not program.over else set()
         table = processes()
         grown = True

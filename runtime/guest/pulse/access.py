@@ -1,11 +1,11 @@
 """Readers of other processes' files in `/proc`, with no more rights than the supervisor has.
 
-Owns how files of `/proc` are opened; knows nothing of what the facts mean.
+Owns the way files of `/proc` are opened; does not know the meaning of the facts.
 
-The supervisor is root in its container but has no CAP_SYS_PTRACE. The kernel lets one process inspect another
-if its file system IDs match the other's, see ptrace(2), PTRACE_MODE_FSCREDS; to read a process of another
-user, this thread briefly takes on that user's IDs. A process that was started from a setuid program stays
-closed even then (it is not dumpable): only its world-readable files can be read.
+The supervisor is root in its container but lacks CAP_SYS_PTRACE. The kernel lets one process inspect
+another if its file system IDs match the other's, see ptrace(2), PTRACE_MODE_FSCREDS; to read a process of
+another user, this thread briefly takes on that user's IDs. A process that was started from a setuid program
+stays closed even then (it is not dumpable): only its world-readable files can be read.
 """
 
 from __future__ import annotations
@@ -45,7 +45,8 @@ def reading_as(uid: int, gid: int) -> Iterator[None]:
 
 
 def owner(pid: int) -> tuple[int, int] | None:
-    """Return the user and group that may inspect a process, root's if it is closed; None if it is gone."""
+    """Return the user and group with the right to inspect a process, root's if it is closed; None if it is
+    gone."""
     try:
         found = os.stat(f"/proc/{pid}")  # noqa: PTH116  (here and below: each look costs, a Path twice as much)
     except OSError:

@@ -17,7 +17,7 @@ from holdfast.runtime.guest.pulse.access import read
 
 ROOT = "/sys/fs/cgroup"
 UNLIMITED = 1 << 60
-"""The value by which version 1 reports that there is no limit: the largest number of pages, in bytes."""
+"""The value by which version 1 reports a missing limit: the largest number of pages, in bytes."""
 
 Read = Callable[[str], bytes | None]
 

@@ -26,7 +26,7 @@ from holdfast.runtime.guest.pulse.sockets import ListeningSockets
 
 _ASK_AGAIN = 0.01
 _ASKS = 6
-"""Polls for the status: a parent reaps an ended process within moments, until then it may be unknown."""
+"""Polls for the status: a parent reaps an ended process within moments, until then it can be unknown."""
 _JUST_NOW = 0.25
 _MAX_DURING = 4
 # From linux/pidfd.h: the first 64 bytes of struct pidfd_info, with the mask at the start and the wait status
@@ -189,7 +189,7 @@ class DeathWatch:
         )
 
     def _during(self) -> list[dict[str, str]]:
-        """Return the origins of the work at that time, which may have caused it."""
+        """Return the origins of the work at that time, which can have caused it."""
         return [origin.as_dict() for origin in self._origins.active(_JUST_NOW)[-_MAX_DURING:]]
 
 

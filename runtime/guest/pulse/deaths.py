@@ -117,10 +117,10 @@ class Roster:
         listening: Mapping[int, tuple[int, ...]],
         is_twin: Callable[[int], bool],
     ) -> tuple[list[WatchedProcess], list[WatchedProcess]]:
-        """Apply a scan of all processes; return the newly watched ones, and those that are gone.
+        """Apply a scan of all processes; return the newly watched ones, and the ended ones.
 
-        The latter stay in the roster until they are removed: how they ended may not be known yet. `is_twin`
-        checks whether a capture made a process, whose end is then no event of the session.
+        The latter stay in the roster until they are removed: the way they ended is possibly not known yet.
+        `is_twin` checks whether a capture made a process, whose end is then no event of the session.
         """
         seen = {process.pid: process for process in table}
         gone = [each for each in self.watched.values() if not _is(each, seen.get(each.pid))]

@@ -60,7 +60,7 @@ class ScanBounds:
 
 
 def look(pid: int, uid: int, gid: int, wanted: ScanBounds) -> Iterator[DescriptorTable]:
-    """Yield the table as it grows; the last one is complete. Nothing but this may run between two steps."""
+    """Yield the table as it grows; the last one is complete. No other code can run between two steps."""
     table = DescriptorTable()
     with access.reading_as(uid, gid):
         try:

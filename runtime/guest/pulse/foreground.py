@@ -237,7 +237,7 @@ class ForegroundGroup:
         return found
 
     def _within(self, relay: int, index: int, prompt: Callable[[], Prompt]) -> Sight | None:
-        """Sample the terminal that a program keeps for another one that it runs."""
+        """Sample the terminal that a program keeps for a second one that it runs."""
         own = os.makedev(_SLAVES, index)
         inner = [
             stat
@@ -287,7 +287,7 @@ def thread_of(pid: int) -> ForegroundThread | None:
 def _table(root: int, group: int) -> dict[int, Stat]:
     """Return the processes that the leader of a terminal started, and the orphans of a group, by pid.
 
-    There may be many other processes, which are of no interest.
+    There can be many other processes, which are of no interest.
     """
     found: dict[int, Stat] = {}
     above = {os.getpid(), os.getppid()} - {1}  # the keeper, if there is one, has the orphans

@@ -32,7 +32,7 @@ PARTS = ("processes", "files", "sockets", "limits", "terminals", "kernels", "var
 TURN = 0.002
 """Seconds without yielding to the loop."""
 MAX_PROCESSES = 4096
-"""Number of processes a session may have by default."""
+"""Number of processes a session can have by default."""
 MAX_SOCKETS = 2000
 BRIEF = ScanBounds(links=1024, files=64)
 WHOLE = ScanBounds(links=16384, files=2000, others=True)

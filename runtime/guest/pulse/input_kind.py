@@ -126,7 +126,7 @@ class Prompt:
     text: str = ""
     alternate: bool = False
     above: bool = False
-    """True if the cursor's own line is empty, and the text is that of the line above it."""
+    """True if the cursor's own line is empty, and the text is the line above it."""
 
     @property
     def asks(self) -> bool:
@@ -224,7 +224,7 @@ def _number(args: bytes) -> int:
 
 
 def _bounded(text: str) -> str:
-    """Return the end of a line for display: text after a prompt belongs to it, text before it may go."""
+    """Return the end of a line for display: text after a prompt belongs to it, text before it can be cut."""
     kept = "".join(c if c.isprintable() else " " for c in text[-LONGEST:])
     return kept.lstrip() if kept.strip() else ""
 

@@ -92,7 +92,7 @@ class Origins:
             self._quiet.add(pid)
 
     def disown(self, pid: int) -> None:
-        """Note that the process is gone."""
+        """Note that the process has ended."""
         self._lineage.disown(pid)
         self._quiet.discard(pid)
 

@@ -3,9 +3,9 @@
 Pure: a table of processes and the times at which commands ran come in, origins come out. It owns the rules
 and the memory of what was determined at first sight; it reads no file and no clock.
 
-A process is judged once, when it is first seen: its parents may be gone later. The criteria, in this order:
-its parent; a known member of its process group or session; the markers in its environment; and for what a
-shell or a kernel started itself, the command or cell that ran at that time.
+A process is judged once, when it is first seen: its parents can have ended later. The criteria, in this
+order: its parent; a known member of its process group or session; the markers in its environment; and for
+processes that a shell or a kernel started itself, the command or cell that ran at that time.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from holdfast.base.value_classes import as_table, dataclass, replace
 TICK = 0.01
 """Seconds: the kernel reports start times in hundredths (proc_pid_stat(5); USER_HZ is 100 on Linux)."""
 KEPT_WINDOWS = 128
-"""Commands of one owner that a process seen late may still belong to; scans for processes come far sooner."""
+"""Commands of one owner that a process seen late can still belong to; scans for processes come far sooner."""
 SHORT = 120
 
 MARKERS = {"HOLDFAST_JOB": "job", "HOLDFAST_KERNEL": "kernel", "HOLDFAST_SHELL": "shell"}
-"""Variables set in the environment of what the supervisor starts; the first that a process has counts."""
+"""Variables set in the environment of the supervisor's children; the first that a process has counts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +64,7 @@ class Window:
     end_pid: int | None = None
 
     def covers(self, start: float) -> bool:
-        """Check whether a process with that start time may have been started in the window."""
+        """Check whether a process with that start time can have been started in the window."""
         return start + TICK > self.begin and (self.end is None or start <= self.end)
 
     def numbered(self, pid: int) -> bool:
@@ -100,7 +100,7 @@ class ProcessLineage:
             self._origins[pid, self._starts[pid]] = origin
 
     def disown(self, pid: int) -> None:
-        """Note that such a process is gone; its pid may be reused."""
+        """Note that such a process has ended; its pid can be reused."""
         self._owners.pop(pid, None)
 
     def begin(self, owner: Origin, what: Origin, at: float, pid: int) -> None:
@@ -146,7 +146,7 @@ class ProcessLineage:
     def take(
         self, table: Iterable[ScannedProcess], environment: Callable[[int], Mapping[str, str]]
     ) -> list[ScannedProcess]:
-        """Judge the processes that are new, forget those that are gone, and return the new ones."""
+        """Judge the new processes, forget the ended ones, and return the new ones."""
         seen = {process.pid: process for process in table}
         new = [process for process in seen.values() if (process.pid, process.start) not in self._origins]
         for process in sorted(new, key=lambda each: (each.start, each.pid)):
@@ -226,7 +226,7 @@ class ProcessLineage:
 def _chosen(windows: Iterable[Window], process: ScannedProcess) -> Origin | None:
     """Return the origin whose window fits a process.
 
-    Commands may follow each other within one tick: then the pid distinguishes them.
+    Commands can follow each other within one tick: then the pid distinguishes them.
     """
     fitting = [window for window in windows if window.covers(process.start)]
     exact = [window for window in fitting if window.numbered(process.pid)]

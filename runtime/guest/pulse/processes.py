@@ -23,7 +23,7 @@ STATES = {
     "X": "dead",
 }
 RECENT = 60.0
-"""Seconds for which an earlier sample is meaningful for what a process does now."""
+"""Seconds for which an earlier sample is meaningful for a process's present activity."""
 MAX_COMMAND = 4096
 _WANTED_LIMITS = {"Max open files": "open_files", "Max processes": "processes", "Max core file size": "core"}
 
@@ -95,7 +95,7 @@ def terminal_name(device: int) -> str | None:
 
 
 def command_line(data: bytes) -> str:
-    """Return the arguments of a process on one line, those with blanks in quotes."""
+    """Return the arguments of a process on one line, arguments with blanks in quotes."""
     words = data[:MAX_COMMAND].rstrip(b"\0").decode("utf-8", "replace").split("\0")
     return " ".join(
         f"'{word}'" if len(words) > 1 and (not word or " " in word) else word for word in words

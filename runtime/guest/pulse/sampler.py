@@ -1,6 +1,6 @@
 """A watch on the foreground of one terminal while a command runs, which reports when it waits.
 
-A driver: it owns the ticks and the memory of what was reported. `foreground.py` takes the samples and
+A driver: it owns the ticks and the memory of its reports. `foreground.py` takes the samples and
 `terminal_state.py` judges them. There is no tick while the shell is at its prompt; a sample costs about 0.1
 ms, and the ticks are spaced so that sampling takes at most a twentieth of a processor.
 """
@@ -210,7 +210,7 @@ class Sampler:
             self._publish(State("running", "io", self.state.pid, self.state.command, time.time()))
 
     def _is_untaken(self, sight: Sight, key: object, now: float) -> bool:
-        """Check whether the program may not have seen the typed input yet."""
+        """Check whether the program possibly has not seen the typed input yet."""
         if self._typed is None:
             return False
         before, turns, at = self._typed

@@ -64,7 +64,7 @@ class ListeningSockets:
         self._found: dict[int, tuple[int, ...]] = {}
 
     def ports(self, pids: frozenset[int]) -> Mapping[int, tuple[int, ...]]:
-        """Return the ports of those of the processes that listen on any."""
+        """Return the ports of listening processes among these."""
         listening = listening_sockets() if pids else {}
         if (pids, listening) != self._asked:
             self._asked = (pids, listening)

@@ -30,8 +30,8 @@ class State:
 
     `state` is starting, idle (a prompt is ready), running, waiting (for input of its user), stopped or
     exited. `detail` says how: running is cpu, io or sleep; waiting is for a line, a password, a key, at a
-    pager or at the prompt of a repl. `pid` and `command` are those of the process that explains it, `since`
-    is when it began in seconds since 1970, `prompt` the text that asks.
+    pager or at the prompt of a repl. `pid` and `command` belong to the process that explains it, `since` is
+    when it began in seconds since 1970, `prompt` the text that asks.
     """
 
     state: Name

@@ -39,7 +39,7 @@ class ThreadActivity(StrEnum):
     SLEEPS = "sleeps"
     WAITS_FOR_CHILD = "waits for a child"
     CLOSED = "closed"
-    """Sleeps in a call that may not be inspected."""
+    """Sleeps in a call that cannot be inspected."""
     STOPPED = "stopped"
 
 
@@ -128,7 +128,7 @@ class DescriptorKind(StrEnum):
 
 
 def thing(target: str, names: Collection[str]) -> DescriptorKind:
-    """Return the target of a link in `/proc/PID/fd`. `names` are those of the terminal.
+    """Return the target of a link in `/proc/PID/fd`. `names` are the terminal's names.
 
     For a socket the link alone does not show whether it connects parts of the program.
     """
@@ -163,8 +163,8 @@ class ForegroundThread:
 class ForegroundSample:
     """One sample of the foreground.
 
-    `names` are the programs of its processes, `parents` their parent processes; `hot` are those that recently
-    used a good part of a processor, `busy` those of them that run right now.
+    `names` are the programs of its processes, `parents` their parent processes; `hot` are the ones that
+    recently used a good part of a processor, `busy` the ones among them that run right now.
     """
 
     threads: Sequence[ForegroundThread]
@@ -178,7 +178,7 @@ class ForegroundSample:
 
 @dataclass(frozen=True, slots=True)
 class WaitingVerdict:
-    """The conclusion from one sample; `pid` and `tid` are those of the thread that explains it."""
+    """The conclusion from one sample; `pid` and `tid` belong to the thread that explains it."""
 
     state: Name
     detail: Detail | None = None

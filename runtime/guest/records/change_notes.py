@@ -31,7 +31,7 @@ _TABLES = ("variables", "functions", "aliases")
 
 Pairs = dict[str, list[Any]]
 PATIENCE = 5.0
-"""Seconds an idle kernel may take to report its names, on a busy machine."""
+"""Seconds an idle kernel can take to report its names, on a busy machine."""
 MAX_PROCESSES = 2000
 MAX_NAMES = 3000
 SUBSHELL = "(subshell)"
@@ -249,10 +249,10 @@ class ChangeNotes:
 
 
 def hide(now: Pairs, before: Mapping[str, Any], secrets: dict[str, str], *, typed: bool) -> None:
-    """Remove from variables what may be a typed secret, including its size and digest. Pure but for its
+    """Remove possible typed secrets from variables, including their size and digest. Pure but for its
     arguments.
 
-    `secrets` remembers their digests; `typed` says that one more may be among the values that differ now.
+    `secrets` remembers their digests; `typed` tells that one more can be among the values that differ now.
     """
     for name, one in now.items():
         if typed and one[:3] != (before.get(name) or [])[:3]:

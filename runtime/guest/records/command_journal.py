@@ -1,7 +1,7 @@
 """Records the commands of one shell: submitted ones, and those typed at its prompt.
 
 It follows every step in the life of a shell and decides nothing about it. It writes entries in the journal,
-the record of a command that has a key, and which command a process may belong to.
+the record of a command that has a key, and the command a process can belong to.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ class CommandJournal:
         self._own(command.id, text, who.actor)
 
     def offered(self) -> None:
-        """Note that the shell may take the command from now on."""
+        """Note that the shell can take the command from now on."""
         if given := self._given:
             self._own(given.command.id, given.text, given.who.actor)
 
@@ -124,7 +124,7 @@ class CommandJournal:
             self._over(mark.start, now, exit_code=mark.status)
 
     def shell_ended(self, offset: int, now: float, *, exit_code: int | None, signal: int | None) -> None:
-        """Note that the shell is gone, along with its typed input."""
+        """Note that the shell has ended, along with its typed input."""
         if self._typed:
             self._over(offset, now, exit_code=exit_code, signal=signal, shell_exited=True)
 

@@ -3,8 +3,9 @@
 Lines are numbered, in segment files each named by the number of its first line; the oldest are dropped at a
 limit. A line is whole or absent: the part of a last one that a crash left is cut off when the log is opened
 again. All of it is in the supervisor's own folder, so it is part of snapshots: a fork's journal begins with
-that of its parent up to the capture. A copy of new entries goes to the folder shared with the host, where it
-outlives the container. The modules that cause entries define their kinds; `docs/architecture.md` lists them.
+its parent's up to the capture. A copy of new entries goes to the folder shared with the host, where it
+outlives the container. The modules that cause entries define their kinds; `docs/architecture.md` lists
+them.
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ class LogSegment:
 
 
 class EntryLog:
-    """Lines first..last in a folder. Opening it finds those of an earlier process."""
+    """Lines first..last in a folder. Opening it finds an earlier process's lines."""
 
     def __init__(
         self,
@@ -213,7 +214,7 @@ class Journal:
         self._lost = 0
         self._waiters = Waiters()
         self.heard: Callable[[str, Mapping[str, Any]], None] | None = None
-        """Callback that gets the kind and fields of each entry at once."""
+        """Callback that immediately gets the kind and fields of each entry."""
         if self._log.torn:
             self.append("dropped", why="torn", bytes=self._log.torn)
         self.resume()

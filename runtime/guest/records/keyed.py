@@ -1,7 +1,7 @@
 """Runs under an idempotency key, recorded so that none is repeated: one small file for each key.
 
-The file is written before the run may start, and gets its second line when that has ended. It is part of the
-session's files: in a copy of an earlier snapshot the key is free again, because the run is undone.
+The file is written before the run can start, and gets its second line when the run has ended. It is part of
+the session's files: in a copy of an earlier snapshot the key is free again, because the run is undone.
 """
 
 from __future__ import annotations

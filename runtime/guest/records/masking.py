@@ -26,7 +26,7 @@ def secret(name: str) -> bool:
 
 
 def shown(name: str, value: str) -> str | None:
-    """Return the value of a variable as it may be shown; None if it is too long."""
+    """Return the part of a variable's value that can be shown; None if it is too long."""
     if secret(name):
         return MASK
     return address(value) if len(value) <= SHORT else None

@@ -48,7 +48,7 @@ class Notifications:
         self._heard.append((actor, ended))
 
     def since(self, actor: str) -> list[dict[str, Any]]:
-        """Return the latest news this actor has not got yet, oldest first."""
+        """Return the latest news that this actor has not received yet, oldest first."""
         if not self._items or self._items[-1][0] <= self._delivered.get(actor, 0):
             return []
         before = self._delivered.pop(actor, 0)

@@ -1,7 +1,7 @@
 """The work before the supervisor was restarted: commands, cells, programs and jobs, from the journal.
 
-Callers that lost their connection ask for the same run again, by its id. It must not be run twice: it may be
-what ended the supervisor. Knows the entries of the journal, and nothing of how they came there.
+Callers that lost their connection ask for the same run again, by its id. It must not be run twice: it can
+be the cause of the supervisor's end. Knows the entries of the journal, and nothing of how they came there.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _REPLACED = "the session's supervisor was killed; its shells, kernels and jobs c
 
 @dataclass(slots=True)
 class PastRun:
-    """A run of a supervisor that is gone. `ended` is the number of the entry of its end, if it has one."""
+    """A run of an earlier supervisor. `ended` is the number of the entry of its end, if it has one."""
 
     kind: str
     fields: dict[str, str]
@@ -81,7 +81,7 @@ class PastRuns:
         return None
 
     def cut_off(self) -> list[dict[str, str]]:
-        """Return the latest of those that had not ended, for an entry of the journal."""
+        """Return the latest unfinished ones, for an entry of the journal."""
         lost = (run for id_, run in self._runs.items() if run.ended is None and id_ not in self._own)
         return [run.fields for run in lost][-SHOWN:]
 

@@ -67,7 +67,7 @@ class SegmentIndex:
         return dropped
 
     def clamp(self, offset: int) -> int:
-        """Return the kept offset nearest to the one asked for; negative ones count from the end."""
+        """Return the kept offset nearest to the requested one; negative ones count from the end."""
         if offset < 0:
             offset += self.end
         return min(max(offset, self.start), self.end)
@@ -121,7 +121,7 @@ class StreamLog:
         return self._index.end
 
     def clamp(self, offset: int) -> int:
-        """Return the kept offset nearest to the one asked for; negative ones count from the end."""
+        """Return the kept offset nearest to the requested one; negative ones count from the end."""
         return self._index.clamp(offset)
 
     def append(self, data: bytes) -> None:

@@ -1,7 +1,7 @@
 """The time index of a shell's recorded output: the times of its bytes, its sizes, the typed input.
 
 The bytes themselves are in `streamlog.py`. Bytes that came within a few milliseconds share one moment, so a
-fast program costs little; what is older than the kept output, or exceeds the bound, is dropped by whole
+fast program costs little; entries older than the kept output, or beyond the bound, are dropped by whole
 segments.
 """
 
@@ -110,7 +110,7 @@ class ShellRecording:
         return [number for number in found if not late or number >= late[-1]]
 
     def read(self, number: int) -> bytes:
-        """Return a segment; empty if it has been dropped meanwhile."""
+        """Return a segment; empty if it has been dropped in the meantime."""
         try:
             return self._path(number).read_bytes()
         except OSError:

@@ -13,7 +13,7 @@ and continues with records, all numbers as LEB128 (7 bits to a byte, low ones fi
     INPUT   a length, and that much of typed text
     HIDDEN  the number of typed bytes that may not be shown
 
-Pure code, for both sides; what it decodes comes from a guest, so it is checked.
+Pure code, for both sides; decoded bytes come from a guest, so they are checked.
 """
 
 from __future__ import annotations

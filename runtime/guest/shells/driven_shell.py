@@ -212,7 +212,7 @@ def shown(command: bytes) -> bytes:
 
 
 def _write(path: Path, data: bytes) -> None:
-    """Write a file atomically. Its folder belongs to the user, who may have put anything there."""
+    """Write a file atomically. Its folder belongs to the user, who can have put anything there."""
     temporary = path.with_suffix(".new")
     temporary.unlink(missing_ok=True)
     fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)

@@ -1,7 +1,7 @@
 """Types into a shell for people and agents, and records the parts that can be recorded.
 
-`typed.py` decides what may be. It goes to the recording at once, and to the journal as bursts: a line, or
-input without a pause.
+`typed.py` decides which parts can be. It goes to the recording immediately, and to the journal as bursts: a
+line, or input without a pause.
 """
 
 from __future__ import annotations

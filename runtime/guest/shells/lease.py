@@ -1,7 +1,7 @@
 """The rules of a shell's write lease, the right to type into it.
 
-A lease has at most one holder, an actor in text form such as `person:alice`. It is kept by the connections of
-that actor that asked for it, or until a time; when the last of these is gone it is free. Pure: the time comes
+A lease has at most one holder, an actor in text form such as `person:alice`. It is kept by the connections
+of that actor that asked for it, or until a time; after the last of these it is free. Pure: the time comes
 in as a number, changes go out as values. Connections, clocks and the journal belong to `shell_access.py`.
 """
 
@@ -12,7 +12,7 @@ from enum import StrEnum
 from holdfast.base.value_classes import dataclass, field
 
 GRACE = 15.0
-"""Seconds in which a holder cut off by a capture may come back before others may take the lease."""
+"""Seconds in which a holder cut off by a capture can come back before others can take the lease."""
 
 
 class LeaseChange(StrEnum):
@@ -28,7 +28,7 @@ class LeaseChange(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One step in the lease's life; `holder` is the holder after it, `before` the one before."""
+    """One step in the lease's life; `holder` is the holder after it, `before` the previous one."""
 
     action: LeaseChange
     holder: str | None
@@ -82,7 +82,7 @@ class ShellLease:
         return self._hold.until if self._hold and not self._hold.tokens else None
 
     def allows(self, actor: str) -> bool:
-        """Return whether this actor may type and run commands: no other actor holds the lease."""
+        """Return whether this actor can type and run commands: no other actor holds the lease."""
         return self._hold is None or self._hold.actor == actor
 
     def require(self, actor: str) -> None:

@@ -1,12 +1,13 @@
 """The shells of a session by name, each with its access and its keyboard: opened, found and closed.
 
-Owns which shells there are. What runs in a shell is its own business, who may type its shell_access's.
+Owns which shells there are. A shell's programs are its own business, and the right to type its
+shell_access's.
 
-Programs of a copy get a second notice of their terminal's new size. A restored program begins at the call it
-was captured in. A signal that comes before it gets there is handled at once, and then the call begins and
-waits, although the signal should have ended it: an editor would show the old size until the next key. It
-cannot be seen whether a program was that late, and a notice too many only paints the same again, so everyone
-gets a second one as soon as all of them sleep.
+Programs of a copy get a second notice of their terminal's new size. A restored program begins at the call
+it was captured in. A signal that comes before it gets there is handled immediately, and then the call
+begins and waits, although the signal should have ended it: an editor would show the old size until the next
+key. It cannot be seen whether a program was that late, and a notice too many only paints the same again, so
+everyone gets a second one as soon as all of them sleep.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from holdfast.runtime.guest.shells.terminal import ProcessTerminal, TerminalSize
 from holdfast.runtime.guest.wire.connection import RequestRefused
 
 MAX_SHELLS = 16
-"""Each may keep 256 MiB of output."""
+"""Each can keep 256 MiB of output."""
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,39}")
 TICK = 0.05
 TRIES = 40
@@ -37,7 +38,7 @@ Note = Callable[..., object]
 
 
 class OpenShells:
-    """All shells of a session. `make` returns one that has not started; `note` writes to the journal."""
+    """All shells of a session. `make` returns an unstarted one; `note` writes to the journal."""
 
     def __init__(self, layout: Layout, make: Callable[[str], Shell], note: Note) -> None:
         self._layout = layout

@@ -1,6 +1,6 @@
 """The progress of a shell that does not answer, from /proc; and interrupts, repeated until they arrive.
 
-As it is only asked when a wait has expired, it may read all of /proc.
+It is only asked after a wait has expired, so it can read all of /proc.
 
 A signal is lost on a program that ended, and on a copy of the shell that is about to become the next one; the
 shell itself forgets the program it just started when it is interrupted then. So each is signalled only when
@@ -56,8 +56,8 @@ class GroupProgress(StrEnum):
 def group_state(group: int, shell: int) -> GroupProgress:
     """Return whether all processes of a group have become programs, and are no longer copies of the shell.
 
-    In a loop of short programs each lives for a millisecond: reading all of /proc would take longer, and find
-    every one of them gone.
+    In a loop of short programs each lives for a millisecond: reading all of /proc would take longer, and
+    find that every one of them has ended.
     """
     kept = access.read(f"/proc/{shell}/cmdline")
     found = GroupProgress.ENDED
@@ -194,9 +194,7 @@ class InterruptDelivery:
             self._timer = self._loop.call_later(SOON if self._looks < EARLY else AGAIN, self._look)
 
     def _settled(self) -> bool:
-        """Return whether a program has taken the signal and continues; on a busy machine it may not
-        have run.
-        """
+        """Return whether a program has taken the signal and continues; on a busy machine it can be late."""
         found = self._found
         if found is None or found == self._terminal.pid or found not in self._hit or self._same < SETTLED:
             return False

@@ -137,7 +137,7 @@ class Shell:
         return self._machine.current
 
     def start(self) -> None:
-        """Start a shell, or continue with the one left behind."""
+        """Start a shell, or continue with the existing one."""
         held, self._held = self._held, None
         if held is None:
             self._process.start()
@@ -328,7 +328,7 @@ class Shell:
             self._files.resume()
 
     def _do(self, actions: list[ShellAction]) -> None:
-        """Carry out the machine's decisions, and wake those who wait for its state."""
+        """Carry out the machine's decisions, and wake the waiters for its state."""
         for action in actions:
             self._carry_out(action)
         self.watching.follow(self._machine.state)
@@ -394,12 +394,12 @@ class Shell:
         self.keep()
 
     def terminal_closed(self) -> None:
-        """Follow a shell that has no terminal any more."""
+        """Follow a shell that has lost its terminal."""
         self.watching.follow(ShellActivity.EXITED)
         self.keep()
 
     def process_over(self) -> None:
-        """Wake those who wait for the end of the output."""
+        """Wake the waiters for the end of the output."""
         self.log.wake()
 
     def process_ended(self, code: int) -> None:

@@ -3,9 +3,9 @@
 The rules of the lease are in `lease.py`. This module keeps its connections, its clock, its entries in the
 journal and its waiters. Input and output pass by elsewhere.
 
-The size of the shell's terminal is that of the writers: it follows their terminal when they attach,
-change its size or type. Viewers never change it, even where they could type now. When the last writer leaves,
-it reverts to the size it had without them.
+The size of the shell's terminal is the writers': it follows their terminal when they attach, change its
+size or type. Viewers never change it, even where they could type now. When the last writer leaves, it
+reverts to the size it had without them.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Seat:
     size: TerminalSize
     view: bool
     leads: bool = False
-    """True if the terminal's size follows this one's: its user may write, and attached or typed so."""
+    """True if the terminal's size follows this one's: its user can write, and attached or typed so."""
     typed: int = 0
     """The number of bytes its client has typed, over all its connections."""
 

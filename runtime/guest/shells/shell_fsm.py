@@ -15,12 +15,12 @@ from holdfast.runtime.guest.shells.marks import Mark, MarkKind
 PROMPT_PATIENCE = 10.0
 """Seconds to wait for the prompt of a shell that starts, or that still works on its last prompt."""
 BUSY_PATIENCE = 0.5
-"""Seconds to wait for the end of what a person runs: it may be ending, or take almost no time."""
+"""Seconds to wait for the end of a person's command: it can be ending, or take almost no time."""
 OFFER_PATIENCE = 1.0
-"""Seconds until the shell is asked again to take a command: a half-typed key may have eaten the first."""
+"""Seconds until the shell is asked again to take a command: a half-typed key can have eaten the first."""
 OFFERS = 5
 EXTENSIONS = 9
-"""Times a wait is extended for a shell that is at work: on a busy machine it may be slow."""
+"""Times a wait is extended for a shell that is at work: on a busy machine it can be slow."""
 CANCEL_PATIENCE = 0.25
 """Seconds until an unfinished command is cancelled again: readline misses a signal just before it waits."""
 CANCELS = 20
@@ -74,7 +74,7 @@ class ShellBusy(Exception):
 
 @dataclass(slots=True)
 class Exec:
-    """One command, from its request to its result. Offsets are those of the shell's stream."""
+    """One command, from its request to its result. Offsets count in the shell's stream."""
 
     id: str
     serial: int
@@ -104,7 +104,7 @@ class Exec:
 
 @dataclass(slots=True)
 class ShellMachine:
-    """Follows one shell and the one command it may be running for us."""
+    """Follows one shell and the single command it can be running for us."""
 
     state: ShellActivity = ShellActivity.STARTING
     current: Exec | None = None
@@ -166,7 +166,8 @@ class ShellMachine:
             self.wake_at = max(now, current.began + current.timeout)
 
     def withdrawn(self, *, gone: bool) -> None:
-        """Process the result of WITHDRAW. If the offer was gone the shell has it; its mark is on the way."""
+        """Process the result of WITHDRAW. If the offer has been taken, the shell has it; its mark is on the
+        way."""
         current = self.current
         if current is None or current.phase is not Phase.OFFERED:
             return
@@ -299,7 +300,7 @@ class ShellMachine:
 
 
 def _escalation(begin: float) -> Iterator[tuple[float, ShellAction]]:
-    """Return the signals after the first SIGINT, with their times. A loop may start children as fast as
+    """Return the signals after the first SIGINT, with their times. A loop can start children as fast as
     they die."""
     yield begin + GRACE, ShellAction.TERMINATE
     at = begin + 2 * GRACE

@@ -54,8 +54,8 @@ async def visible(
 ) -> AsyncIterator[OutputPiece | OutputGap | T]:
     """Yield the output from `start` on.
 
-    `until` returns the offset to end at once that is known; it is called again whenever something happens.
-    `pause` is called, with the offset reached, whenever there is no more output yet; what it returns is
+    `until` returns the offset to end at, as soon as that is known; it is called again whenever something
+    happens. `pause` is called, with the offset reached, whenever there is no more output yet; its result is
     yielded.
     """
     at = start

@@ -1,7 +1,7 @@
 """The process of a shell: started in a terminal, read from, and followed by the next one when it ends.
 
 It owns when the next one is started, later while shells end as fast as they are started, and how a shell is
-closed for good. It knows nothing of commands, nor of what becomes of the output.
+closed permanently. It does not know commands, nor the use of the output.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from holdfast.runtime.guest.shells.driven_shell import DrivenShell
 from holdfast.runtime.guest.shells.terminal import ProcessTerminal, TerminalSize
 
 CLOSE_SECONDS = 2.0
-"""How long a shell that is closed may take to end before it is killed."""
+"""The longest time a closed shell can take to end before it is killed."""
 MOST_READS = 64
 """Reads after which a terminal that is written to all the time is drained enough."""
 HASTY = 1.0
@@ -81,7 +81,7 @@ class ProcessOwner(Protocol):
         """Process output of the terminal."""
 
     def terminal_closed(self) -> None:
-        """Follow a shell that has no terminal any more."""
+        """Follow a shell that has lost its terminal."""
 
     def process_ended(self, code: int) -> None:
         """End its running work; `code` is its exit code, or the negative number of a signal."""

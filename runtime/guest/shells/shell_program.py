@@ -20,11 +20,11 @@ from holdfast.base.value_classes import dataclass
 from holdfast.runtime.guest.identity.account import OWN, USUAL, UserAccount, bash
 
 OURS = "holdfast"
-"""What is chosen to have our own bash, whatever the image has."""
+"""The choice of our own bash, whatever the image has."""
 SECONDS = 10.0
 """Time limit for a shell that is tried; it takes milliseconds."""
 WRITTEN = 4096
-"""Bytes that it may write."""
+"""The most bytes that it can write."""
 DRIVEN = ("5.1", "5.2", "5.3")
 """Versions of bash whose variables and arrays the builtin knows how to read."""
 _UNSET = ("BASH_ENV", "ENV", "SHELLOPTS", "BASHOPTS", "POSIXLY_CORRECT")

@@ -1,7 +1,7 @@
 """A shell's state, as it wrote it at the end of its last command.
 
-The file is that of `images/session/bash_state.h`, in a folder of the shell's user, who may have put anything
-there: it is read with limits, and a malformed one counts as no state. Pure but for `read`.
+The file has the form of `images/session/bash_state.h`, in a folder of the shell's user, who can have put
+anything there: it is read with limits, and a malformed one counts as no state. Pure but for `read`.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ def parse(data: bytes) -> ShellState | None:
 
 
 def read(path: Path, limit: int = MAX_BYTES) -> bytes | None:
-    """Return the bytes of a file that may have been replaced by anything, or None."""
+    """Return the bytes of a file that can have been replaced by anything, or None."""
     try:
         fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:
@@ -129,12 +129,12 @@ def read(path: Path, limit: int = MAX_BYTES) -> bytes | None:
 class StateFile:
     """The state of one shell, of process `pid`: from its file, or the known facts without one.
 
-    There is no valid file before the first prompt, in a shell of another kind, and after a hostile write.
-    Nothing is kept in memory: it would be copied into every fork.
+    A valid file is missing before the first prompt, in a shell of a different kind, and after a hostile
+    write. Nothing is kept in memory: it would be copied into every fork.
     """
 
     def __init__(self, path: Path, name: str = "bash") -> None:
-        """Begin; `name` is that of the shell's process: a different program may have taken its place."""
+        """Begin; `name` is the name of the shell's process: a different program can have taken its place."""
         self._path = path
         self._name = name
         self._given: dict[str, str] = {}

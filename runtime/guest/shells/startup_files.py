@@ -1,7 +1,7 @@
 """The startup files of each kind of shell: it reads its user's settings, and then writes marks.
 
 Owns the arguments, variables and files that a kind of shell needs, with the text of those files. The marks
-and the files in the folder `control` are those of `images/session/bash_marks.c`.
+and the files in the folder `control` are described in `images/session/bash_marks.c`.
 
 zsh reads a command by `.` from the file `text`, so it is one line to zsh, whatever is in it. Its end is
 marked by an `always` block on that same line, which nothing that a user sets can take away; typed commands
@@ -423,7 +423,7 @@ def write(program: ShellProgram, paths: ShellPaths, marks: Path) -> None:
 
 
 def prepare(program: ShellProgram, paths: ShellPaths, env: dict[str, str]) -> None:
-    """Change the shell's initial variables to those it needs."""
+    """Change the shell's initial variables to the ones it needs."""
     if program.kind is ShellKind.ZSH:
         if theirs := env.get("ZDOTDIR"):
             env["HOLDFAST_ZDOTDIR"] = theirs

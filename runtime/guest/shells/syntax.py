@@ -1,8 +1,7 @@
 """Asks bash whether a text is complete and correct, without running it.
 
-A bash of the session's user reads it with `set -n`. The grammar is that of the shell as it is: its options
-and aliases count. What the text itself would change (`shopt -s extglob`, an alias) is not known before it
-runs.
+A bash of the session's user reads it with `set -n`. The grammar is the shell's present one: its options and
+aliases count. Changes by the text itself (`shopt -s extglob`, an alias) are not known before it runs.
 """
 
 from __future__ import annotations

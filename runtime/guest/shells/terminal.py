@@ -85,7 +85,8 @@ class ProcessTerminal:
         return made
 
     def read(self) -> bytes | None:
-        """Return the available bytes, empty if there are none, None if the other side is closed for good."""
+        """Return the available bytes, empty if there are none, None if the other side is permanently
+        closed."""
         parts: list[bytes] = []
         for _ in range(READS_PER_TURN):
             try:
@@ -191,8 +192,8 @@ class ProcessTerminal:
     def hold_output(self, *, hold: bool) -> None:
         """Make writing programs wait, so that later reads are complete; or let them continue.
 
-        CRIU takes output that is still in a terminal and puts it back after what came later, or drops it, so
-        no output may be in flight during a capture. Programs only notice that their writes wait.
+        CRIU takes output that is still in a terminal and puts it back after later output, or drops it, so
+        no output can be in flight during a capture. Programs only notice that their writes wait.
         """
         with contextlib.suppress(OSError), self._other_side() as other:
             # Flow control belongs to the other side.

@@ -3,7 +3,7 @@ either.
 
 It owns when a shell is watched, which is whenever no prompt is ready, and when waiting is written into the
 journal; the detection is in `pulse/`. A job is looked at less often than a shell: no caller waits for it to
-return, and there may be many.
+return, and there can be many.
 """
 
 from __future__ import annotations

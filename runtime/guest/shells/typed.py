@@ -1,12 +1,12 @@
-"""The treatment of typed text: the part that may be recorded, and the part that a terminal would cut. Pure.
+"""The treatment of typed text: the part that can be recorded, and the part that a terminal would cut. Pure.
 
-A terminal that echoes shows what is typed (termios ECHO with ICANON). While a line editor is at work both are
-off, and the editor shows the text: among editors, only the shell's own, at its own prompt, is known. Any
-other program that switched the echo off may be asking for a password, and so may one that reads raw keys. Of
-input that cannot be judged only the number of bytes is kept.
+A terminal that echoes shows what is typed (termios ECHO with ICANON). While a line editor is at work both
+are off, and the editor shows the text: among editors, only the shell's own, at its own prompt, is known.
+Any other program that switched the echo off is possibly asking for a password, and so is one that reads raw
+keys. Of input that cannot be judged only the number of bytes is kept.
 
 A terminal that reads lines (termios ICANON) has room for 4096 bytes of one, its end included; of a longer
-line it drops the rest and says nothing (Linux, n_tty.c). A program that reads keys gets all there is.
+line it silently drops the rest (Linux, n_tty.c). A program that reads keys gets all there is.
 """
 
 from __future__ import annotations
@@ -57,8 +57,8 @@ class Typing:
     def judge(self, data: bytes, before: Echo, after: Echo, prompts: int) -> list[Typed]:
         """Judge one write by the echo before and after it; `prompts` counts the shell's prompts.
 
-        After the line that a prompt takes nothing is known until the next prompt: the command may be one that
-        asks for a password, and what follows may be meant for it.
+        After the line that a prompt takes nothing is known until the next prompt: the command can be one
+        that asks for a password, and the next line can be meant for it.
         """
         if not data:
             return []
@@ -92,7 +92,7 @@ class Burst:
 
     @property
     def text(self) -> str | None:
-        """The text, if all of it may be kept."""
+        """The text, if all of it can be kept."""
         return None if self.hidden else self._text.decode("utf-8", "replace")
 
     def add(self, parts: list[Typed]) -> None:
@@ -114,8 +114,8 @@ class LineLimit:
     def excess(self, data: bytes, ends: bytes, *, begun: bool = True) -> int:
         """Return the length of the line that the terminal would cut, or 0.
 
-        `ends` are the characters that end or discard a line, empty if it reads keys. `begun`: what was typed
-        before belongs to the first of these lines.
+        `ends` are the characters that end or discard a line, empty if it reads keys. `begun`: earlier typed
+        text belongs to the first of these lines.
         """
         if not ends:
             return 0
@@ -126,7 +126,7 @@ class LineLimit:
         return longest if longest > LONGEST_TYPED else 0
 
     def later_excess(self, data: bytes) -> int:
-        """Return the same for the input after the line a prompt takes: its command may read lines."""
+        """Return the same for the input after the line a prompt takes: its command can read lines."""
         if data.startswith(_PASTE):
             return 0
         first = re.search(rb"[\r\n]", data)

@@ -45,7 +45,7 @@ class ClientCall:
         return value
 
     def id(self) -> str:
-        """Return the id the client chose for an operation, or that of its key."""
+        """Return the id the client chose for an operation, or its key's."""
         if (key := self.key()) is not None:
             return id_of(key)
         value = self.text("id")

@@ -1,4 +1,4 @@
-"""One client's connection: frames in, frames out, gone without a trace.
+"""One client's connection: frames in, frames out, ended without a trace.
 
 A connection is disposable. Its loss cancels the task that serves it and nothing else.
 """
@@ -99,7 +99,7 @@ class ClientConnection(asyncio.Protocol):
         """Send a frame that is encoded already.
 
         Raises:
-            ConnectionError: the client is gone.
+            ConnectionError: the client has left.
         """
         if self._transport is None or self._transport.is_closing():
             raise ConnectionResetError
@@ -118,11 +118,11 @@ class ClientConnection(asyncio.Protocol):
         return frame
 
     def as_bytes(self) -> asyncio.StreamReader:
-        """Receive raw bytes from now on, no longer frames, until the client is gone.
+        """Receive raw bytes from now on, no longer frames, until the client leaves.
 
         Raises:
             RequestRefused: it did not wait for the answer to its request.
-            ConnectionError: it is gone.
+            ConnectionError: it has left.
         """
         if self._transport is None:
             raise ConnectionResetError

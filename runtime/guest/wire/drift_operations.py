@@ -1,8 +1,8 @@
 """The operations behind drift: the session's present state, and facts about some files.
 
-Facts are times and sizes, and the package a file came with. The paths come from outside, with the records of
-packages that may own them. Nothing is opened but those records, and they are read with limits: a user of the
-session may have put anything there.
+Facts are times and sizes, and the package a file came with. The paths come from outside, with the records
+of packages that can own them. Only those records are opened, and they are read with limits: a user of the
+session can have put anything there.
 """
 
 from __future__ import annotations
@@ -71,7 +71,8 @@ class PackageOwners:
                 self._owners[path] = (number, written[2])
 
     def of(self, path: str, mtime: int) -> int:
-        """Return the number of the package, or -1. A file edited after its installation has no owner."""
+        """Return the number of the package, or -1. A file edited after its installation does not have an
+        owner."""
         found = self._owners.get(path)
         if found is not None:
             return found[0] if mtime <= found[1] + EDITED_AFTER else -1
@@ -105,7 +106,7 @@ def _listed(one: PackageRecord) -> Iterable[str]:
 
 
 def _pip_files(record: str) -> Iterable[str]:
-    """Return the paths in a wheel's RECORD: relative to the folder beside it, then digest and size."""
+    """Return the paths in a wheel's RECORD: relative to the folder next to it, then digest and size."""
     site = os.path.dirname(os.path.dirname(record))  # noqa: PTH120
     for line in _lines(record):
         path = line.rsplit(",", 2)[0].strip('"')

@@ -1,7 +1,7 @@
 """The operations on files: look, list, read, write, make, move, remove. Each can be repeated.
 
-Every request is done with the rights of the session's user, or of one that is named. What is made belongs to
-that user, or to an `owner` that is named.
+Every request is done with the rights of the session's user, or of one that is named. New files belong to
+that user, or to a named `owner`.
 """
 
 from __future__ import annotations

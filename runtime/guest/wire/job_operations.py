@@ -27,7 +27,7 @@ MAX_COMMAND = 96 << 10
 
 
 async def start(guest: Guest, call: ClientCall) -> None:
-    """Start a job, or find it if its id is known. One that is `apart` does not wait for the lease."""
+    """Start a job, or find it if its id is known. A job that is `apart` does not wait for the lease."""
     job = guest.jobs.known(call.id())
     if job is None:
         if call.frame.head.get("apart") is not True:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from holdfast.kernels.guest.front_ends import FrontCells, FrontEnds
 
 MAX_BEFORE = 256 << 10
-"""Characters of what is run before a cell."""
+"""Characters of the code that is run before a cell."""
 MAX_PATH = 4096
 MAX_FRONT_ENDS = 32
 
@@ -91,7 +91,7 @@ async def restart(guest: Guest, call: ClientCall) -> None:
 
 
 async def open_(guest: Guest, call: ClientCall) -> None:
-    """Start a kernel of a spec, or return the one of that name."""
+    """Start a kernel of a spec, or return the existing one with that name."""
     name, spec, cwd = call.text("kernel"), call.text("spec", DEFAULT_SPEC), _directory(guest, call)
     kernel = guest.kernels.get(name)
     if kernel is not None and not kernel.closed:

@@ -1,7 +1,7 @@
 """The path that a request names, the user whose rights apply, and the owner of new files.
 
-Names are any bytes but NUL and slash: they travel in the payload, as JSON whose lone surrogates are bytes
-that are no UTF-8 (os.fsencode).
+Names are any bytes except NUL and slash: they travel in the payload, as JSON whose lone surrogates are
+bytes that are not UTF-8 (os.fsencode).
 """
 
 from __future__ import annotations

@@ -75,7 +75,7 @@ async def _serve(
 async def _input(
     call: ClientCall, given: ClientCall, shell_access: ShellAccess, seat: Seat, keyboard: Keyboard
 ) -> None:
-    """Type only new input: after a lost connection a client repeats input that may not have arrived."""
+    """Type only new input: after a lost connection a client repeats input that possibly did not arrive."""
     data = given.frame.payload
     at = given.integer("at", seat.typed, low=0)
     data = data[max(0, seat.typed - at) :]

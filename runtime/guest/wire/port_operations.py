@@ -2,8 +2,8 @@
 either ends; and a bounded probe.
 
 After the answer `connected` the connection carries no more frames. The client's first byte is not for the
-server: it says that the client has read the answer, and takes what follows as the server's bytes. A link can
-be closed at once, in the middle of anything: a capture must not find it.
+server: it says that the client has read the answer, and takes what follows as the server's bytes. A link
+can be closed at any moment, in the middle of anything: a capture must not find it.
 """
 
 from __future__ import annotations

@@ -4,8 +4,8 @@ A frame is two big-endian 32 bit lengths, a JSON object in UTF-8 and a payload o
 
     | json_len : u32 | payload_len : u32 | JSON object | payload |
 
-Pure code: bytes in, frames out. It knows nothing of sockets, nor of what the operations mean.
-Both sides use it, and neither trusts the other: every violation is a `FrameError`.
+Pure code: bytes in, frames out. It does not know sockets, nor the meaning of the operations. Both sides use
+it, and neither trusts the other: every violation is a `FrameError`.
 """
 
 from __future__ import annotations
@@ -96,8 +96,8 @@ def frame_at(position: int, read: Callable[[int, int], bytes]) -> tuple[Frame, i
 def request(op: str, fields: Mapping[str, Any]) -> dict[str, Any]:
     """Return the head of a client's frame.
 
-    It carries the version since which the operation is what it is: a supervisor that knows a later one as
-    well carries it out, and one that knows none as late refuses it.
+    It carries the version since which the operation is unchanged: a supervisor that knows a later one as
+    well carries it out, and one that knows only earlier ones refuses it.
     """
     return {"v": SINCE.get(op, OLDEST), "op": op, **fields}
 

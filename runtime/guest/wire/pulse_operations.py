@@ -54,7 +54,7 @@ def operations(guest: Guest) -> Operations:
 
 
 async def sizes(_: Guest, call: ClientCall) -> None:
-    """Send the sizes of a list of paths: null for those that are missing, or not regular files."""
+    """Send the sizes of a list of paths: null for missing ones and other kinds than regular files."""
     try:
         paths = json.loads(call.frame.payload)
     except ValueError:

@@ -1,7 +1,8 @@
 """The operations on shells: open, close, run, join, read, type, watch. Thin: the shell decides.
 
-Owns when it is worthwhile to wait for a shell that is taken: as long as the caller wants, and briefly for
-what is already ending; and what a result explains, where its exit code alone would leave the caller to guess.
+Owns when it is worthwhile to wait for a taken shell: as long as the caller wants, and briefly for a command
+that is already ending; and the explanation of a result, where its exit code alone would leave the caller to
+guess.
 """
 
 from __future__ import annotations
@@ -34,12 +35,12 @@ from holdfast.runtime.guest.wire.connection import RequestRefused
 MAX_SIDE = 4096
 SIGNALS = ("INT", "TERM", "KILL", "QUIT", "HUP", "TSTP", "CONT", "USR1", "USR2")
 ENDING = 2.0
-"""Seconds a command may take to end after an interrupt or an answer, before it counts as still running."""
+"""Seconds a command can take to end after an interrupt or an answer, before it counts as still running."""
 LOOKED_AT = 64 << 10
-"""Bytes of the newest output in which bash may have complained."""
+"""Bytes of the newest output in which bash can have complained."""
 COMPLAINT = b"syntax error"
 STARVED = b": Resource temporarily unavailable"
-"""What a shell writes that cannot fork."""
+"""The message of a shell that cannot fork."""
 BAD_USAGE = 2
 """Exit code of bash after a syntax error, and of many others for other reasons."""
 SECONDS = 2.0
@@ -56,7 +57,7 @@ class CommandWait:
 
 
 async def open_(guest: Guest, call: ClientCall) -> None:
-    """Open a shell, or find the one of that name: repeated requests are harmless."""
+    """Open a shell, or find the existing one with that name: repeated requests are harmless."""
     size = size_of(call, TerminalSize(DEFAULT_ROWS, DEFAULT_COLUMNS))
     shell, new = guest.opened.open(call.text("shell"), size, str(call.actor()))
     await call.finish("opened", new=new, shell=guest.opened.described(shell))
@@ -143,7 +144,7 @@ async def send_signal(guest: Guest, call: ClientCall) -> None:
 
 
 async def check_syntax(guest: Guest, call: ClientCall) -> None:
-    """Report whether a text is complete and correct for the shell, which need not be free."""
+    """Report whether a text is complete and correct for the shell, which does not have to be free."""
     shell, text = guest.shell(call.target("shell")), call.frame.payload
     if b"\0" in text:
         raise RequestRefused(

@@ -59,7 +59,7 @@ class Server:
             raise
 
     async def listen_again(self) -> None:
-        """Listen as soon as the folder has room for a socket: a session may have filled it."""
+        """Listen as soon as the folder has room for a socket: a session can have filled it."""
         while True:
             try:
                 await self.listen()

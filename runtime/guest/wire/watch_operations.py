@@ -62,7 +62,7 @@ class FileWatching:
         self._loop = asyncio.get_running_loop()
 
     async def run(self) -> None:
-        """Send the content, then changes, until the root is gone."""
+        """Send the content, then changes, until the root is removed."""
         await self._all()
         pause = SOON
         while not self._tree.gone:

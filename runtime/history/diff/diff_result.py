@@ -21,7 +21,7 @@ class Diff:
 
     @property
     def files(self) -> tuple[FileChange, ...]:
-        """Files, without those of `packages` and without noise."""
+        """Files, without the files of `packages` and without noise."""
         return self.drift.files
 
     @property

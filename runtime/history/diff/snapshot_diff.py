@@ -75,7 +75,7 @@ class SnapshotComparison:
 
         Raises:
             InvalidArgument: one of them did not record what it held, or one in between is gone.
-            SnapshotDamaged, SnapshotNewer: what one of them held cannot be read.
+            SnapshotDamaged, SnapshotNewer: the content of one of them cannot be read.
         """
         one, other = self._held(self._before), self._held(self._after)
         files, found = self._files()
@@ -219,7 +219,7 @@ def common(first: Sequence[str | None], second: Sequence[str | None]) -> str | N
     """Return where two lines meet. Each is a snapshot and its ancestors, ending with None or a gap.
 
     Raises:
-        LookupError: they do not meet, because a snapshot in between is gone.
+        LookupError: they do not meet, because a snapshot in between was removed.
     """
     there = set(second)
     for one in first:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 SLACK = 0.02
 """Seconds: the kernel stamps files with the time of its last tick, up to 10 ms earlier, never later."""
 MOST = 4
-"""If more than this many ran at once, the author is unknown."""
+"""If more than this many ran together, the author is unknown."""
 _STARTS = {"command_started": "command", "cell_started": "cell", "job_started": "job", "attached": "person"}
 _ENDS = {"command_ended": "command", "cell_ended": "cell", "job_ended": "job", "detached": "person"}
 
@@ -33,7 +33,7 @@ HOST_KIND = "files"
 """The kind of the host's entries about files."""
 _WRITING = ("copied in", "wrote", "moved")
 _UNKNOWN_BEGIN = 2.0
-"""Seconds before its entry in which a copy may have begun, if the entry does not say."""
+"""Seconds before its entry in which a copy can have begun, if the entry does not tell."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,7 +36,7 @@ class PathEntry:
 
 Table = Mapping[str, PathEntry]
 TICK = 0.01
-"""Seconds by which the kernel's stamps may be early: those of its last tick."""
+"""Seconds by which the kernel's stamps can be early: the length of its last tick."""
 Key = tuple[str, str, str]
 """A package whatever its version: manager, folder, name."""
 

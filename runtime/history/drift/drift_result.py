@@ -1,7 +1,7 @@
 """The drift of a session since a point in time, as a value and in few words.  Pure.
 
-Every token of an agent's context counts. `+` new, `~` changed, `-` gone; `#n` is the journal entry that did
-it, and the last line explains these.
+Every token of an agent's context counts. `+` new, `~` changed, `-` removed; `#n` is the journal entry that
+did it, and the last line explains these.
 """
 
 from __future__ import annotations

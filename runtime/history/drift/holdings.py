@@ -45,7 +45,7 @@ Values = Annotated[dict[Text, Known], _ITEMS, KNOWN]
 
 
 class HeldProcess(GuestValue):
-    """One process. `role` is shell, kernel or supervisor for those of the session itself."""
+    """One process. `role` is shell, kernel or supervisor for the session's own processes."""
 
     pid: Count
     command: Text = ""
@@ -70,8 +70,8 @@ class HeldShell(GuestValue):
 class HeldKernel(GuestValue):
     """A kernel. `names` are its variables: a description, and a digest of small values.
 
-    None where they are not known: it was busy, or is of another language. `stale` if they are those of an
-    earlier cell.
+    None where they are not known: it was busy, or is of another language. `stale` if they are an earlier
+    cell's.
     """
 
     epoch: Count = 0
@@ -186,7 +186,7 @@ class ProcessChange:
 def changed_processes(before: Holdings, now: Holdings) -> list[ProcessChange]:
     """Return the processes that started, ended, or listen elsewhere; the session's own are left out.
 
-    A pid may be reused; after a restore every process has another start time, so then only the command can
+    A pid can be reused; after a restore every process has a new start time, so then only the command can
     decide.
     """
     found: list[ProcessChange] = []

@@ -36,7 +36,7 @@ Fact = Annotated[tuple[_Kind, _Stamp, _Stamp, _Stamp, _Owner], Field(strict=Fals
 
 
 class Facts(GuestValue):
-    """The facts on files, in the order in which they were requested; none on those that do not exist."""
+    """The facts on files, in the order in which they were requested; none on missing ones."""
 
     facts: Annotated[list[Fact | None], listed(MAX_PATHS)]
 
@@ -93,7 +93,7 @@ def packages_among(changes: Iterable[changed_paths.FileChange]) -> list[Package]
 
 
 def candidates(differing: Sequence[tuple[str, int]]) -> list[Package]:
-    """Return packages that may have changed since the image."""
+    """Return packages that can have changed since the image."""
     return packages.find(
         changed_paths.FileChange(path, changed_paths.OF_ENGINE.get(kind, "changed"))
         for path, kind in differing

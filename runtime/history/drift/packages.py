@@ -33,8 +33,8 @@ class Package:
     """One package that changed. `old` and `new` are versions; `record` is the file that proves it is
     installed.
 
-    A package without `new` is gone, one without `old` is new, unless `replaced`: then the old version is not
-    known. `place` is the folder it is in, empty where there is only one.
+    A package without `new` was removed, one without `old` is new, unless `replaced`: then the old version
+    is not known. `place` is the folder it is in, empty where there is only one.
     """
 
     manager: str
@@ -141,8 +141,8 @@ def _package(change: FileChange) -> Package | None:
 
 
 def _proves(change: FileChange, end: int) -> bool:
-    """Check for a folder that is gone as a whole, or the file that is written last; other files
-    only follow.
+    """Check for a folder that was removed as a whole, or the file that is written last; other files only
+    follow.
     """
     return change.path.endswith("/RECORD") or (change.change == "deleted" and end >= len(change.path))
 

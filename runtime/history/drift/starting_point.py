@@ -2,8 +2,8 @@
 a time), and how files get from it to the present.  Pure.
 
 A container begins with the image of the snapshot it was made from; the engine reports how it differs from
-that. So what changed since a snapshot is a sum over one or more containers: from that point to the end of the
-first, all of those in between, and from the beginning of the present one to now.
+that. So the changes since a snapshot are a sum over one or more containers: from that point to the end of
+the first, all of the containers in between, and from the beginning of the present one to now.
 """
 
 from __future__ import annotations

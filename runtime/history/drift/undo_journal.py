@@ -51,7 +51,7 @@ def rewind(now: Holdings, entries: Sequence[EntryTable], seq: int, at: float, kn
 
 
 def _restores(entries: Sequence[EntryTable], seq: int) -> list[float]:
-    """Return when the session was restored since: an earlier start time may be of an older process."""
+    """Return when the session was restored since: an earlier start time can be an older process's."""
     found = []
     for entry in entries:
         number, when = entry.get("seq"), entry.get("at")

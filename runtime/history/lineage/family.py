@@ -40,7 +40,7 @@ def includes(session: SessionRow, snapshot: SnapshotRow, snapshots: Sequence[Sna
 
 
 def check(session: SessionRow, snapshot: SnapshotRow, snapshots: Sequence[SnapshotRow]) -> None:
-    """Check that a session may go back to a snapshot: one of its past, or taken of it in an earlier life.
+    """Check that a session can go back to a snapshot: one of its past, or taken of it in an earlier life.
 
     Raises:
         InvalidArgument: it belongs to another session.
@@ -77,8 +77,8 @@ def relative(ref: str, session: SessionRow, snapshots: Sequence[SnapshotRow]) ->
 def parent_of_next(session: SessionRow, snapshots: Sequence[SnapshotRow]) -> str | None:
     """Return the last one taken since the session was made or restored, else the one it was restored from.
 
-    A session that went back to an earlier snapshot has later ones of its own that are not its past any more:
-    those of another generation.
+    A session that went back to an earlier snapshot has later ones of its own that are not its past any
+    more: an earlier generation's.
     """
     mine = [row.id for row in snapshots if continues(session, row)]
     return mine[-1] if mine else timelines.predecessor(session, {row.id for row in snapshots})

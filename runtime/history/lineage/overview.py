@@ -1,6 +1,6 @@
 """All snapshots and sessions of a home, the known facts about each, and the commands between them.
 
-Assembled from store and journals; the sums of what was run are pure.
+Assembled from store and journals; the sums of past runs are pure.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ def _ran(
     everyone: Sequence[SessionRow],
     above: Mapping[str, str | None],
 ) -> dict[str, Ran]:
-    """Summarize what was run between each snapshot or session and the one above it."""
+    """Summarize the runs between each snapshot or session and the one above it."""
     store = context.store
     for row in everyone:
         if row.state == "running":
@@ -120,7 +120,7 @@ def marks(row: SnapshotRow) -> list[str]:
 
 
 def why(row: SnapshotRow) -> str:
-    """Return why a snapshot was taken: the caller's reason, or that of the policy that took it. Pure."""
+    """Return the reason for a snapshot: the caller's, or the policy's that took it. Pure."""
     auto = row.details.auto
     if auto is None:
         return row.reason or ""

@@ -68,7 +68,7 @@ def merge(
 
 
 def safe(events: Iterable[CastEvent]) -> Iterator[CastEvent]:
-    """Filter the output of events to the parts any terminal may receive."""
+    """Filter the output of events to the parts that are safe for any terminal."""
     output = SafeOutput()
     for event in events:
         if event.code != "o":

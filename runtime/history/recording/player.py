@@ -31,7 +31,7 @@ class Player:
         raw: bool = False,
         stdout: int | None = None,
     ) -> None:
-        """Prepare. Without a terminal there is no pace: everything is written immediately.
+        """Prepare. Without a terminal everything is written immediately.
 
         Sequences that make a terminal reply, or change it permanently, are left out unless `raw`.
         """

@@ -1,8 +1,8 @@
 """The source of a session's recording: its supervisor, or the container that it left; and places in it as
 people write them.
 
-A running session's is read in ranges across lost connections. What a container holds, its session wrote: only
-regular files are taken from it, within limits.
+A running session's is read in ranges across lost connections. The files in a container were written by its
+session: only regular files are taken from it, within limits.
 """
 
 from __future__ import annotations
@@ -207,7 +207,7 @@ class KeptRecording:
         """Copy the files.
 
         Raises:
-            EngineError: the container or its files are gone.
+            EngineError: the container or its files do not exist any more.
         """
         paths = Layout().shell(shell)
         self._folder = Path(tempfile.mkdtemp(prefix="holdfast-"))

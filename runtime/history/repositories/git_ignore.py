@@ -1,6 +1,6 @@
 """Which files Git would ignore, by the texts of gitignore(5).  Pure.
 
-Patterns come from a project and may be anything: matching takes time in proportion to pattern and name.
+Patterns come from a project and can be anything: matching takes time in proportion to pattern and name.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class Pattern:
 
 @dataclass(slots=True)
 class Ignored:
-    """The patterns that hold in one folder: those of its own file, and of the folders above.
+    """The patterns that hold in one folder: its own file's, and those of the folders above.
 
     Attributes:
         depth: of this folder, in parts.

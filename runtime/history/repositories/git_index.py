@@ -1,6 +1,6 @@
 """Reads an index of Git (gitformat-index(5)), of versions 2 to 4, and computes its tree. Pure.
 
-The bytes may be anything: damaged or hostile ones give nothing.
+The bytes can be anything: damaged or hostile ones yield nothing.
 """
 
 from __future__ import annotations
@@ -55,7 +55,8 @@ class IndexEntry:
 def entries(
     data: bytes, most: int, versions: tuple[int, ...] = (2, 3, 4), digest: int = 20
 ) -> list[IndexEntry] | None:
-    """Return the entries, at most `most`; None for an index that is damaged, split, or of another version.
+    """Return the entries, at most `most`; None for an index that is damaged, split, or of an unknown
+    version.
 
     Names that lead out of the working tree, or into Git's own folder, are not among them.
 

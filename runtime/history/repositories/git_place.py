@@ -1,9 +1,10 @@
 """A checkout's repository on this machine: its place, its owner, and its files, read without Git.
 
 Git runs what a repository's configuration names, so no command of it is let near a folder that is not
-trusted. What a repository names is followed only where it leads back: the folder of a linked worktree names
-the worktree, that of a submodule is in the repository above it. No link is followed. As in Git, a repository
-of another user is refused unless the caller's own configuration trusts it (safe.directory).
+trusted. A repository's references are followed only where they lead back: the folder of a linked worktree
+names the worktree, and the folder of a submodule is in the repository above it. No link is followed. As in
+Git, a repository of another user is refused unless the caller's own configuration trusts it
+(safe.directory).
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from holdfast.runtime.history.repositories import git_config, git_files
 
 @dataclass(frozen=True, slots=True)
 class GitPlace:
-    """A checkout: its working tree, the folder of its own in a repository, and that of the repository."""
+    """A checkout: its working tree, its own folder in a repository, and the repository's folder."""
 
     root: Path
     own: Path

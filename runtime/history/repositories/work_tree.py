@@ -1,8 +1,9 @@
-"""The files of a checkout that Git would keep, and whether they differ from the commit. Runs none of its
-programs.
+"""The files of a checkout that Git would keep, and whether they differ from the commit. Runs no program of
+Git.
 
-Tracked files come from the index; others are those that no text of gitignore(5) names. Filters, hooks and
-programs of a configuration are never run: a file that differs only by what a filter makes of it is unknown.
+Tracked files come from the index; the rest are the files that no text of gitignore(5) names. Filters, hooks
+and programs of a configuration are never run: a file that differs only by the effect of a filter is
+unknown.
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ class WorkTree:
         return cls(place, git_index.entries(data, MOST, digest=width))
 
     def names(self, depth: int = 0) -> Iterator[str]:
-        """Yield the paths of files that Git would keep, those of checkouts in it included, in order."""
+        """Yield the paths of files that Git would keep, including files of inner checkouts, in order."""
         tracked = {one.path for one in self.entries or () if one.kind in (git_index.FILE, git_index.LINK)}
         modules = [one.path for one in self.entries or () if one.kind == git_index.REPOSITORY]
         if self.entries is None:
@@ -205,7 +206,7 @@ class WorkTree:
         return None if self._is_converted(entry.path) else True
 
     def _is_converted(self, name: str) -> bool:
-        """Check whether a file may be stored in a different form, by attributes of the project or its own."""
+        """Check whether a file can be stored in a different form, by attributes of the project or its own."""
         folders = [self.place.root, *((self.place.root / name).parents)]
         files = [folder / ".gitattributes" for folder in folders if folder.is_relative_to(self.place.root)]
         files.append(self.place.common / "info" / "attributes")
@@ -241,7 +242,7 @@ def _own_patterns(place: GitPlace) -> Ignored:
 
 
 def _digests(path: Path, size: int, link: bool, width: int) -> set[bytes]:
-    """Return the digests of a file in the forms in which Git may store it: unchanged, and with Unix line
+    """Return the digests of a file in the possible forms of Git's storage: unchanged, and with Unix line
     ends."""
     made = [hashlib.new("sha256" if width == 32 else "sha1", usedforsecurity=False)]
     if link:

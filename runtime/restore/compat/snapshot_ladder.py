@@ -1,7 +1,7 @@
 """The ladder of one snapshot on this machine: the possible rungs, the chosen one, and the restored parts.
 
-`restore`, `thaw` and `fits` mean the same by what they are asked for: `as_` is exactly this rung, `require`
-at least this one, and neither of them all that was captured. The choice is pure; `probe_machine` asks the
+`restore`, `thaw` and `fits` share the meaning of these options: `as_` is exactly this rung, `require` at
+least this one, and neither of them all that was captured. The choice is pure; `probe_machine` asks the
 checkpointer and the engine.
 """
 
@@ -34,7 +34,7 @@ _NOTHING = "no part of it can be restored on this machine"
 
 
 def choose_rung(ladder: Ladder, as_: Name | None, require: Name | None, *, verb: str, source: str) -> Name:
-    """Return the rung to take: the one asked for, else the best that is possible and enough.
+    """Return the rung to take: the requested one, else the best that is possible and enough.
 
     Args:
         ladder: what is possible.
@@ -74,7 +74,7 @@ def best(ladder: Ladder, least: Name) -> Name | None:
 
 
 def instead(ladder: Ladder, tried: Name | None, verb: str, source: str) -> str:
-    """Return a hint at the best rung that is possible, below the one that was tried if one was."""
+    """Return a hint at the best possible rung, below the failed one if there was one."""
     for name in RUNGS if tried is None else RUNGS[RUNGS.index(tried) + 1 :]:
         rung = ladder.rung(name)
         if rung.possible:
@@ -88,7 +88,7 @@ def take(verb: str, source: str, rung: Name) -> str:
 
 
 def probe_machine(context: Context, *, live: bool) -> Here:
-    """Return this machine's offers; with `live` also those that a restore of processes depends on.
+    """Return this machine's offers; with `live` also the ones that a restore of processes depends on.
 
     The latter starts the checkpointer.
 

@@ -41,7 +41,7 @@ from holdfast.runtime.serve.models.command_models import (
 
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9_.-]{1,80}$")]
 Sought = Annotated[str, Field(min_length=1, max_length=200, pattern=TEXT)]
-"""The id of something that is looked for: what is no id is not found, as in process."""
+"""The id of a wanted object: a text that is not an id is not found, as in process."""
 
 
 class JoinArgs(JoinQuery):

@@ -1,6 +1,7 @@
 """Calls that follow work to its end: commands, jobs, cells, programs, events, changes of files.
 
-The result of a watch says whether what is watched is gone (`ended`), or the waiting was ended (`left`).
+The result of a watch tells whether the watched path was removed (`ended`), or the waiting was ended
+(`left`).
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import Any
 
 from holdfast.base.value_classes import as_table
 from holdfast.errors import InvalidArgument
-from holdfast.runtime.api import plain_tables
+from holdfast.runtime.api import results_as_json
 from holdfast.runtime.api.session import Session
 from holdfast.runtime.api.session_files import watched
 from holdfast.runtime.files.file_tree import WatchedChange
@@ -48,7 +49,7 @@ ServedCall = Callable[[Session, Patience, Emit | None], dict[str, Any] | Parked]
 With `Emit` it reports what is shown as it comes, and leaves that out of the result.
 """
 OVERHEAD = 200
-"""Bytes that an event takes beside what it carries."""
+"""Bytes that an event takes in addition to its content."""
 
 
 def exec_call(asked: ExecRequest, key: str | None) -> ServedCall:
@@ -117,7 +118,7 @@ def job_call(job: str, asked: JobQuery) -> ServedCall:
 def exec_answer(result: ExecResult) -> dict[str, Any]:
     """Return the fields of an `ExecAnswer`."""
     return {
-        **plain_tables.exec_result(result),
+        **results_as_json.exec_result(result),
         "running": result.running,
         "rows": result.rows,
         "cols": result.cols,
@@ -216,7 +217,7 @@ def answer_cell_call(cell_id: str, asked: CellAnswerRequest) -> ServedCall:
 
 def _followed_cell(run: Callable[[Session, Patience, Emit | None], CellResult]) -> ServedCall:
     def call(found: Session, patience: Patience, emit: Emit | None) -> dict[str, Any]:
-        told = plain_tables.cell_result(run(found, patience, emit))
+        told = results_as_json.cell_result(run(found, patience, emit))
         return told if emit is None else told | {"stdout": "", "stderr": "", "outputs": []}
 
     return call

@@ -18,7 +18,7 @@ from holdfast.runtime.serve.calls.followed_calls import OVERHEAD, Emit
 
 
 class TerminalCall:
-    """One terminal, for one channel. Input may come before it is linked."""
+    """One terminal, for one channel. Input can come before it is linked."""
 
     def __init__(self, args: Mapping[str, Any]) -> None:
         self._args = dict(args)
@@ -71,7 +71,7 @@ class TerminalCall:
 
 
 MOST_TYPED = 1 << 20
-"""Bytes that may wait to be typed."""
+"""Bytes that can wait to be typed."""
 
 
 class FarTerminal:
@@ -85,7 +85,7 @@ class FarTerminal:
         self._typed = bytearray()
         self._wake_in, self._wake_out = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         self.emit: Emit | None = None
-        """What takes output; without it nothing is shown."""
+        """The receiver of output; without it nothing is shown."""
         self._held = b""
 
     def type(self, data: bytes) -> None:
@@ -153,7 +153,7 @@ class FarTerminal:
 
 
 class AttachmentCall:
-    """One attachment, for one channel. Input may come before it is joined."""
+    """One attachment, for one channel. Input can come before it is joined."""
 
     def __init__(self, args: Mapping[str, Any]) -> None:
         self._args = dict(args)

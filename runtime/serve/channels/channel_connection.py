@@ -25,7 +25,7 @@ from holdfast.runtime.serve.key_rules import AllowedCall
 
 
 class CreditGate:
-    """So many characters of messages may pass; the last message may exceed them."""
+    """A limited number of characters of messages can pass; the last message can exceed it."""
 
     def __init__(self, credit: int) -> None:
         self._changed = threading.Condition()
@@ -54,14 +54,14 @@ class CreditGate:
 
 
 MOST_CHANNELS = 256
-"""Channels of one connection at once."""
+"""Concurrent channels of one connection."""
 ROOM = 4 << 20
-"""Bytes of all channels together that may wait to be sent."""
+"""Bytes of all channels together that can wait to be sent."""
 PIECE = 200
 _FAILED = "cannot answer: the server failed"
 logger = logging.getLogger("holdfast.serve")
 LULL_SECONDS = 0.01
-"""For a call to end before its first event is sent: that of a brief command goes with the result."""
+"""For a call to end before its first event is sent: a brief command's goes with the result."""
 
 
 class ChannelConnection:
@@ -204,11 +204,11 @@ class _Channel:
         """Return the call as one into which can be typed.
 
         Raises:
-            InvalidArgument: it is another one.
-            NotPermitted: the caller's key allows to see it only.
+            InvalidArgument: the channel is not a terminal's.
+            NotPermitted: the caller's key only permits watching it.
         """
         if self.allowed.is_seen_only:
-            raise NotPermitted("cannot type there: the key allows to see the terminal only")
+            raise NotPermitted("cannot type there: the key only permits watching the terminal")
         if not isinstance(self.call, Typed):
             raise InvalidArgument("cannot type there: the channel is not a terminal's")
         return self.call

@@ -19,7 +19,7 @@ from holdfast.errors import InvalidArgument
 from holdfast.runtime.serve.models.base_models import LONGEST_KEY, Patient, RequestBody
 
 MOST_CREDIT = 4 << 20
-"""Bytes that may be sent on a channel before the client gives more credit."""
+"""Bytes that can be sent on a channel before the client gives more credit."""
 FIRST_CREDIT = 1 << 20
 
 Number = Annotated[int, Field(ge=1, lt=2**31)]

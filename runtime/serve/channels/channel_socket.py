@@ -1,7 +1,8 @@
 """A WebSocket whose client can neither fill the server's memory nor occupy its event loop.
 
 The protocol of uvicorn answers pings whether or not the client reads, takes any number of fragments, parses
-whatever has arrived at once, and waits without end for a client to read the last bytes.  Knows no channels.
+all arrived bytes in one go, and waits endlessly for a client to read the last bytes.  Does not know
+channels.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ MOST_FRAGMENTS = 4096
 PIECE = 2 << 10
 """Bytes that are parsed before others have their turn: at most 341 frames, a few milliseconds."""
 LAST_SECONDS = 10.0
-"""In which a client that did not answer a ping may read what was sent, before the connection is cut."""
+"""In which a client that did not answer a ping can read the sent data, before the connection is cut."""
 
 
 class ChannelSocket(WebSocketsSansIOProtocol):
@@ -40,7 +41,7 @@ class ChannelSocket(WebSocketsSansIOProtocol):
             self._parse()
 
     def pause_writing(self) -> None:
-        """Stop reading from a client that does not read: its messages may need answers."""
+        """Stop reading from a client that does not read: its messages can need answers."""
         super().pause_writing()
         self._proceed()
 

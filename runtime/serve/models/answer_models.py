@@ -165,8 +165,8 @@ class ScreenAnswer(AnswerBody):
 class RecordingAnswer(AnswerBody):
     """A part of a terminal's recording: offsets of its output, and the size of the terminal where it begins.
 
-    `kept_start` and `kept_end` are those of all kept output; `missing` bytes at the beginning of the part
-    are not. `begun` is in Unix seconds.
+    `kept_start` and `kept_end` are the offsets of all kept output; `missing` bytes at the beginning of the
+    part are not. `begun` is in Unix seconds.
     """
 
 
@@ -372,7 +372,7 @@ class TaskResumedAnswer(AnswerBody):
     """A task that can be continued; `session`: running, resumed or rewound. `drift` is null if not known.
 
     `running` and `ran` are commands that run, and that ended without being recorded at a step; `undone` is
-    what going back has taken from the record.
+    the part of the record that going back has removed.
     """
 
     session: str

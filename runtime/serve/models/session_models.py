@@ -88,7 +88,8 @@ class LabelsRequest(RequestBody):
 
 
 def _requested(name: str) -> Any:
-    """Return the type of an option in a request: that of `SessionOptions`, or a text that is read as one."""
+    """Return the type of an option in a request: its type in `SessionOptions`, or a text that is read as
+    one."""
     annotation = SessionOptions.model_fields[name].annotation
     limits = tuple(SessionOptions.model_fields[name].metadata)
     kind = next(each for each in get_args(annotation) or (annotation,) if each is not type(None))

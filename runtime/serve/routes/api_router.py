@@ -1,7 +1,7 @@
 """How paths of the server are declared: completely, so that the application only has to list them.
 
-FastAPI prepares the routes of a router that is included a second time, at the first request that any of them
-may be for. That takes longer than most requests. Knows no path.
+FastAPI prepares the routes of a router that is included a second time, at the first request that could be
+for any of them. That takes longer than most requests. Knows no path.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from holdfast.runtime.serve.key_rules import permitted
 
 
 def api_router(**options: Any) -> APIRouter:
-    """Return a router of complete routes that check access keys; `options` are those of `APIRouter`."""
+    """Return a router of complete routes that check access keys; `options` are the options of `APIRouter`."""
     return APIRouter(
         default_response_class=PrintableAnswer,
         generate_unique_id_function=_operation_id,

@@ -122,7 +122,7 @@ async def read(
 async def write(
     who: From, session: Ref, path: FilePath, user: UserQuery = None, mode: Mode = None
 ) -> WrittenAnswer:
-    """Write a file, the bytes of the body, which may be large: readers see the old content or the new one."""
+    """Write a file, the bytes of the body, of any size: readers see the old content or the new one."""
     bits = None if mode is None else int(mode, 8)
     with BodyPipe(who.request.stream()) as body:
         size = await body.feed_while(
@@ -210,7 +210,7 @@ async def sign_address(
 ) -> AddressAnswer:
     """Return an address by which anyone reads (GET) or writes (POST) one file, until it expires.
 
-    It has no token and needs none; whether the file is there shows when it is used.
+    It does not have or need a token; whether the file is there shows when it is used.
     """
     found = await who.in_session(session, lambda each: each.id)
     sign, base = who.all.signature, who.request.url
@@ -256,7 +256,8 @@ async def read_tree(
 ) -> StreamingResponse:
     """Return a file, or a folder with its contents, as tar. Sockets and devices are left out.
 
-    With `account` a last member of type `H` says in JSON what was left out, and what changed meanwhile.
+    With `account` a last member of type `H` lists in JSON the omitted files, and the ones that changed in
+    between.
     """
     await who.in_session(session, lambda each: files(each, user).stat(path))
     write = accounted_tar if account else SessionFiles.write_tar
@@ -281,7 +282,7 @@ def files(found: Session, user: str | None) -> SessionFiles:
 
 
 def _to_be_read(found: Session, *, path: str, user: str | None) -> SessionFile:
-    """Return the file at a path; errors are those of reading it."""
+    """Return the file at a path; errors are the same as for reading it."""
     try:
         place, file = located(files(found, user), path)
     except SessionFileError as error:

@@ -58,7 +58,7 @@ async def follow(
 ) -> Any:
     """Follow a job from an offset of its output: to its end, or until it waits. Streams as `exec` does.
 
-    With `raw` the ends of lines are those of its terminal, which has a carriage return before each newline.
+    With `raw` lines end as on its terminal, with a carriage return before each newline.
     """
     asked = JobQuery(start=place(last, start), wait=wait, raw=raw)
     return await answered(who, session, patience, job_call(job, asked))

@@ -249,7 +249,7 @@ _BYTES: dict[int | str, dict[str, Any]] = {
 
 @artifact_paths.get("")
 async def artifacts(who: From, session: OfSession = None) -> list[KeptArtifact]:
-    """Return all artifacts, or those of a session, oldest first."""
+    """Return all artifacts, or a session's, oldest first."""
     return await who.brief(lambda hf: hf.artifacts.list(session))
 
 

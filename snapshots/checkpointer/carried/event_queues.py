@@ -1,18 +1,18 @@
 """Queues of inotify(7): a capture empties them, and in a copy they begin with the right contents.
 
-Most of what CRIU opens it opens by name only, which is not an event (guard_watches.c). What it reads
-nevertheless is shared memory, and files that were deleted and are open. So a queue of events that was empty
-at the freeze is emptied again before the session continues: until then only the capture can have caused an
-event, if everything that is watched is on file systems that no other process uses. A queue that was not empty
-is left alone: events read from it could not be put back.
+Most of what CRIU opens it opens by name only, which is not an event (guard_watches.c). Its other reads
+concern shared memory, and files that were deleted and are open. So a queue of events that was empty at the
+freeze is emptied again before the session continues: until then only the capture can have caused an event,
+if everything that is watched is on file systems that no other process uses. A queue that was not empty is
+left alone: events read from it could not be put back.
 
 Events that were not read yet are not in the images (guard_unread.c marks there whose they were). The kernel
-has one for what it could not keep: IN_Q_OVERFLOW, after which a program looks at everything it watches. It
-comes when a queue is full. So before anything of a copy runs, its queue is filled with events of files of
-ours until it overflows, and emptied up to that last one. What the end of our watches would add finds no room.
+has one for events it could not keep: IN_Q_OVERFLOW, after which a program looks at everything it watches.
+It comes when a queue is full. So before anything of a copy runs, its queue is filled with events of files
+of ours until it overflows, and emptied up to that last one. The event of our watches' end finds no room.
 
-Where nothing was lost, what a restore did itself is taken out: it makes files that were deleted, and deletes
-them. But a watch of such a file has ended with that, and what says so stays (IN_IGNORED).
+Where nothing was lost, a restore's own events are taken out: it makes files that were deleted, and deletes
+them. But a watch of such a file has ended with that, and the event of its end stays (IN_IGNORED).
 """
 
 from __future__ import annotations

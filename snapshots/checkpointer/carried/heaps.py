@@ -1,16 +1,17 @@
 """Large heaps of processes, in the kernel's reports and in CRIU's images. Pure.
 
-A capture copies those that are worth a twin while the session runs again (`twins.py`); CRIU writes everything
-else of a process, while it is frozen. The text of /proc/PID/smaps (proc_pid_smaps(5)) comes in, ranges of
-addresses go out.
+A capture copies the heaps that are worth a twin while the session runs again (`twins.py`); CRIU writes
+everything else of a process, while it is frozen. The text of /proc/PID/smaps (proc_pid_smaps(5)) comes in,
+ranges of addresses go out.
 
 CRIU reads a process's pages in the order of its pagemap, which is that of addresses, so its file is written
-once more with the heaps in it. Pages of zeros are left out: where a heap has no page, a program reads zeros.
+once more with the heaps in it. Pages of zeros are left out: where a heap does not have a page, a program
+reads zeros.
 
 In a copy that is to answer soon, large heaps wait until they are touched; everything else is read when the
-session is restored. The kernel lets only the process itself wait for missing memory; another one that reads
-it, such as ps(1) or a debugger, gets an error. So what is usually read from outside, stacks, arguments and
-small heaps, is there.
+session is restored. The kernel lets only the process itself wait for missing memory; a different one that
+reads it, such as ps(1) or a debugger, gets an error. So what is usually read from outside, stacks,
+arguments and small heaps, is there.
 """
 
 from __future__ import annotations

@@ -33,7 +33,7 @@ def of(pids: Iterable[int]) -> dict[str, int]:
 
 
 def noted(found: Any) -> dict[int, int]:
-    """Parse a note, which may come from elsewhere; empty if there is none.
+    """Parse a note, which can come from elsewhere; empty without one.
 
     Raises:
         Unreadable: no session can have this.

@@ -1,11 +1,11 @@
 """Lets programs in a copy recognize their files again, where they remember the device and inode of open
 files.
 
-In a copy a file has other numbers, and what remembers them takes it for another file. SQLite refuses to begin
-writing in rollback mode (SQLITE_READONLY_DBMOVED). It also finds by them the locks of other connections of
-its process, which the kernel does not hold against each other (fcntl(2)): a connection that was made in a
-copy would not know of those from before, and both would write at once. `tail -F` says that the file was
-replaced and tells all of it again.
+In a copy a file has new numbers, and programs that remember the old ones take it for a different file.
+SQLite refuses to begin writing in rollback mode (SQLITE_READONLY_DBMOVED). It also finds by them the locks
+of other connections of its process, which the kernel does not hold against each other (fcntl(2)): a
+connection that was made in a copy would not know of those from before, and both would write at once. `tail
+-F` says that the file was replaced and tells all of it again.
 
 So wherever the memory of a process has the numbers of a regular file it has open, it has those of the copy
 from then on. Only in forms that are nothing else: device and inode, of eight bytes each, one after the other;
@@ -52,7 +52,7 @@ from holdfast.snapshots.checkpointer.record.memory import ImageMemory
 NUMBERS_FILE = "file-numbers.json"
 """Among the images."""
 MOST_FILES = 20_000
-"""Files; what is beyond is not noted."""
+"""Files; further ones are not noted."""
 MAX_NOTE = 4 << 20
 """Of the note: a file has six numbers."""
 _OURS = ("/", "/dev/shm")  # noqa: S108 - the session's, by its well-known name
@@ -60,7 +60,7 @@ _NUMBER = 1 << 64
 MOST = 10_000
 """Places of one tree. A file has a few; beyond are those of a program that makes them up."""
 MOST_LOOKS = 1_000_000
-"""Places of one tree that may match; examining this many takes seconds."""
+"""Places of one tree that can match; examining this many takes seconds."""
 MOST_LINKS = 1 << 31
 """Names of one file; no file system has more of them (XFS_MAXLINK)."""
 _PAIR = struct.Struct("=QQ")
@@ -232,7 +232,7 @@ def write_memory(pid: int, address: int, data: bytes) -> None:
     """Write memory of a process.
 
     Raises:
-        OSError: it does not exist, or its process may not write it either.
+        OSError: it does not exist, or its process cannot write it either.
     """
     _transfer("process_vm_writev", pid, ctypes.create_string_buffer(data, len(data)), address, len(data))
 

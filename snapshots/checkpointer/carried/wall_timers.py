@@ -1,9 +1,10 @@
 """Makes timers set for a time of day expire at that time, however long a session was kept.
 
 CRIU notes what was left of a timer, and sets it for that long after the restore, in whole seconds. For a
-`timerfd` that was set for an absolute time of the real-time clock (timerfd_create(2)) that is too late by all
-that has passed since. So a capture notes when those expire, and they are set again before anything of a copy
-runs. What has expired meanwhile expires at once, with as many expirations as the kernel would have counted.
+`timerfd` that was set for an absolute time of the real-time clock (timerfd_create(2)) that is too late by
+all that has passed since. So a capture notes when those expire, and they are set again before anything of a
+copy runs. Timers that expired in the meantime expire immediately, with as many expirations as the kernel
+would have counted.
 
 Timers of timer_create(2) are not among them: the kernel does not tell what those were set for.
 """
@@ -26,7 +27,7 @@ from holdfast.snapshots.checkpointer.ground import pidfd_files, tree
 from holdfast.snapshots.checkpointer.record import ImagesUnreadable
 
 MOST = 1000
-"""Timers of one tree; what is beyond is not noted."""
+"""Timers of one tree; further ones are not noted."""
 _REAL_TIME = (["0"], ["8"])  # CLOCK_REALTIME, CLOCK_REALTIME_ALARM
 _ABSOLUTE, _CANCEL = 1, 2  # TFD_TIMER_ABSTIME, TFD_TIMER_CANCEL_ON_SET
 _SECOND, _LATEST = 10**9, 1 << 62
@@ -99,7 +100,7 @@ def told(info: FdInfo, now: int) -> WallTimer | None:
 
 
 def checked(noted: Any) -> list[WallTimer]:
-    """Check the notes of a capture, which may come from elsewhere.
+    """Check the notes of a capture, which can come from elsewhere.
 
     Raises:
         ImagesUnreadable: no capture notes that.

@@ -33,7 +33,7 @@ class NotConfined(Exception):
 
 
 def prepare() -> None:
-    """Load the library that sets rules, so that the processes that use it need not."""
+    """Load the library that sets rules, so that the processes that use it do not have to."""
     import nftables
 
     nftables.Nftables()
@@ -42,8 +42,8 @@ def prepare() -> None:
 def run(request: Confine, channel: HostChannel) -> None:
     """Set the rules if `load`, check that they are in force, release the first process if `release`.
 
-    Rules that are replaced take their record with them: what they had refused is in the answer. A root that
-    is to be read-only becomes so before: by another process, since this one can do nothing else afterwards.
+    Replaced rules take their record with them: their refusals are in the answer. A root that is to be
+    read-only becomes so before: by another process, since this one can do nothing else afterwards.
 
     Raises NotConfined, Astray, RootWritable, TargetMismatch, OSError.
     """
@@ -72,7 +72,7 @@ def run(request: Confine, channel: HostChannel) -> None:
 
 
 def attempts(request: Attempts, channel: HostChannel) -> None:
-    """Report recent refusals; nothing if there are no rules. Raises TargetMismatch, OSError."""
+    """Report recent refusals; empty without rules. Raises TargetMismatch, OSError."""
     _, network = _identified(request.init_pid, request.container)
     _enter(network)
     channel.send("done", refused=[one.as_dict() for one in netrules.refused(_listed())])
@@ -110,13 +110,13 @@ def _identified(init_pid: int, container: str) -> tuple[int, int]:
 
 
 def _enter(network: int) -> None:
-    """Enter the network of a container, with no capability except that to set its rules."""
+    """Enter the network of a container, with the only capability to set its rules."""
     separate_process.enter_namespace(network, separate_process.NEWNET)
     separate_process.keep_capabilities(separate_process.NET_ADMIN)
 
 
 def _check_own(network: int) -> None:
-    """Raise TargetMismatch if the namespace is the host's, or that of the checkpointer."""
+    """Raise TargetMismatch if the namespace is the host's, or the checkpointer's."""
     found = os.fstat(network)
     for other in ("self", "2"):  # 2 is a thread of the kernel
         try:

@@ -1,8 +1,8 @@
 """Turns at a container: one capture of it, or one restore into it, at a time.
 
 A restore that loads memory only when it is touched keeps its turn until all of it is loaded. Others ask for
-that, through a FIFO, and then wait. Lock and FIFO are files of the home, so that a checkpointer of another
-version also finds them.
+that, through a FIFO, and then wait. Lock and FIFO are files of the home, so that a checkpointer of a
+different version also finds them.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def turn(container: str, place: Path = PLACE) -> Iterator[None]:
     Memory that is restored on demand cannot be captured before all of it has arrived.
 
     Raises:
-        ContainerBusy: another one did not end within LIMIT.
+        ContainerBusy: an earlier one did not end within LIMIT.
     """
     lock = place / f"{container}.lock"
     deadline = time.monotonic() + LIMIT

@@ -37,8 +37,8 @@ _digests: dict[tuple[int, ...], str] = {}
 def check(init_pid: int) -> None:
     """Raise TargetMismatch unless a process runs one of those programs.
 
-    Compared are device and inode, which no session can forge: it can neither write to the file nor run
-    another one under its number.
+    Device and inode are compared, which no session can forge: it can neither write to the file nor run a
+    different one under its number.
     """
     try:
         running = os.stat(f"/proc/{init_pid}/exe")  # noqa: PTH116 - a magic link, not a path
@@ -57,7 +57,7 @@ def check(init_pid: int) -> None:
 def ends_with_tree(init_pid: int, *, ends: bool) -> None:
     """Tell a first process whether the end of its supervisor ends the session; otherwise it starts a new one.
 
-    Nothing happens if it is gone.
+    An ended first process is ignored.
     """
     with suppress(OSError):
         process = os.pidfd_open(init_pid)
@@ -71,7 +71,8 @@ def ends_with_tree(init_pid: int, *, ends: bool) -> None:
 def await_ours(init_pid: int) -> None:
     """Wait until the first process runs one of those programs, as it soon does once it is started.
 
-    Until then it runs the engine's. One that runs a file of the container's will not become ours by itself.
+    Until then it runs the engine's. A process that runs a file of the container's will not become ours on
+    its own.
 
     Raises:
         TargetMismatch: it does not.
@@ -139,7 +140,7 @@ def program_is_inside(init_pid: int) -> bool:
     """Check whether a process runs a file of the container, as opposed to the engine's own first program.
 
     Raises:
-        OSError: it is gone, or out of sight.
+        OSError: it has ended, or is out of sight.
     """
     table = bounded.read(Path(f"/proc/{init_pid}/mountinfo"), walk.MAX_TEXT)
     return _mount_led_to(init_pid, "exe") in {mount.id for mount in mount_table.parse(table)}
@@ -155,7 +156,7 @@ def _mount_led_to(init_pid: int, link: str) -> int:
 
 
 def _require_place(root: int, points: Mapping[int, str], place: str, *, links: bool) -> None:
-    """Raise Astray unless a mount is at `place`; `links` may lead there, but none of /proc."""
+    """Raise Astray unless a mount is at `place`; `links` can lead there, but none of /proc."""
     opening = beneath.seen_inside if links else beneath.opened
     try:
         found = opening(root, place, os.O_PATH)

@@ -1,12 +1,12 @@
 """Makes the root of a container read-only, except for some folders, before any program runs in it.
 
-The engine's own read-only root would need volumes or memory for what stays writable, which captures do not
+The engine's own read-only root would need volumes or memory for the writable places, which captures do not
 copy. So the engine mounts the root writable, some of its folders become mounts of their own here, and the
-root's mount alone is made read-only: what is written is in the container's layer as ever. Undoing that takes
-CAP_SYS_ADMIN, which nothing in a session has.
+root's mount alone is made read-only: written files are in the container's layer as usual. Undoing that
+takes CAP_SYS_ADMIN, which nothing in a session has.
 
-The first process waits meanwhile and nothing else is in the container. Its files may be anybody's, though: no
-link in them is followed.
+The first process waits during this and nothing else is in the container. Its files can be anybody's,
+though: no link in them is followed.
 """
 
 from __future__ import annotations
@@ -78,7 +78,8 @@ def _inside(namespace: int, table: Sequence[MountedPart], wanted: ReadOnlyRoot) 
 def _folder(root: int, place: str, mode: int, *, must: bool) -> int:
     """Open a folder of the container's own files, made if it is missing.
 
-    -1 if it is to be left alone: something is mounted there or above, also by us; or it is a link and may be.
+    -1 if it is to be left alone: something is mounted there or above, also by us; or it is a permitted
+    link.
     """
     try:
         _make(root, place, mode)

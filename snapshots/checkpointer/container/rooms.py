@@ -65,13 +65,13 @@ def same_mounts(one: int, other: int) -> bool:
     """Check whether two processes, by pid, see the same mounts.
 
     Raises:
-        OSError: they may not be examined.
+        OSError: they cannot be examined.
     """
     return Path(f"/proc/{one}/ns/mnt").readlink() == Path(f"/proc/{other}/ns/mnt").readlink()
 
 
 def serve(request: requests.Room, channel: HostChannel) -> None:
-    """Make or remove a room in the engine's mount namespace; the caller may be in a second one, to which it
+    """Make or remove a room in the engine's mount namespace; the caller can be in a second one, to which it
     spreads.
 
     Raises:

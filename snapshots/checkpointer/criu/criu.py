@@ -1,7 +1,7 @@
 """The start of CRIU such that it works inside a session but trusts nothing in it.
 
-See guard.c for what the preloaded library does. Descriptors are handed over by number: once in
-the session's mount namespace, no path can be trusted, and /proc/self/fd is served by the kernel.
+guard.c describes the preloaded library. Descriptors are handed over by number: once in the session's mount
+namespace, no path can be trusted, and /proc/self/fd is served by the kernel.
 """
 
 from __future__ import annotations
@@ -118,9 +118,10 @@ def start(
 ) -> Running:
     """Run CRIU in the namespaces of `init_pid` (none: in our own).
 
-    `images` and `work` are descriptors of folders for -D and -W; those of `also_inherit` also stay open.
-    `check` raises unless `init_pid`, whose namespaces are open by then, is the intended process.
-    `restores` is the inner pid of the root of the tree that will be restored; `environment` is for the guard.
+    `images` and `work` are descriptors of folders for -D and -W; the descriptors in `also_inherit` also
+    stay open. `check` raises unless `init_pid`, whose namespaces are open by then, is the intended process.
+    `restores` is the inner pid of the root of the tree that will be restored; `environment` is for the
+    guard.
 
     Every folder of ours that it gets is detached: whatever path a session makes it follow, no `..` leads out
     of it to this container's files, and from there to the host's.

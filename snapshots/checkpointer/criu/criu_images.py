@@ -59,7 +59,7 @@ _MESSAGES: dict[str, tuple[str, Any]] = {
     "tty-info": ("TTY_INFO", tty_pb2.tty_info_entry),
 }
 _FIRST: dict[str, Any] = {"pagemap": pagemap_pb2.pagemap_head}
-"""Where the first message is of another type."""
+"""Where the first message is of a different type."""
 _PAYLOAD = frozenset({"ghost-file"})
 _REFERENCES = frozenset({"fdinfo"})
 """Images of numbers of entries in files.img, where every entry is judged, whatever number it has."""
@@ -72,10 +72,10 @@ _MOST_DESCRIBED = 1 << 20
 
 
 def read(path: Path) -> tuple[bytes, list[Any]]:
-    """Return the magic bytes and the messages; no messages if there is no such image.
+    """Return the magic bytes and the messages; no messages if the image is missing.
 
     Raises:
-        Unreadable: it is not an image of this kind, or CRIU might read it differently.
+        Unreadable: it is not an image of this kind, or CRIU could read it differently.
         OSError: it cannot be read.
     """
     try:
@@ -91,7 +91,7 @@ def read(path: Path) -> tuple[bytes, list[Any]]:
 
 
 def parse(name: str, data: bytes) -> tuple[bytes, list[Any]]:
-    """Parse the bytes of an image; `name` is that of the file, without its suffix.
+    """Parse the bytes of an image; `name` is the file's, without its suffix.
 
     Raises:
         Unreadable: as for `read`.
@@ -165,7 +165,7 @@ class ImageFolder:
         self._read_before: dict[str, list[Any]] = {}
 
     def messages(self, name: str) -> list[Any]:
-        """Yield the messages of an image; none if there is no such image."""
+        """Yield the messages of an image; none if the image is missing."""
         known = self._read_before.get(name)
         if known is not None:
             return known

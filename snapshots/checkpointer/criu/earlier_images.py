@@ -1,9 +1,9 @@
 """Pages of a snapshot that are in the images of earlier captures of its processes.
 
 CRIU's map of pages says of a page that it is in the *parent*: in images of the same process in a folder
-within that of the images, which can have a parent again. Here each snapshot has all that it needs by
-itself: hard links to these images of earlier snapshots, side by side with its own. All that keeps, packs or
-sends a snapshot knows only files:
+within that of the images, which can have a parent again. Here each snapshot has all its needs itself: hard
+links to these images of earlier snapshots, side by side with its own. All that keeps, packs or sends a
+snapshot knows only files:
 
     pagemap-12.img, pages-3.img             as CRIU writes them
     earlier-1-pagemap-12.img, -pages-1.img  of the capture before

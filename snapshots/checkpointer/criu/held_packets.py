@@ -1,20 +1,20 @@
 """Packets that are held back in a session's network namespace while CRIU works on its connections.
 
-CRIU handles one connection after the other, and the kernel keeps working meanwhile, although no program runs:
-data on its way arrives, and is acknowledged. Packets are held back by dropping them; the kernel sends them
-again.
+CRIU handles one connection after the other, and the kernel keeps working during that, although no program
+runs: data on its way arrives, and is acknowledged. Packets are held back by dropping them; the kernel sends
+them again.
 
-  CONNECTIONS  in a capture: TCP between programs of the session. Otherwise bytes could arrive at an end that
-  was read already, from one that was not yet, and would be in neither image.
-  EARLY        in a restore, until CRIU has filled the queues of all connections: the same, without CRIU's own
-  packets. An end that is complete sends what it had not sent, or what was not acknowledged. The other end may
-  have that in the queue it will get: it would have the same bytes twice, and acknowledge more than was sent.
-  RESETS       in a restore, until programs run. The end of a half-closed connection is a packet of CRIU's
-  own. The other end may not exist; the answer to such a packet is a reset, which ends the connection.
-  Connections are not tracked meanwhile: tracking drops one of two packets that begin the same connection on
-  two processors, and CRIU fails if its packet is refused.
+  CONNECTIONS  in a capture: TCP between programs of the session. Otherwise bytes could arrive at an end
+that was read already, from one that was not yet, and would be in neither image. EARLY        in a restore,
+until CRIU has filled the queues of all connections: the same, without CRIU's own packets. A complete end
+sends its unsent and unacknowledged data. The other end can have that in the queue it will get: it would
+have the same bytes twice, and acknowledge more than was sent. RESETS       in a restore, until programs
+run. The end of a half-closed connection is a packet of CRIU's own. The other end can be missing; the answer
+to such a packet is a reset, which ends the connection. Connections are not tracked during this: tracking
+drops one of two packets that begin the same connection on two processors, and CRIU fails if its packet is
+refused.
 
-Nothing of the session runs meanwhile, so no program misses what is held.
+The session does not run during this, so no program misses a held packet.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class PacketKind(Enum):
 
     The chains come before the rules for a session's destinations, which have priority 0; tracking has -200
     (netfilter_ipv4.h). Interface 1 is loopback in every network namespace, and packets of a session to its
-    own addresses also go there. The mark is that of CRIU's own packets (SOCCR_MARK in its soccr.h).
+    own addresses also go there. The mark is CRIU's own (SOCCR_MARK in its soccr.h).
     """
 
     CONNECTIONS = ("holdfast_connections", (("input", -10, "meta iif 1 meta l4proto tcp drop"),))
@@ -51,7 +51,7 @@ class PacketKind(Enum):
 class Holding:
     """A process in the network namespace of a session that holds packets back on request.
 
-    It releases them when it is closed, and when the process that made it is gone.
+    It releases them when it is closed, and when the process that made it has ended.
     """
 
     def __init__(self, init_pid: int) -> None:

@@ -1,9 +1,9 @@
 """Makes CRIU put a restored tree under the AppArmor profile of its container.
 
-CRIU writes the profile that the image of a thread names into /proc/thread-self/attr/current after all else of
-that thread (`lsm_set_label` in its restorer). Images name none here: a capture records no profile, so that a
-snapshot can be restored where the profile has another name or does not exist, and the name in a foreign image
-must never decide. The profile is always that of the new container's first process.
+CRIU writes the profile that the image of a thread names into /proc/thread-self/attr/current after all else
+of that thread (`lsm_set_label` in its restorer). Images name none here: a capture records no profile, so
+that a snapshot can be restored where the profile has a different name or does not exist, and the name in a
+foreign image must never decide. The profile is always the new container's first process's.
 
 Owns the images' entries and the guard's input (`guard_labels.c`); reads labels by `record/labels.py`. CRIU as
 Debian builds it does not support SELinux: there the audit refuses what was restored.
@@ -45,5 +45,5 @@ def name_in(cores: Iterable[Any], profile: str) -> None:
 
 
 def cache(folder: str, environment: Mapping[str, str] | None) -> str:
-    """Return the place of CRIU's cache of kernel features, among them those of AppArmor."""
+    """Return the place of CRIU's cache of kernel features, AppArmor's among them."""
     return f"{folder}-apparmor" if CLAIMED in (environment or {}) else folder

@@ -1,9 +1,9 @@
 """The start of CRIU on a frozen session, whatever the session does to prevent it.
 
-CRIU has to be in the session's PID namespace, where root may signal it until nothing of the session runs any
-more. So it is started up to the point before it enters anything of the session, then the session is frozen,
-and only then it continues. If CRIU was stopped meanwhile, it is continued; if it was killed, it is started
-again, this time with the session frozen first, which takes longer.
+CRIU has to be in the session's PID namespace, where root can signal it until the session is completely
+stopped. So it is started up to the point before it enters anything of the session, then the session is
+frozen, and only then it continues. If CRIU was stopped in between, it is continued; if it was killed, it is
+started again, this time with the session frozen first, which takes longer.
 
 A session that has seen CRIU can also have the kernel signal it later, when all is frozen: for an access to
 a folder, say (fcntl(2), F_SETOWN, F_SETSIG and F_NOTIFY). So when all is frozen, another process takes its
@@ -97,7 +97,7 @@ def unaccepted_among(sockets: Iterable[SocketRow]) -> list[SocketRow]:
 
 
 def blocked_listeners(sockets: Sequence[SocketRow]) -> list[SocketRow]:
-    """Return the unix listeners with connections that carry data or whose client is gone. Pure."""
+    """Return the unix listeners with connections that carry data or whose client has left. Pure."""
     carrying = {one.inode for one in sockets if one.send_queue and one.protocol.startswith("unix")}
     return [one for one in sockets if any(not inode or inode in carrying for inode in one.waiting)]
 
@@ -133,11 +133,11 @@ class Freezes(Protocol):
 def freeze(freezer: Freezes, look: Callable[[], Unaccepted]) -> float:
     """Freeze a session when no task in it waits for a vfork child, which CRIU could not seize.
 
-    Returns the instant of the freeze (monotonic, seconds). `look` says which connections their servers have
-    not accepted. Those are waited for, but not for long.
+    Returns the instant of the freeze (monotonic, seconds). `look` returns the connections that their
+    servers have not accepted. Those are waited for, but not for long.
 
     Raises:
-        NotFrozen: it cannot be frozen, or there always is what cannot be captured; then it runs.
+        NotFrozen: it cannot be frozen, or always has state that cannot be captured; then it runs.
     """
     born, waits = 0, Unaccepted()
     end = time.monotonic() + LONGEST
@@ -172,8 +172,8 @@ def begin(
 ) -> tuple[criu.Running, float]:
     """Start CRIU, and freeze the session; return the instant (monotonic, seconds) at which it was frozen.
 
-    `check` is called when the session is frozen and before CRIU enters it, and may raise; `look` is that
-    of `freeze`.
+    `check` is called when the session is frozen and before CRIU enters it, and can raise; `look` is
+    `freeze`'s.
 
     Raises:
         criu.Killed: it cannot be started.

@@ -1,9 +1,9 @@
 """Delivers data that peers in the session sent before they hung up.
 
-A process may write, close and end while most of it still waits in the kernel for the reader to make room. No
-descriptor leads to such an end of a connection any more, so it cannot be captured; copies would read the end
-of the stream too early. So the reader's buffer is made large enough shortly before the capture. The rest
-comes over then, by itself, and is captured as what waits to be read.
+A process can write, close and end while most of it still waits in the kernel for the reader to make room.
+No descriptor leads to such an end of a connection any more, so it cannot be captured; copies would read the
+end of the stream too early. So the reader's buffer is made large enough shortly before the capture. The
+rest comes over then, on its own, and is captured as unread data.
 
 Knows the kernel's tables of sockets and descriptors of other processes; nothing of CRIU.
 """

@@ -56,7 +56,7 @@ _REFUSED = {
     "queue-lost": "unread terminal output could not be kept (is the disk full?)",
     "twins-failed": "the copy of a process could not be made",
 }
-"""What the guard asks when a capture cannot continue, and why."""
+"""The guard's question when a capture cannot continue, and the reason."""
 
 
 class DumpFailed(Exception):
@@ -277,7 +277,7 @@ def run(request: Dump, channel: HostChannel) -> None:
 
 
 def _drive(capture: _Capture, running: criu.Running) -> None:
-    """Follow CRIU until it has ended or may continue. The session cannot hold it up."""
+    """Follow CRIU until it has ended or can continue. The session cannot hold it up."""
     process, control = running.process, running.control
     began = time.monotonic()
     while process.poll() is None:

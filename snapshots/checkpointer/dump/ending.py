@@ -77,7 +77,7 @@ def _inner(pid: int, depth: int) -> int:
 
 
 def _kill(pid: int, number: int, depth: int, space: Space) -> None:
-    """Kill by descriptor: the pid may now belong to a different process, even of the host."""
+    """Kill by descriptor: the pid can now belong to a different process, even of the host."""
     with suppress(ProcessLookupError):
         descriptor = os.pidfd_open(pid)
         try:

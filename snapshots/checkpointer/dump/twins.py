@@ -42,7 +42,9 @@ _LIMITS = (
     ("memory.max", "memory.current", "inactive_file"),
     ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"),
 )
-"""By version of control groups: the limit, what is used, and what of that is given back when it is needed."""
+"""By version of control groups: the limit, the used amount, and the part of that that is given back when it
+is needed.
+"""
 
 
 READ_AT_ONCE = 16 << 20
@@ -264,7 +266,7 @@ class Twins:
         """Copy the heaps from the twins.
 
         Raises:
-            TwinLost: one ended meanwhile.
+            TwinLost: a twin ended during this.
             NoRoom: the disk is full.
             OSError: they cannot be written.
         """
@@ -375,7 +377,7 @@ def _smaps(pid: int) -> bytes | None:
 
 
 def _free_memory(init_pid: int) -> int:
-    """Return the bytes that the session may still take, by its own limits and those of the machine."""
+    """Return the bytes that the session can still take, by its own limits and the machine's."""
     free = [_fields(Path("/proc/meminfo")).get("MemAvailable:", 0) << 10]
     for controllers, folder in cgroups.folders(init_pid):
         if controllers and "memory" not in controllers.split(","):

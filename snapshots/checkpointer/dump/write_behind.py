@@ -1,6 +1,6 @@
 """Writing of a file in parallel with reading its next data, and with the disk's own writes.
 
-Knows nothing of what it writes. Reading and writing each copy all of it, which two processors do at once; and
+Does not know the content. Reading and writing each copy all of it, which two processors do in parallel; and
 a sync at the end of a gigabyte finds most of it on the disk.
 """
 
@@ -39,7 +39,7 @@ class WriteBehind:
         """Return a buffer that can be filled.
 
         Raises:
-            OSError: what was sent before cannot be written.
+            OSError: earlier data cannot be written.
         """
         if not self._free:
             self._settle_one()

@@ -2,8 +2,8 @@
 
 Pure: returns the text of the sets and of the rules that fill them, and parses nft's listing of them. Only
 root outside of the session can read or empty the sets. Each has a limited size and its elements a lifetime,
-so that a flood of destinations takes a bounded amount of the kernel's memory; what does not fit is refused
-and not recorded.
+so that a flood of destinations takes a bounded amount of the kernel's memory; packets beyond that are
+refused and not recorded.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def rules() -> list[tuple[str, str]]:
     """Return the rules that record a packet: the action of each, and a comment that names it.
 
     A full set ends a rule and not the chain, so recording is separate from refusing. Only TCP and UDP have
-    ports; what other protocols have in that place is the program's choice and would fill the set.
+    ports; the bytes in that place of other protocols are the program's choice and would fill the set.
     """
     return [
         (f"meta l4proto {match} update @{name} {{ {family} daddr . meta l4proto . {port} counter }}", comment)

@@ -1,9 +1,9 @@
-"""The rules at the links of a container, for packets that bypass those of `netrules`.
+"""The rules at the links of a container, for packets that bypass the rules of `netrules`.
 
 A program with CAP_NET_RAW can give its packets to a link itself (packet(7)): the rules for outgoing packets
-do not see these. A build's steps have that capability, since the engine has no way to take it. So every frame
-is judged once more where it leaves (the egress hook of netdev, Linux 5.16): IPv4 from the link's own address,
-to where the other rules also let it go, and address resolution about itself. All else is dropped.
+do not see these. A build's steps have that capability, since the engine cannot take it away. So every frame
+is judged once more where it leaves (the egress hook of netdev, Linux 5.16): IPv4 from the link's own
+address, to where the other rules also let it go, and address resolution about itself. All else is dropped.
 
 Pure but for `own_links`, which asks the kernel.
 """

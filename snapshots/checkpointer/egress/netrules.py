@@ -4,15 +4,15 @@ Pure: takes addresses and returns the text for nft(8); takes nft's listing and r
 The rules are in the network namespace of the session's container, where nothing has the capability to change
 them, and hold for every interface it has or gets.
 
-Outgoing packets are judged by their destination, in this order: the engine's resolver, which knows the names
-of other containers, is refused; loopback passes, and so does neighbour discovery (RFC 4861). A packet with a
-source that is not its own, or that would take another way than to its destination, is dropped; protocols
-other than TCP, UDP and ICMP are refused. Then replies to incoming packets pass, and what is opened
-explicitly; then the refused networks are refused, and the denied ones but for what of them is allowed: that
-opens nothing of a refused network. All else is the internet. Incoming packets must be replies,
-or come from an address that may call. A refused program learns at once: TCP by a reset, all else by an ICMP
-error. What was refused or dropped is recorded (`attempts`). A session with a gateway calls it at an address
-that is the same everywhere, and is redirected.
+Outgoing packets are judged by their destination, in this order: the engine's resolver, which knows the
+names of other containers, is refused; loopback passes, and so does neighbour discovery (RFC 4861). A packet
+with a foreign source, or one that would take another way than to its destination, is dropped; protocols
+other than TCP, UDP and ICMP are refused. Then replies to incoming packets pass, and explicitly opened
+destinations; then the refused networks are refused, and the denied ones except for their allowed parts:
+that opens nothing of a refused network All else is the internet. Incoming packets must be replies, or come
+from an address with the right to call. A refused program learns immediately: TCP by a reset, all else by an
+ICMP error. Refused and dropped packets are recorded (`attempts`). A session with a gateway calls it at an
+address that is the same everywhere, and is redirected.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class Opening:
 
 @dataclass(frozen=True, slots=True)
 class NetworkRules:
-    """Refused networks, the open destinations in them, and the addresses that may connect in.
+    """Refused networks, the open destinations in them, and the addresses that can connect in.
 
     `gateway` is where the session's gateway really is: one address and port. `denied` are refused as well,
     except for `allowed`, which opens nothing that is in `refused`.
@@ -243,9 +243,8 @@ def _honest() -> list[_Rule]:
     """Return rules that pass only packets going to the destination in their header, in a protocol that is
     judged.
 
-    IPv6 lets a program choose any source (IPV6_FREEBIND). Source routes (RFC 791, RFC 8754) need no
-    capability either, and name the real destination in an option or extension header after the one that is
-    judged.
+    IPv6 lets a program choose any source (IPV6_FREEBIND). Source routes (RFC 791, RFC 8754) do not need a
+    capability either, and name the real destination in an option or extension header after the judged one.
     """
     return [
         _Rule("fib saddr . oif type != local goto discard", "goto", "source of its own"),

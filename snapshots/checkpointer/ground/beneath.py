@@ -1,7 +1,7 @@
 """Opens files of a session from outside, without being led elsewhere.
 
-A path of a session is resolved below a folder that is already open, by openat2(2): no symbolic link, no magic
-link of /proc and no `..` is followed, whatever the session puts there meanwhile. `digest` goes from folder to
+A path of a session is resolved below a folder that is already open, by openat2(2): no symbolic link, no
+magic link of /proc and no `..` is followed, whatever the session puts there. `digest` goes from folder to
 folder, since the host uses it as well.
 """
 
@@ -67,7 +67,7 @@ def root_of(init_pid: int) -> int:
 
 
 class FileTooLarge(OSError):
-    """The file has more bytes than may be read."""
+    """The file exceeds the limit for reading."""
 
     def __init__(self, size: int) -> None:
         super().__init__("it is too large")

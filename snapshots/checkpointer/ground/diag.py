@@ -1,6 +1,6 @@
 """The sockets of a session's network namespace, listed by the kernel.
 
-Owns the way into that namespace and out of it; the queries are those of `procfs.sock_diag`.
+Owns the way into that namespace and out of it; `procfs.sock_diag` has the queries.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ PATIENCE = 1.0  # seconds
 
 
 def listed(process: int) -> list[SocketRow]:
-    """Return the TCP, UDP and unix sockets of the network namespace of a process; none if it is gone."""
+    """Return the TCP, UDP and unix sockets of the network namespace of a process; none if it has ended."""
     try:
         with _in_namespace(process) as link:
             return list(sock_diag.every(link))

@@ -1,7 +1,7 @@
 """The places of snapshots on disk, as the checkpointer sees them.
 
-The host's state directory is mounted at /state: `staging/ID` while a capture runs, `snapshots/ID` when
-it is complete, `scratch/ID` while a restore reads it, which may be a moment longer than the host waits.
+The host's state directory is mounted at /state: `staging/ID` while a capture runs, `snapshots/ID` when it
+is complete, `scratch/ID` while a restore reads it, which can be a moment longer than the host waits.
 Everything is opened by descriptor from there and never through a link.
 """
 
@@ -57,7 +57,7 @@ def use_scratch(folder: Path) -> int:
 def discard_old_scratch() -> None:
     """Remove the leftovers of restores whose checkpointer was killed.
 
-    One that loads memory when it is touched may be in use for as long as its session.
+    A restore that loads memory when it is touched can use it as long as its session lasts.
     """
     for folder in (STATE / "scratch").glob("*"):
         if folder.stat().st_mtime < time.time() - OLD_SCRATCH and not _in_use(folder):

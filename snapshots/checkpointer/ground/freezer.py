@@ -47,7 +47,7 @@ class Freezer:
         """Find the freezer.
 
         Raises:
-            NotFrozen: the container has no freezer.
+            NotFrozen: the container does not have a freezer.
         """
         self._folder, self._kind = _find(init_pid)
         self._stopped = False

@@ -1,6 +1,6 @@
 """mount(2), umount2(2), move_mount(2) and open_tree(2), by the C library.
 
-Knows nothing of what is mounted, or why.
+Does not know the mounts or their purpose.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ _DETACH, _NOFOLLOW = 2, 8
 _SYS_MOVE_MOUNT, _FROM_EMPTY_PATH, _TO_EMPTY_PATH = 429, 0x04, 0x40
 _SYS_OPEN_TREE, _CLONE, _EMPTY_PATH = 428, 1, 0x1000
 PLAIN = _NOSUID | _NODEV | _NOEXEC
-"""Flags of a mount that gives no privileges: no setuid programs, no devices, no programs."""
+"""Flags of a mount without privileges: no setuid programs, no devices, no programs."""
 
 
 def mount(source: bytes, target: bytes, kind: bytes, flags: int, options: bytes) -> None:

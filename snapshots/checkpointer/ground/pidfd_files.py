@@ -31,7 +31,7 @@ def borrow(pid: int, fd: int) -> socket.socket:
     """Return a process's socket; closing ours leaves theirs open.
 
     Raises:
-        OSError: it is gone.
+        OSError: it has been closed.
     """
     return socket.socket(fileno=copy(pid, fd))
 
@@ -40,7 +40,7 @@ def copy(pid: int, fd: int) -> int:
     """Return a copy of a process's descriptor, to be closed by the caller.
 
     Raises:
-        OSError: it is gone.
+        OSError: it has been closed.
     """
     process = os.pidfd_open(pid)
     try:
@@ -56,7 +56,7 @@ def queue(pid: int, fd: int) -> int:
     """Return a copy of a process's inotify descriptor, to be closed by the caller.
 
     Raises:
-        OSError: it is gone, or is not one.
+        OSError: it has been closed, or is not one.
     """
     found = copy(pid, fd)
     if os.readlink(f"/proc/self/fd/{found}") != "anon_inode:inotify":  # noqa: PTH115 - of no file

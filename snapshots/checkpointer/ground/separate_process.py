@@ -1,6 +1,6 @@
 """A process of our own: made, waited for, moved into namespaces of a session, deprived of rights.
 
-A child changes what it can see and do, and ends with that. Knows nothing of what it does.
+A child changes what it can see and do, and ends with that. Does not know its task.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def carry_out(work: Callable[[], None], what: str) -> None:
     """Run a function in a child process and wait for it.
 
     Raises:
-        OSError: says that `what` cannot be done, and what went wrong in the child.
+        OSError: names `what`, which cannot be done, and the failure in the child.
     """
     reader, writer = os.pipe()
     child = os.fork()
@@ -56,7 +56,7 @@ def carry_out(work: Callable[[], None], what: str) -> None:
 
 
 class SeparateProcess:
-    """A child process to be waited for. `returncode` is as that of `subprocess.Popen`."""
+    """A child process to be waited for. `returncode` is as in `subprocess.Popen`."""
 
     def __init__(self, pid: int) -> None:
         self.pid = pid

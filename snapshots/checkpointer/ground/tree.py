@@ -58,12 +58,12 @@ def by_inner_pid(pids: Iterable[int]) -> dict[int, int]:
 
 
 def inner_pid_of(pid: int) -> int:
-    """Return the pid in the innermost namespace; 0 when it is gone."""
+    """Return the pid in the innermost namespace; 0 if it has ended."""
     return max(_last_ids(_status(f"{pid}"), b"NSpid"), default=0)
 
 
 def name_of(pid: int) -> str:
-    """Return a process's own name, safe to show; empty when it is gone."""
+    """Return a process's own name, safe to show; empty if it has ended."""
     name = (walk.read(f"{pid}/comm") or b"").decode("utf-8", "replace").strip()
     return "".join(letter if letter.isprintable() else "?" for letter in name)
 
@@ -79,14 +79,12 @@ def waits_unconfined(init_pid: int) -> bool:
 
 
 def tree(root: int) -> tuple[int, ...]:
-    """`root` and all its descendants, host pids, parents first; empty when it is gone."""
+    """`root` and all its descendants, host pids, parents first; empty if it has ended."""
     return walk.tree(root, walk.EVERY).pids
 
 
 def thread_states(pid: int) -> list[str]:
-    """Return one letter per thread, as in /proc/PID/stat (proc(5)); empty when it, or one of them,
-    is gone.
-    """
+    """Return one letter per thread, as in /proc/PID/stat (proc(5)); empty if any of them has ended."""
     states: list[str] = []
     for thread in walk.threads(pid, walk.EVERY):
         fields = process_stat.fields(walk.read(f"{pid}/task/{thread}/stat", small=walk.SMALL) or b"")
@@ -97,7 +95,7 @@ def thread_states(pid: int) -> list[str]:
 
 
 def has_ended(pid: int) -> bool:
-    """Check that no thread of a process will run any more; True if it is gone."""
+    """Check that no thread of a process will run any more; True if it has ended."""
     return all(state in "ZX" for state in thread_states(pid))
 
 
@@ -114,7 +112,7 @@ class FreezeWatch:
         self._previous: tuple[int, ...] | None = None
 
     def all_stopped(self) -> bool:
-        """Scan once; True when this scan and the one before agree that all are stopped."""
+        """Scan once; True when this scan and the previous one agree that all are stopped."""
         pids = tree(self._root)
         stopped = bool(pids) and all(_stopped(pid) for pid in pids)
         agree = stopped and pids == self._previous
@@ -131,8 +129,8 @@ def _stopped(pid: int) -> bool:
 def highest_inner_pid(pids: Iterable[int]) -> int:
     """Return the highest process or thread id that processes use in their own PID namespace.
 
-    Groups and sessions also count: they have the id of a process that may have ended, and whose stand-in gets
-    it.
+    Groups and sessions also count: they have the id of a process that can have ended, and whose stand-in
+    gets it.
     """
     tasks = (f"{pid}/task/{thread}" for pid in pids for thread in walk.threads(pid, walk.EVERY))
     return max((number for task in tasks for number in _last_ids(_status(task), *_IDS)), default=0)

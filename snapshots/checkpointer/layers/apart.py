@@ -3,8 +3,8 @@
 Five things: names that image formats use for deletions (`.wh.NAME`), paths longer than an engine's unpacker
 makes, files most of which are holes, which it would fill with zeros, attributes and times that its archives
 have no form for, and that names are of one file: an overlay forgets that of what it has below when one of
-them is written to, and makes a pipe of its own for each. Pure but for reading and writing `apart.json` and
-`apart.data`; the host and the checkpointer use it. What is read here may come from another machine.
+them is written to, and makes a pipe of its own for each. Pure except for reading and writing `apart.json`
+and `apart.data`; the host and the checkpointer use it. The files read here can come from another machine.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ MOST_TEXT = 64 << 20
 LONGEST_PATH = 4095 - 256
 """Bytes of a path that an engine unpacks, below a folder of its own."""
 LEAST_HOLES = 1 << 20
-"""Bytes of holes in a file for which it is kept beside the image."""
+"""Bytes of holes in a file for which it is kept next to the image."""
 MOST_CONTENT = 1 << 30
-"""Bytes that a file may hold if its holes are fewer: each copy writes them, while it shares an image's."""
+"""Bytes that a file can hold if its holes are fewer: each copy writes them, while it shares an image's."""
 MOST_NAMES, MOST_SHARED = 2000, 64 << 20
 """Names of files with several, and bytes of their contents, that each copy makes one of; the latest first."""
 _HELD = "link_remap."
-"""What CRIU's names for files begin with whose name was removed while they were open."""
+"""The beginning of CRIU's names for files whose name was removed while they were open."""
 _KINDS = (
     *(file_entry.FILE, file_entry.DIRECTORY, file_entry.LINK, file_entry.FIFO),
     *(file_entry.TOUCH, file_entry.SAME),
@@ -43,7 +43,7 @@ _KINDS = (
 def divided(entries: Iterable[FileEntry]) -> tuple[list[FileEntry], list[FileEntry]]:
     """Divide a layer: the part that an archive can hold, and the rest; both in their order.
 
-    Where a whole name is kept apart, the layer hides what the layers below have of it. Names of one file stay
+    Where a whole name is kept apart, the layer hides the lower layers' entry. Names of one file stay
     together.
 
     Raises:

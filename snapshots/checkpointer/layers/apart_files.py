@@ -1,9 +1,8 @@
 """Makes the files of a snapshot that its image cannot hold, in a container that does not run yet.
 
 The list may come from another machine, and the folders are those of a session: every step is taken from the
-descriptor of the folder above, no link is followed, no mount is entered, and nothing that exists is replaced,
-but by another name of the same.
-It is done by a process of its own, with no right but those over files.
+descriptor of the folder above, no link is followed, no mount is entered, and nothing that exists is
+replaced, but by another name of the same. A separate process does it, with the only right over files.
 """
 
 from __future__ import annotations
@@ -21,12 +20,12 @@ from holdfast.snapshots.checkpointer.wire.channel import HostChannel
 from holdfast.snapshots.checkpointer.wire.requests import ApartFiles
 
 _AT_ONCE = 2048
-"""Bytes of a path that one step resolves; a whole one may be longer than the kernel takes (PATH_MAX)."""
+"""Bytes of a path that one step resolves; a whole one can be longer than the kernel takes (PATH_MAX)."""
 _NOT_KEPT = "trusted."
 
 
 def run(request: ApartFiles, channel: HostChannel) -> None:
-    """Make the files. Raises TargetMismatch, OSError: some may have been made."""
+    """Make the files. Raises TargetMismatch, OSError: some possibly have been made."""
     tree.check_container(request.init_pid, request.container)
     first_process.await_ours(request.init_pid)
     folder = folders.snapshot(request.folder).parent

@@ -1,4 +1,4 @@
-"""Copies the contents of one file of a session, and checks whether a process may be writing to it.
+"""Copies the contents of one file of a session, and checks whether a process can be writing to it.
 
 A long write(2) sets the file's times when it begins, not when it ends. So the times reveal a later change
 only if no process has the file open for writing at that time.
@@ -25,8 +25,8 @@ _USE_READ = {errno.EXDEV, errno.EINVAL, errno.EOPNOTSUPP, errno.ENOSYS, errno.ET
 def written_by_nobody(source: int) -> bool:
     """Check that no process has the file open for writing, or mapped for it.
 
-    The kernel grants a lease for reading only then (fcntl(2), F_SETLEASE). It is given back at once: a
-    process that opens the file meanwhile waits for microseconds.
+    The kernel grants a lease for reading only then (fcntl(2), F_SETLEASE). It is given back immediately: a
+    process that opens the file in between waits for microseconds.
     """
     try:
         fcntl.fcntl(source, fcntl.F_SETLEASE, fcntl.F_RDLCK)
@@ -46,9 +46,9 @@ def copy(
 ) -> list[list[int]]:
     """Copy `size` bytes to `offset` except holes, and return these: offsets in the file, and lengths.
 
-    What follows a hole follows what precedes it there. Smaller holes, and those beyond the first `most`, are
-    zeros in the copy; so is the rest if the file has become shorter. `check` is called now and then, and ends
-    the copy by what it raises.
+    Data after a hole directly follows the data before it there. Smaller holes, and those beyond the first
+    `most`, are zeros in the copy; so is the rest if the file has become shorter. `check` is called now and
+    then, and ends the copy by raising.
 
     Raises:
         OSError: a file cannot be read or written.

@@ -5,8 +5,8 @@ time of the last change (ctime). Where that is not conclusive, a file is copied 
 tick of the kernel's clock before it was examined; a process had it open for writing (`contents`) and changed
 it recently; it is mapped for writing (`keep`).
 
-A copy that is larger than the free space is refused before its large files are copied. That counts what a
-file takes on the disk, not its length; but what an engine makes of a layer has no holes. An engine stacks a
+A copy that is larger than the free space is refused before its large files are copied. That counts a file's
+size on the disk, not its length; but an engine's copy of a layer does not have holes. An engine stacks a
 limited number of layers (overlayfs: about 120); before that, those above the image a session was once made
 from become one (`merged`).
 """
@@ -32,7 +32,7 @@ LITTLE = 16 << 20
 # No single write(2) takes longer than this. Nanoseconds.
 LONG_WRITE = 600 * 10**9
 MOST_LARGE = 512
-"""Large files that are open until all of a pass are known; more are copied at once."""
+"""Large files that are open until all of a pass are known; more are copied together."""
 
 Place = tuple[int, int, list[list[int]]]
 """Offset, size and holes of a file's contents in the copy."""
@@ -73,8 +73,8 @@ class LayerCopy:
     def first(self, upper: Path, lowers: Sequence[Path] = (), below: Path | None = None) -> None:
         """Copy all present files, and the layers to be merged, topmost first.
 
-        `below` is the index of the image below the copy's: what it has is not copied. The
-        index is moved into the folder.
+        `below` is the index of the image below the copy's: its entries are not copied. The index is moved
+        into the folder.
 
         Raises:
             Unsupported: the layers cannot be read from here.
@@ -217,7 +217,7 @@ class LayerCopy:
     ) -> None:
         """Ensure that the contents of a file are copied: large ones later, when all are known.
 
-        `names` are its names that were seen before. The image below may have it under all of these.
+        `names` are its names that were seen before. The image below can have it under all of these.
         """
         item, inode = seen.entry, seen.identity[0]
         is_new = not names or inode in self._uncopied
@@ -282,7 +282,7 @@ def _place(item: FileEntry) -> Place:
 
 
 def _opened(seen: ScannedEntry) -> int | None:
-    """Open a file that was seen; None if it is gone, or has become unreadable."""
+    """Open a file that was seen; None if it was removed, or has become unreadable."""
     try:
         return seen.open()
     except OSError as error:

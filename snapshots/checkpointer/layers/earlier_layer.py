@@ -2,8 +2,8 @@
 
 An image on top of the earlier one needs only the difference: changed files, and deletions. A name is
 unchanged if the kernel's record of it is (`scan.identify`) and was settled when the earlier snapshot was
-taken; any doubt counts as a change. Files that are kept apart from images are not in the earlier one, so they
-count as changed each time. Pure but for reading and writing the index.
+taken; any doubt counts as a change. Files that are kept apart from images are missing in the earlier one,
+so they count as changed each time. Pure but for reading and writing the index.
 """
 
 from __future__ import annotations

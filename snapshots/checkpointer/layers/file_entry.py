@@ -49,12 +49,12 @@ LINKED = (FILE, LINK, FIFO, CHARACTER, BLOCK)
 
 @dataclass(slots=True)
 class FileEntry:
-    """One name. Times are in nanoseconds, `offset` is that of the contents in `data`.
+    """One name. Times are in nanoseconds, `offset` is the place of the contents in `data`.
 
-    `holes` are parts of a file that have no contents there, as offsets in the file and lengths. `target` is
-    that of a symbolic link. Names of the same file are of the same `group`; a file with a single name has
-    none, and a socket the number of its inode. Attributes are kept as text, one character to a byte. A
-    directory that is `opaque` hides what lower layers have below it.
+    `holes` are parts of a file without contents there, as offsets in the file and lengths. `target` is a
+    symbolic link's. Names of the same file are of the same `group`; a file with a single name has none, and
+    a socket the number of its inode. Attributes are kept as text, one character to a byte. A directory that
+    is `opaque` hides what lower layers have below it.
     """
 
     path: str

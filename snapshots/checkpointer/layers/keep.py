@@ -1,7 +1,7 @@
 """Keeps the files of a container in a staging folder: before it is frozen, and while it is.
 
-Files that are mapped shared and writable are copied while it is frozen: such a write changes the file's times
-only when its page was clean before, so they say nothing about whether it has changed.
+Files that are mapped shared and writable are copied while it is frozen: such a write changes the file's
+times only when its page was clean before, so they do not tell whether it has changed.
 
 Before a session is ended, `check_copied` sees whether all files that its processes have open, mapped or stand
 in are in the copy, or the image's own: what cannot be opened cannot be restored, and is only there as long as
@@ -37,7 +37,7 @@ _ELSEWHERE = (errno.ENOENT, errno.ENOTDIR, errno.EXDEV)
 def begin(init_pid: int, folder: str, flatten: int) -> bool:
     """Copy the present files. False if only the engine can keep them; then nothing remains.
 
-    If the staging folder has an index of what an earlier image has (`file_entry.BELOW`), that is not copied.
+    Entries in the staging folder's index of an earlier image (`file_entry.BELOW`) are not copied.
 
     Raises:
         OSError: they cannot be read or written.
@@ -63,7 +63,7 @@ def begin(init_pid: int, folder: str, flatten: int) -> bool:
 class LayerSize:
     """A container's written files: their number, their length, and their size on the disk.
 
-    `fault` says why it cannot be copied; it may be empty.
+    `fault` is the reason it cannot be copied, or empty.
     """
 
     files: int = 0

@@ -1,7 +1,7 @@
 """Finds the folders in which an overlay keeps a container's files, and lists the changes in them.
 
 The engine's folder of layers is mounted at /layers; HOLDFAST_LAYERS names it as the host calls it. A folder
-belongs to a session, which may be running and replace a directory by a link at any moment: every step is
+belongs to a session, which can be running and replace a directory by a link at any moment: every step is
 taken from the descriptor of the folder above.
 """
 
@@ -164,13 +164,13 @@ def scan(folder: int, private: str, known: Known, budget: ScanBudget) -> Iterato
     """Yield everything below a folder given by its descriptor; parents come before their contents.
 
     Attributes that begin with `private` are the overlay's; others of its kind are a program's. `known`
-    returns the entry a path had when its identity was the same, so that its attributes need not be read
-    again; None if it has to be examined.
+    returns the entry a path had when its identity was the same, so that its attributes do not have to be
+    read again; None if it has to be examined.
 
     Raises:
         Unsupported: of anything in it.
         TooMany: there is more than the budget allows.
-        OSError: it cannot be read; what vanishes meanwhile is left out.
+        OSError: it cannot be read; files that vanish during this are left out.
     """
     yield from _scan(folder, "", 0, _Rules(private, known), budget)
 
@@ -289,9 +289,9 @@ def _open(folder: int, name: str) -> int:
 
 @dataclass(frozen=True, slots=True)
 class LayerFolders:
-    """The folder a container writes to, and those of its image, the topmost first.
+    """The folder a container writes to, and its image's folders, the topmost first.
 
-    `private` is what the attributes begin with in which the overlay keeps its own state.
+    `private` is the prefix of the attributes in which the overlay keeps its own state.
     """
 
     upper: Path

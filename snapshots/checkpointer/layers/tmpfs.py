@@ -28,7 +28,7 @@ from holdfast.snapshots.checkpointer.wire.deadline import Deadline
 
 SHARED_MEMORY = "/dev/shm"  # noqa: S108 - the session's, by its well-known name
 _END_LIMIT = 5.0
-"""Seconds for tar to end when it has nothing more to say."""
+"""Seconds for tar to end when its output has ended."""
 _REASON = 500
 """Characters of an error that are passed on."""
 _XATTR = "SCHILY.xattr."
@@ -40,8 +40,8 @@ _MODE = 0o7777
 def mounts(mountinfo: bytes) -> list[str]:
     """Mount points of writable tmpfs that hold data of the session (proc_pid_mountinfo(5)).
 
-    There is one that a session can have of its own. What else is in memory belongs to the engine, or is a
-    folder of the host that was mounted.
+    There is one that a session can have of its own. Other content of memory belongs to the engine, or is a
+    mounted folder of the host.
     """
     for mount in mount_table.parse(mountinfo):
         # A part of one is the host's: a home or an engine's folder in memory, or mounted whole elsewhere.
@@ -143,7 +143,7 @@ def _archive(source: int, archive: Path, deadline: Deadline) -> None:
 
 
 def _complaints(tar: subprocess.Popen[bytes], deadline: Deadline) -> bytes:
-    """Return the first of tar's messages, which may be a line for each of a million files."""
+    """Return the first of tar's messages, of which there can be one for each of a million files."""
     assert tar.stderr is not None
     text = b""
     while True:
@@ -174,7 +174,7 @@ def _unpack_inside(namespace: int, archive: BinaryIO, target: int) -> None:
 def unpack(archive: BinaryIO, root: int) -> None:
     """Make all entries of `archive` (tar, uncompressed) below the folder `root`.
 
-    Attributes of folders are set last: they may forbid to write, and writing changes their times.
+    Attributes of folders are set last: they can forbid writing, and writing changes their times.
 
     Raises:
         OSError: a name leads out, is there already, or cannot be made.

@@ -19,7 +19,7 @@ class ImageMessages(Protocol):
     """The images of a snapshot, by their messages; see `criu_images.ImageFolder`."""
 
     def messages(self, name: str) -> list[Any]:
-        """Return the messages of an image; none if there is no such image."""
+        """Return the messages of an image; none if the image is missing."""
 
 
 def text(value: str | bytes) -> str:

@@ -1,10 +1,11 @@
 """Recreation of process ancestry in sessions where CRIU alone cannot do it. Pure.
 
 A process is born into the session of the process that forks it, and leaves it only to start one of its own.
-CRIU forks the tree again, so it needs the leader of each session above its members. For children of the root
-it makes a stand-in for a leader that is gone (`prepare_pstree_ids` of CRIU's pstree.c). For processes that
-another process than the root adopted (PR_SET_CHILD_SUBREAPER, prctl(2)) it gets a changed tree, and the guard
-restores the real one (guard_adoption.c): the process that forks such a process may give it to its own parent.
+CRIU forks the tree again, so it needs the leader of each session above its members. For children of the
+root it makes a stand-in for an ended leader (`prepare_pstree_ids` of CRIU's pstree.c). For processes that
+another process than the root adopted (PR_SET_CHILD_SUBREAPER, prctl(2)) it gets a changed tree, and the
+guard restores the real one (guard_adoption.c): the process that forks such a process may give it to its own
+parent.
 """
 
 from __future__ import annotations
@@ -29,8 +30,9 @@ class Relatives(NamedTuple):
 class Birth(NamedTuple):
     """A process that is given to the parent of the process that forks it, by CRIU's order.
 
-    `leader` is a session that has to be started for it by a process that ends at once; 0: it is born into
-    that of the process that forks it. In it, CRIU gets `session` and `group` where there is none any more.
+    `leader` is a session that has to be started for it by a process that ends immediately; 0: it is born
+    into the session of the process that forks it. In it, CRIU gets `session` and `group` where there is
+    none any more.
     """
 
     pid: int
@@ -71,7 +73,7 @@ def plan(tasks: Iterable[Relatives]) -> TreePlan:
 
 
 def lost(tasks: Iterable[Relatives]) -> set[int]:
-    """Return the pids of those that cannot be placed; the first of the tasks is the root."""
+    """Return the pids of processes that cannot be placed; the first of the tasks is the root."""
     return plan(tasks).lost
 
 
@@ -83,7 +85,7 @@ def spelled(births: Iterable[Birth]) -> str:
 def _under_leader(tasks: dict[int, Relatives], orphans: list[Relatives], leader: Relatives) -> list[Birth]:
     """Make the leader fork the processes that its parent adopted.
 
-    One that ended does not fork; and CRIU has one that ended waited for by the one that forked it.
+    A process that ended does not fork; and CRIU has one that ended waited for by the one that forked it.
     """
     fit = [one for one in orphans if one.parent == leader.parent and not one.ended and not leader.ended]
     for one in fit:

@@ -18,10 +18,10 @@ MAX_PROGRAMS = 64
 
 
 def of_core(core: Any, filters: list[Any], leader: Any) -> dict[str, Any]:
-    """Return the privileges that a core image gives to its thread; `filters` are those of seccomp.img.
+    """Return the privileges that a core image gives to its thread; `filters` are seccomp.img's.
 
-    A thread whose filters are those of its process has none in its image: it gets them with the process's
-    first thread, whose image is `leader`.
+    A thread with its process's filters has none in its image: it gets them with the process's first thread,
+    whose image is `leader`.
     """
     thread = core.thread_core
     creds = thread.creds

@@ -164,7 +164,7 @@ class _Decoding:
             found["secrets"] = self._secrets(pid, int(mm.mm_env_start), int(mm.mm_env_end))
 
     def _secrets(self, pid: int, start: int, end: int) -> list[str]:
-        """Return the names of variables that may hold secrets, of those the process was started with; no
+        """Return the names of possibly secret variables among those the process was started with; no
         values.
         """
         size = min(_MAX_ENVIRONMENT, max(0, end - start))
@@ -178,8 +178,8 @@ class _Decoding:
             found["root"] = self._files.name(int(fs.root_id))
 
     def _descriptors(self, pid: int) -> list[dict[str, Any]]:
-        """Return the descriptors. Processes may share a table; the images have each once, by a number of its
-        own.
+        """Return the descriptors. Processes can share a table; the images have each once, by a number of
+        its own.
         """
         ids = self._images.messages(f"ids-{pid}")
         number = int(ids[0].files_id) if ids else 0

@@ -50,7 +50,7 @@ _MASTER = os.makedev(5, 2)
 """/dev/ptmx; its other ends have 136 and up (devices.txt of Linux)."""
 _LONGEST = 4096
 FLAGS = os.O_ACCMODE | os.O_APPEND | os.O_NONBLOCK | os.O_DIRECT | os.O_PATH
-"""Of the flags of an open file those that have an effect once it is open."""
+"""Of the flags of an open file the ones that have an effect once it is open."""
 _LISTEN = 10  # tcp_states.h of Linux, also for unix sockets
 DescribedProcess = dict[str, Any]
 

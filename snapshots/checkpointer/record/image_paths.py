@@ -4,11 +4,11 @@ A kernel gives the names of open files without links in them. Of an image that w
 files that is not certain, and CRIU would follow what it finds: `astray` finds links into /proc, whose entries
 lead anywhere. Nothing runs in the container yet, so CRIU will see the same.
 
-The name of a removed file is not followed: linkat(2) puts the file there, or beside what is there by now
-(open_path() of criu/files-reg.c). A removed folder gets a name that is free (`prepared_images.py`). Only the
-folders they lie in matter. CRIU makes folders that are missing for the moment in which it puts a deleted file
-back. It cannot where a file now has the name of such a folder, or a link whose target does not exist:
-`first_lost` finds these.
+The name of a removed file is not followed: linkat(2) puts the file there, or next to a new file in its
+place (open_path() of criu/files-reg.c). A removed folder gets a name that is free (`prepared_images.py`).
+Only the folders they lie in matter. CRIU makes folders that are missing for the moment in which it puts a
+deleted file back. It cannot where a file now has the name of such a folder, or a link whose target does not
+exist: `first_lost` finds these.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from holdfast.snapshots.checkpointer.record import ImageMessages, text
 MAX_LINKS = 40
 """As many as a kernel follows (path_resolution(7))."""
 _GHOST = 1
-"""The type of a remap whose file has no name left; see CRIU's remap-file-path.proto."""
+"""The type of a remap whose file does not have a name any more; see CRIU's remap-file-path.proto."""
 
 
 def names(images: ImageMessages) -> Iterator[str]:
@@ -46,7 +46,7 @@ def names(images: ImageMessages) -> Iterator[str]:
 
 
 def removed(images: ImageMessages) -> dict[int, int]:
-    """Return the numbers of images of open files that have no name left, by the ids of the files."""
+    """Return the numbers of images of open files without a remaining name, by the ids of the files."""
     remaps = images.messages("remap-fpath")
     return {remap.orig_id: remap.remap_id for remap in remaps if remap.remap_type == _GHOST}
 
@@ -64,7 +64,7 @@ def _of_socket(socket: Any) -> Iterator[str]:
 def astray(root: Path, paths: Iterable[str]) -> str | None:
     """Return the first path that a link takes into /proc, or round in circles; None if there is none.
 
-    `root` is that of a container; its contents may be anything, but nothing changes them meanwhile.
+    `root` is a container's; its contents can be anything, but do not change during this.
     """
     folders: set[tuple[str, ...]] = set()
     for path in paths:

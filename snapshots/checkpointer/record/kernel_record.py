@@ -1,9 +1,9 @@
 """Describes a frozen tree by the kernel's reports, in the form that `decode` gives to images.
 
 No memory of processes is read: where it comes on demand, reading would wait for it. Files are examined
-through their descriptors only; none of the session's paths is followed. A mapped file needs no descriptor: it
-is opened, mapped and closed. What counts is the mount through which it was opened, which the kernel reveals
-by the mapping's entry in /proc/PID/map_files (proc_pid_map_files(5)).
+through their descriptors only; none of the session's paths is followed. A mapped file does not need a
+descriptor: it is opened, mapped and closed. The mount through which it was opened counts, which the kernel
+reveals by the mapping's entry in /proc/PID/map_files (proc_pid_map_files(5)).
 """
 
 from __future__ import annotations
@@ -44,9 +44,9 @@ _SYS_IO_SETUP = {"x86_64": 206, "aarch64": 0}
 _FileKey = tuple[int, int, int]
 _TABLES = ("tcp", "tcp6", "udp", "udp6")
 _RARE = {"UDP-Lite": "udplite", "UDPLITEv6": "udplite6"}
-"""Tables that are only read if there is a socket for them, by what the kernel calls those."""
+"""Tables that are only read if there is a socket for them, by the kernel's names."""
 _WITHOUT_TABLE = frozenset({"UNIX", "UNIX-STREAM", "NETLINK"})
-"""Sockets that are in none of these, as the kernel calls them."""
+"""Sockets that are in none of these, by the kernel's names."""
 _PAGE = os.sysconf("SC_PAGESIZE")
 _MASTER = os.makedev(5, 2)
 

@@ -1,8 +1,8 @@
 """The security labels of processes, as set by AppArmor, SELinux or Smack.
 
-A restored process must have the label of its container's first process, which the engine gave it: CRIU makes
-processes with the label of CRIU. Owns how the kernel tells a label and which profile CRIU is to set; judges
-nothing (`snapshots/snapshot_policy.py` does), and of images and namespaces knows nothing.
+A restored process must have the label of its container's first process, which the engine gave it: CRIU
+makes processes with the label of CRIU. Owns the way the kernel shows a label and the profile that CRIU is
+to set; does not judge (`snapshots/snapshot_policy.py` does), and does not know images and namespaces.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def profile(label: str) -> str:
     """Return the AppArmor profile in a label such as ``docker-default (enforce)``; empty if it confines
     nothing.
 
-    The mode in parentheses is not part of the name (apparmor(7)); a name may contain blanks.
+    The mode in parentheses is not part of the name (apparmor(7)); a name can contain blanks.
     """
     name = label
     if label.endswith(")") and " (" in label:
@@ -51,7 +51,7 @@ class LabelReader:
         self.first = self.of(init, init)
 
     def of(self, pid: int, tid: int) -> str:
-        """Return the label of a thread; empty if it has none, or is gone."""
+        """Return the label of a thread; empty without one, or if it has ended."""
         return joined([_read(pid, tid, name) for name in self._sources])
 
 

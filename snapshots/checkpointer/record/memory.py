@@ -11,7 +11,7 @@ from pathlib import Path
 from holdfast.snapshots.checkpointer.record.page_chain import PlacedPart
 
 _MOST_HEADS = 128
-"""Beginnings of what is searched; searching takes longer the more there are."""
+"""Beginnings of the searched texts; searching takes longer the more there are."""
 
 
 class ImageMemory:
@@ -38,8 +38,8 @@ class ImageMemory:
         pattern; and `after` bytes that follow, 0 where there is nothing.
 
         They are searched by their first `head` bytes, which most have in common: in one pass, gigabytes a
-        second. Each place that has these takes some microseconds, and a process may have them everywhere:
-        each uses up one of `looks`, and the search ends when there are none left.
+        second. Each place with these patterns takes some microseconds, and a process can have them
+        everywhere: each uses up one of `looks`, and the search ends after the last.
         """
         heads = sorted({one[:head] for one in wanted})[:_MOST_HEADS]
         if not heads:

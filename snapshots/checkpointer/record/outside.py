@@ -36,7 +36,7 @@ _MOST_PRIORITY = 6
 _CLOCKS = frozenset({0, 1, 7})
 """CLOCK_REALTIME, MONOTONIC and BOOTTIME: without alarms, which need CAP_WAKE_ALARM (timerfd_create(2))."""
 _GHOSTS = frozenset({stat.S_IFREG, stat.S_IFDIR, stat.S_IFIFO, stat.S_IFSOCK, stat.S_IFLNK})
-"""Kinds of files a session can have open though their names are gone; it has no CAP_MKNOD."""
+"""Kinds of files a session can have open after their names were removed; it does not have CAP_MKNOD."""
 
 Leads = Callable[[str], str]
 """Why a name leads out of the session; empty if it does not."""
@@ -49,7 +49,7 @@ gives who has it descriptors of what others open.
 A namespace is opened again as that of a restored process, and those are all in the session's own.
 """
 _TERMINALS = frozenset({1, 4})
-"""tty_info.proto: pseudo terminals, and the one that controls a process."""
+"""tty_info.proto: pseudo terminals, and the type that controls a process."""
 _PLUGIN = 1 << 27
 """Of a mapping: made by a plugin (CRIU's image.h, VMA_EXT_PLUGIN)."""
 _SCHEDULERS = frozenset({0, 3, 5})
@@ -116,9 +116,7 @@ def has_ended(images: ImageMessages, pid: int) -> bool:
 
 
 def _of_entry(entry: Any, leads: Leads, *, foreign: bool) -> Iterator[str]:
-    """Return the fault of an entry of files.img; `foreign` images may not name inodes of this
-    machine.
-    """
+    """Return the fault of an entry of files.img; `foreign` images must not name inodes of this machine."""
     if entry.HasField("isk"):
         yield from _of_internet(entry.isk)
     for field in ("isk", "usk", "nlsk"):

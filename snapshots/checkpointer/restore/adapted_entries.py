@@ -3,9 +3,9 @@
 Pure over decoded messages.
 
 Sockets: a connection survives when both of its ends are in the snapshot: loopback, or the container talking
-to its own address. So does an end whose other end was closed before the capture, with what is still to be
-read. Any other belongs to the parent, which still uses it; the copy is restored as a closed socket, so that
-the program reads end-of-file and cannot write. Nothing is sent: a reset from here would carry the parent's
+to its own address. So does an end whose other end was closed before the capture, with its unread data. Any
+other belongs to the parent, which still uses it; the copy is restored as a closed socket, so that the
+program reads end-of-file and cannot write. Nothing is sent: a reset from here would carry the parent's
 address and ports.
 
 Accepted unix connections have the name of their listener, and no file of their own: CRIU binds none of them.
@@ -14,16 +14,16 @@ of criu/sk-unix.c, 4.3). So they are not marked as bound to a file that was remo
 
 Terminals: some are to be made before all processes; guard_terminals.c makes what is planned.
 
-Memory files (memfd_create(2)) that are mapped shared and sealed against writing: CRIU opens what is mapped as
-it was opened originally, maps it and applies seals at the end. But a shared mapping by a descriptor that
-writes may be made writable later, so F_SEAL_WRITE is refused (EBUSY, fcntl(2)). As the file was sealed, none
-of its mappings can have been writable: they are made by a descriptor that only reads. Mapped privately: CRIU
-4.3 asks a helper of its own to write the content of such files. If memory comes on demand, the request goes
-to the server of that memory, and the restore fails. So then it does not come on demand.
+Memory files (memfd_create(2)) that are mapped shared and sealed against writing: CRIU opens what is mapped
+as it was opened originally, maps it and applies seals at the end. But a shared mapping by a descriptor that
+writes can be made writable later, so F_SEAL_WRITE is refused (EBUSY, fcntl(2)). As the file was sealed,
+none of its mappings can have been writable: their descriptors only read. Mapped privately: CRIU 4.3 asks a
+helper of its own to write the content of such files. If memory comes on demand, the request goes to the
+server of that memory, and the restore fails. So then it does not come on demand.
 
-Files that an engine makes for each container: a program may have one open. CRIU compares the length and mode
-of every file that it opens again; for these that would be the captured container's name and address against
-the copy's.
+Files that an engine makes for each container: a program can have one open. CRIU compares the length and
+mode of every file that it opens again; for these that would be the captured container's name and address
+against the copy's.
 """
 
 from __future__ import annotations
@@ -166,7 +166,7 @@ def _words(address: str) -> list[int]:
 def plan_terminals(files: list[Any], terminals: list[Any], processes: list[Any]) -> str:
     """Rename each master in `files` to the guard's name for it; return the guard's input.
 
-    A session whose leader is gone has no terminal any more.
+    A session whose leader has ended does not have a terminal any more.
     """
     leaders = {process.pid for process in processes if process.pid == process.sid}
     sessions = {entry.pty.index: entry.sid for entry in terminals if entry.HasField("pty")}
@@ -206,7 +206,7 @@ def _is_master(entry: Any) -> bool:
 
 
 def adapt_terminals(terminals: list[Any], processes: list[Any]) -> int:
-    """Give terminals whose foreground process group is gone back to their session's leader.
+    """Give terminals whose foreground process group has ended back to their session's leader.
 
     Between the end of a foreground job and the moment its shell takes the terminal back, the terminal
     names a group without members. It cannot be set again (ESRCH of TIOCSPGRP, ioctl_tty(2)), and the shell

@@ -86,9 +86,9 @@ class Audit:
             raise NotWanted(str(error)) from error
 
     def images(self, folder: Path, names: Iterable[str]) -> ImageFolder:
-        """Ask whether these images may be restored; return the judged images. Raises NotWanted, Unreadable.
+        """Ask whether these images can be restored; return the judged images. Raises NotWanted, Unreadable.
 
-        `names` are those that are made besides what is in the images.
+        `names` are made in addition to the images' own.
         """
         source = ImageFolder(folder)
         lost = image_paths.astray(
@@ -102,7 +102,7 @@ class Audit:
         return source
 
     def stopped(self, criu: int) -> tuple[int, ...]:
-        """Ask whether the tree CRIU (a pid) has restored may run, and kill it if not; return its pids.
+        """Ask whether the tree CRIU (a pid) has restored can run, and kill it if not; return its pids.
 
         Raises NotWanted.
         """
@@ -187,7 +187,7 @@ class Audit:
 def hindrances(request: Describe, source: ImageFolder) -> list[str]:
     """Return sentences without their subject, as `strange` does; none if a restore is possible.
 
-    `source` are the images the request names; what was read of them for their description is not read again.
+    `source` are the images the request names; parts already read for their description are not read again.
 
     Raises:
         Unreadable: the images are not what a restore reads.

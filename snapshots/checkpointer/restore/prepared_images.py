@@ -2,16 +2,16 @@
 
 The kept images are never changed: the folder has hard links to them, and images are replaced, not written to.
 
-The tree of processes: CRIU gets one that it can make, and the guard what it needs to make of it the one that
-was captured (`ancestry.py`).
+The tree of processes: CRIU gets a possible one, and the guard the changes that turn it into the captured
+one (`ancestry.py`).
 
 Login uids: the kernel's audit log names processes by them (/proc/PID/loginuid): one from an image would put
 what a session does under the name of a person. This process has the same one as every container of this
-engine, and what CRIU makes inherits it, unless its image names another.
+engine, and processes that CRIU makes inherit it, unless its image names another.
 
 Removed folders that processes stand in, or have open: CRIU makes such a folder by its name, enters it and
 removes it (open_remap_ghost() of criu/files-reg.c). After `rm -r build; mkdir build` it would enter the new
-folder, and remove that or fail. So they get another name if something has theirs by now.
+folder, and remove that or fail. So they get a new name if their own is taken by now.
 """
 
 from __future__ import annotations

@@ -40,7 +40,7 @@ from holdfast.snapshots.checkpointer.wire.requests import Restore
 # A restore reads memory once from disk; one that takes longer hangs. Seconds.
 RESTORE_LIMIT = 300.0
 STAND_INS = 100
-"""Processes that CRIU may add to a tree; it takes the first free ids above all others for them."""
+"""Processes that CRIU can add to a tree; it takes the first free ids above all others for them."""
 MOMENT = 200
 """Milliseconds after a restore before memory that is not waited for is loaded: the session answers sooner."""
 _KEYCTL_JOIN_SESSION_KEYRING = 1
@@ -215,8 +215,8 @@ def _drive(running: criu.Running, audit: Audit, packets: Holding | None, begin: 
 
     Its question before anything runs is for the audit; others are answered with yes.
 
-    When the audit has passed, the tree gets what it needs. `packets`: what holds those of connections back.
-    Once CRIU may detach from the tasks, it has nothing else to do, and the first ones may stop or kill it
+    When the audit has passed, the tree gets what it needs. `packets` holds the packets of connections back.
+    Once CRIU can detach from the tasks, it has nothing else to do, and the first ones can stop or kill it
     before it comes to the last: it is ended then, for the kernel releases the rest.
     """
     process = running.process

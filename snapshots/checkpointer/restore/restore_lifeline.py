@@ -1,9 +1,9 @@
 """Ties a session to the processes that still owe it a part of its memory.
 
-Memory that is restored on demand is served by a process of the checkpointer. If that ends early, the kernel
-gives zeros for what is missing (userfaultfd(2)), and the session would continue with them. So the session's
-first process is traced meanwhile, with PTRACE_O_EXITKILL (ptrace(2)): if the tracer dies, for whatever
-reason, the kernel ends it, and with it all of its PID namespace.
+Memory that is restored on demand is served by a process of the checkpointer. If such a process ends early,
+the kernel gives zeros for missing memory (userfaultfd(2)), and the session would continue with them. So the
+session's first process is traced until then, with PTRACE_O_EXITKILL (ptrace(2)): if the tracer dies, for
+whatever reason, the kernel ends it, and with it all of its PID namespace.
 """
 
 from __future__ import annotations

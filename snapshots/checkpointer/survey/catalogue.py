@@ -13,10 +13,10 @@ SURVIVES, RESET, BLOCKS = "survives", "reset", "blocks"
 
 
 class ResourceKind(NamedTuple):
-    """A kind of resource. `reason` says what a process with it does; it and `advice` may be empty.
+    """A kind of resource. `reason` describes a process with it; it and `advice` can be empty.
 
-    `replaceable`: where a descriptor leads to it, a copy can be given another file instead. `passing`: it may
-    well be gone an instant later.
+    `replaceable`: where a descriptor leads to it, a copy can be given another file instead. `passing`: it
+    can well have disappeared an instant later.
     """
 
     verdict: str

@@ -82,8 +82,8 @@ class Reports:
 def _seen(request: CheckRequest, root: int, reports: Reports) -> tuple[World, list[Finding]]:
     """Return the findings; blockers must occur in several samples, because the session keeps running.
 
-    A process may accept a connection between the scan of the processes and that of the sockets, and a busy
-    server always has some that wait, each for an instant.
+    A process can accept a connection between the scan of the processes and the scan of the sockets, and a
+    busy server always has some that wait, each for an instant.
     """
     init_pid = request.target.init_pid
     sure: set[tuple[str, int, int, str]] | None = None

@@ -28,8 +28,8 @@ class Finding:
     """A resource and its fate in a capture; `kind` is a key of the catalogue.
 
     `pid` is the process's own in the session, `fd` is -1 if it is not a descriptor. `also` are inner pids
-    whose end would clear it as well. `own`: it belongs to the supervisor. `mark` tells it from another one
-    of the same kind in its place; it is not reported.
+    whose end would clear it as well. `own`: it belongs to the supervisor. `mark` distinguishes it from a
+    later one of the same kind in its place; it is not reported.
     """
 
     kind: str
@@ -72,7 +72,7 @@ class CaptureSize:
 
 
 def findings(world: World, supervisor: int = 0) -> Iterator[Finding]:
-    """Yield every resource with its fate; `own` marks those of the root and of the supervisor.
+    """Yield every resource with its fate; `own` marks the root's and the supervisor's.
 
     `supervisor` is the inner pid of the latter, 0 if it is the root.
     """
@@ -221,8 +221,8 @@ def _session(one: SeenProcess) -> int:
 def _outside(one: SeenProcess) -> Finding:
     """Return the finding for a process of the container that is not in the tree.
 
-    One that has no number in the container's PID namespace was put into its control groups by the host: that
-    of a restore, which serves memory.
+    A process without a number in the container's PID namespace was put into its control groups by the host:
+    a restore's, which serves memory.
     """
     return _finding(one, "outside" if one.inner else "arriving", f"user {one.status.uids.effective}")
 

@@ -56,7 +56,8 @@ def descriptor(world: World, process: SeenProcess, one: SeenDescriptor) -> tuple
 def lost(process: SeenProcess) -> Iterator[tuple[SeenDescriptor, str]]:
     """Yield epoll instances that poll a descriptor closed in the process but open in another.
 
-    Descriptors without an inode of their own (events, timers) cannot be told apart; those are not reported.
+    Descriptors without an inode of their own (events, timers) cannot be distinguished; they are not
+    reported.
     """
     numbers = {one.number for one in process.descriptors}
     inodes = {one.link.inode for one in process.descriptors if one.link.inode}
@@ -178,7 +179,7 @@ def _special(path: str, node: tuple[int, int]) -> tuple[str, str]:
 
 
 def _proc(path: str, flags: int) -> tuple[str, str]:
-    """Judge a file of /proc: that of a process is reopened by its pid, but threads are created only later."""
+    """Judge a file of /proc: a process's is reopened by its pid, but threads are created only later."""
     if outside.leads_out(path, flags):
         return "proc_file_inside", path
     thread = _THREAD.match(path)

@@ -108,8 +108,8 @@ def world(
 def _begun_since(processes: tuple[SeenProcess, ...], depth: int) -> dict[int, int]:
     """Return the inner pids of processes of the tree that were found by pidfds only.
 
-    Processes are listed first and their descriptors later: a short child may begin in between. One that has
-    ended meanwhile has no pid any more (0).
+    Processes are listed first and their descriptors later: a short child can begin in between. A child that
+    has ended by then does not have a pid any more (0).
     """
     known = {one.pid for one in processes}
     found: dict[int, int] = {}
@@ -339,7 +339,7 @@ def _unread_events(pid: int, number: int) -> int:
 
 
 def _ended(pid: int, inner: int, status: ProcessStatus) -> SeenProcess | None:
-    """Return a zombie. One that still has threads may only be about to end."""
+    """Return a zombie. A zombie with remaining threads is possibly only about to end."""
     for _ in range(STUCK_LOOKS):
         if status.threads <= 1:
             break
@@ -369,7 +369,7 @@ def _memory(pid: int) -> Iterator[Mapped]:
 
 
 def _mapped_bytes(pid: int, found: memory_maps.Mapping) -> int:
-    """Return the bytes on disk of a deleted file that is mapped, if it has no name left."""
+    """Return the bytes on disk of a deleted file that is mapped, if it does not have a name any more."""
     if found.path.startswith(("/memfd:", "/SYSV", "/dev/zero", "/dev/shm/")):  # noqa: S108
         return 0
     try:

@@ -58,7 +58,7 @@ class SeenProcess:
     """One process. `pid` is the host's number, `inner` the session's, even for one in a namespace below it.
 
     `stuck` is the inner id of a thread that nothing can stop; 0: none. `label` is the security label of a
-    thread whose label differs from that of the container's first process; empty: none differs.
+    thread whose label differs from the container's first process's; empty: none differs.
     """
 
     pid: int
@@ -76,11 +76,11 @@ class SeenProcess:
 
 @dataclass(frozen=True, slots=True)
 class SessionMounts:
-    """The mounts of a session. Device numbers are those of stat(2).
+    """The mounts of a session. Device numbers have the form of stat(2).
 
-    `mounts` are all by their id, `inner` those that were made inside, `host` folders that a user mounted.
-    `engine_files` are device and inode of files that the engine makes for each container, `proc` the devices
-    of /proc, `memory` that of ordinary memfds.
+    `mounts` are all by their id, `inner` the ones made inside, `host` folders that a user mounted.
+    `engine_files` are device and inode of files that the engine makes for each container, `proc` the
+    devices of /proc, `memory` the device of ordinary memfds.
     """
 
     mounts: Mapping[int, MountedPart]
@@ -95,11 +95,11 @@ class SessionMounts:
 class Network:
     """The sockets of a session's network namespace.
 
-    `sockets` are by inode, `held` those that descriptors of the tree lead to, `outside` those of other
-    processes. `ends` are the local and remote address of each TCP connection, `unaccepted` those of
-    connections that only a listener holds; `listeners` are the unix sockets that listen. `in_flight`:
-    descriptors are on their way through unix sockets of the tree, out of sight. `unread` are netlink sockets
-    with messages, `astray` unix sockets whose file was renamed in a way that a copy cannot repeat.
+    `sockets` are by inode, `held` the targets of the tree's descriptors, `outside` other processes'
+    sockets. `ends` are the local and remote address of each TCP connection, `unaccepted` the connections
+    that only a listener holds; `listeners` are the unix sockets that listen. `in_flight`: descriptors are
+    on their way through unix sockets of the tree, out of sight. `unread` are netlink sockets with messages,
+    `astray` unix sockets whose file was renamed in a way that a copy cannot repeat.
     """
 
     sockets: Mapping[int, SocketRow]
@@ -118,9 +118,9 @@ class World:
     """A session at one instant. Pids are the host's; processes come parents first, the supervisor foremost.
 
     `outside` are processes of the container that are not in the tree; `pids` maps the host's pid of each
-    process of the tree to its inner pid, 0 if it has ended meanwhile. `whole` is false if there was more than
-    was read. `open` counts descriptors by the host's pid, including those that were not read, until there are
-    more than a restore judges.
+    process of the tree to its inner pid, 0 if it has ended by then. `whole` is false if there was more than
+    was read. `open` counts descriptors by the host's pid, including unread ones, up to the number that a
+    restore judges.
     """
 
     processes: tuple[SeenProcess, ...]

@@ -1,10 +1,10 @@
 """Unix sockets of a capture: the names of their files, and connections with one end missing.
 
 Programs bind a temporary name and rename it, link it, or move its folder; the kernel keeps the first name,
-and CRIU binds that. A capture notes the others, by the numbers of inodes in the layer that is copied anyway;
-a restore has the guard give them to the files (guard_sockets.c). That is not possible for files elsewhere,
-and CRIU does not resolve a relative name that its file no longer has: `astray_files` finds these. The kernel
-opens a socket's file for whom may configure networks (SIOCUNIXFILE).
+and CRIU binds that. A capture notes the others, by the numbers of inodes in the layer that is copied
+anyway; a restore has the guard give them to the files (guard_sockets.c). That is not possible for files
+elsewhere, and CRIU does not resolve a relative name that its file no longer has: `astray_files` finds
+these. The kernel opens a socket's file for processes with the right to configure networks (SIOCUNIXFILE).
 
 CRIU notes the listener as the other end of a connection that is not accepted yet, and writes it whether or
 not the listener itself is in the images. No restore can make that (`without_peer`).
@@ -68,7 +68,7 @@ def note_names(init_pid: int, entries: Iterable[Any], layer: Mapping[int, list[s
 
 
 def checked_names(noted: Any) -> dict[int, list[str]]:
-    """Check the notes of a capture, which may come from elsewhere.
+    """Check the notes of a capture, which can come from elsewhere.
 
     Raises:
         ImagesUnreadable: no capture notes that.

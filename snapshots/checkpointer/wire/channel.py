@@ -29,7 +29,7 @@ class HostChannel:
             self._closed = True
 
     def receive(self, limit: int) -> bytes | None:
-        """Return the next line without its end; None when the host is gone or the line is longer than
+        """Return the next line without its end; None when the host has left or the line is longer than
         `limit`.
         """
         while b"\n" not in self._buffer:

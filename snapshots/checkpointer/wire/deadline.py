@@ -1,4 +1,4 @@
-"""The instant after which an operation may no longer keep a session frozen. Knows only the clock."""
+"""The instant after which an operation must no longer keep a session frozen. Knows only the clock."""
 
 from __future__ import annotations
 

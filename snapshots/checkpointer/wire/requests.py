@@ -18,7 +18,7 @@ MAX_LINE = 64 * 1024
 MAX_SUBSTITUTES = 256  # MOST in guard_substitute.c
 MAX_PLACES = 1000
 COPY_LIMIT = 300.0
-"""Seconds that a session may be frozen while its files and its shared memory are copied."""
+"""Seconds that a session can be frozen while its files and its shared memory are copied."""
 
 _CONTAINER = re.compile(r"[0-9a-f]{64}")
 _NAME = re.compile(r"[0-9a-f]{12}")
@@ -122,8 +122,8 @@ class HostName:
 class ReadOnlyRoot:
     """The writable places of a container whose root is read-only.
 
-    That is `own`, what is needed, and `folders`, what was asked for; and those of the `usual` places that are
-    folders. `files` are mounts of the engine in it, to be read-only as well.
+    That is `own`, the needed ones, and `folders`, the requested ones; and the folders among the `usual`
+    places. `files` are mounts of the engine in it, to be read-only as well.
     """
 
     own: tuple[str, ...]
@@ -134,8 +134,8 @@ class ReadOnlyRoot:
 
 @dataclass(frozen=True, slots=True)
 class MountedPlaces:
-    """Paths in a container where something is mounted: `own`, which no link leads to, and `given`, which may
-    be reached through links of the image.
+    """Paths in a container where something is mounted: `own`, which no link leads to, and `given`, which
+    can be reached through links of the image.
     """
 
     own: tuple[str, ...]
@@ -222,8 +222,8 @@ class Describe:
 class CopyFiles:
     """Copy the container's layer into staging folder `folder`, together with `flatten` layers below it.
 
-    With `last` the second time: only what has changed since, in `limit` seconds; then the copy is complete.
-    The caller ensures that the container is frozen then.
+    With `last` the second time: only the changes since, in `limit` seconds; then the copy is complete. The
+    caller ensures that the container is frozen then.
     """
 
     container: str

@@ -12,7 +12,7 @@ from holdfast.runtime.guest.defaults import ACTOR_KINDS
 
 VARIABLE = "HOLDFAST_ACTOR"
 RUN = "HOLDFAST_RUN"
-"""The run of an agent, or conversation: it tells two of one name apart, as `agent:coder/RUN`."""
+"""The run of an agent, or conversation: it distinguishes two of one name, as `agent:coder/RUN`."""
 
 
 def checked(actor: str | None) -> str:

@@ -122,7 +122,7 @@ class _Bounded:
         self._file, self._seeks = file, seeks
         self._at = 0
         self.left: int | None = None
-        """Bytes that the header which is read may still have; None while contents are read."""
+        """Bytes that the present header can still have; None while contents are read."""
 
     def seekable(self) -> bool:
         """Return whether earlier positions can be reached."""
@@ -290,7 +290,7 @@ _OPENERS: tuple[tuple[bytes, Callable[[IO[bytes]], IO[bytes]]], ...] = (
     (b"BZh", _bzip2),
     (b"\xfd7zXZ", _xz),
 )
-"""How compressed files begin, and what reads them."""
+"""The first bytes of compressed files, and their readers."""
 
 
 def is_packed(start: bytes) -> bool:

@@ -21,7 +21,7 @@ _NAMES = frozenset(
         *("LD_LIBRARY_PATH", "DBUS_SESSION_BUS_ADDRESS", "GNUPGHOME", "GPG_TTY", "GPG_AGENT_INFO"),
     )
 )
-"""For people, certificates, mirrors, and what keeps credentials for Docker's command."""
+"""For people, certificates, mirrors, and the store of credentials for Docker's command."""
 _PREFIXES = (
     *("DOCKER_", "BUILDX_", "BUILDKIT_", "HOLDFAST_", "LC_", "SSL_CERT_", "SSH_", "XDG_", "PYTHON"),
     *("AWS_", "AZURE_", "GOOGLE_", "CLOUDSDK_", "PASSWORD_STORE_"),

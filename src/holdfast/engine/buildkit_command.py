@@ -19,9 +19,9 @@ from holdfast.base import host_environment
 from holdfast.errors import ImageError
 
 PATIENCE = 20.0
-"""Seconds that the command may take to say what it has."""
+"""Seconds that the command can take to list its features."""
 LONGEST_LINE = 1 << 16
-"""Bytes; what a step writes without an end of line comes in pieces."""
+"""Bytes; output of a step without an end of line comes in pieces."""
 _OWN = 23
 """From this version on, the command has BuildKit by a plugin; before, it had it itself (18.09 to 20.10)."""
 

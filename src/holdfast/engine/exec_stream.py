@@ -18,7 +18,7 @@ _HEAD = struct.Struct(">BxxxI")
 """Before each piece of output: 1 or 2 for the stream, three zeros, and the length (Docker Engine API,
 "Attach to a container", stream format)."""
 ERRORS = 2
-"""The number of standard error; that of standard output is 1."""
+"""The number of standard error; standard output's is 1."""
 
 
 class ExecStream:

@@ -105,7 +105,7 @@ INSTEAD = (
     "use a Docker engine that runs as root without userns-remap, as a member of its socket's group: "
     "`docker context use default`, or DOCKER_HOST=unix:///var/run/docker.sock"
 )
-"""What to do if an engine is unfit."""
+"""The advice for an unfit engine."""
 
 
 def unfit(info: Mapping[str, Any]) -> str:

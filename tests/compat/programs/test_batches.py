@@ -22,7 +22,7 @@ def names(batches: list[Batch]) -> list[list[str]]:
 
 
 def test_programs_with_the_same_packages_share_a_session(make: Make) -> None:
-    """As many as allowed; those that must be alone are."""
+    """At most the allowed number; programs that must be alone are."""
     programs = [make("a"), make("b", "node"), make("c"), make("d", alone=True), make("e"), make("f", "node")]
     assert names(plan(programs, most=2)) == [["a", "c"], ["b", "f"], ["d"], ["e"]]
 

@@ -1,4 +1,4 @@
-"""The catalog is well-formed: the author of an entry learns at once what is missing."""
+"""The catalog is well-formed: the author of an entry sees immediately which field is missing."""
 
 import shutil
 import subprocess

@@ -1,4 +1,4 @@
-"""The verdict of a check is read from all that a shell may print around it."""
+"""The verdict of a check is read from output to which a shell can add lines."""
 
 from tests.compat.programs import verdict
 

@@ -52,8 +52,8 @@ class Trial:
         """Try all of them.
 
         Raises:
-            Together: a failure that cannot be attributed to one of them; nothing is left, and the caller
-                may divide.
+            Together: a failure cannot be attributed to a single program; nothing is left, and the caller
+                can divide them.
             HoldfastError: no session could be made.
         """
         with scratch(self._controller) as sessions:

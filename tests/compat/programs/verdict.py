@@ -1,6 +1,6 @@
 """Reads the output of a check inside a session. Pure.
 
-The last line that begins with `ok:` or `not ok:` counts: a shell may print other lines before and after it.
+The last line that begins with `ok:` or `not ok:` counts: a shell can print other lines around it.
 """
 
 from __future__ import annotations

@@ -10,8 +10,8 @@ def measured(text: str, pattern: str, waited: float, ran: float) -> tuple[float,
     waited.
 
     `text` is the output of the run, `pattern` finds milliseconds in it. `waited` are the seconds from the
-    freeze to the restore, `ran` those that the run took without them. A case that took long for any other
-    reason took less than `waited`, or more than both.
+    freeze to the restore, `ran` the seconds that the run took without them. A case that took long for any
+    other reason took less than `waited`, or more than both.
     """
     if not pattern:
         return ()

@@ -35,9 +35,8 @@ class Outcome:
     """One project's row. `error` is why it could not be tried to the end; `seconds` the duration of a plain
     run.
 
-    `missed` counts captures for which the command had ended already, which is not a failure. `copies` are
-    those
-    that ran to the end.
+    `missed` counts captures for which the command had ended already, which is not a failure. `copies` lists
+    the copies that ran to the end.
     """
 
     name: str

@@ -1,6 +1,6 @@
 """One session as a place to run a project's command in: prepares, starts, waits, reads the results.
 
-Thin driver; the texts are those of `commands`, results are judged elsewhere.
+A thin driver: its texts come from `commands`, results are judged elsewhere.
 """
 
 from __future__ import annotations

@@ -19,15 +19,15 @@ MEMORY = 4 << 30
 class Project:
     """One project, or one part of its suite.
 
-    All commands are for bash. `fetch` begins in an empty folder and leaves the project there, `build` changes
-    it further; both may use the functions of `commands.LIBRARY`. `run` begins in a fresh copy of that folder
-    each time. `reads` names the reader (`readers.READERS`) of the file `result`, by default of what the
-    command prints; empty if there are no cases. `files` are patterns of files below that folder whose bytes
-    are compared afterwards, folders with all that is in them. `version` prints the version. `stack` names an
-    image of `tests/compat/stacks.py`. `folder` is one of the host to begin with; it is only read. `known`
-    says why something differs, if it does and the reason is known. `measured` is a pattern of what the runner
-    prints about a case that took too long by the time of day, with the milliseconds as its group. `patience`
-    is for one run, in seconds.
+    All commands are for bash. `fetch` begins in an empty folder and leaves the project there, `build`
+    changes it further; both can use the functions of `commands.LIBRARY`. `run` begins in a fresh copy of
+    that folder each time. `reads` names the reader (`readers.READERS`) of the file `result`, or of the
+    command's output; it is empty if there are no cases. `files` are patterns of files below that folder
+    whose bytes are compared afterwards, folders with all that is in them. `version` prints the version.
+    `stack` names an image of `tests/compat/stacks.py`. `folder` is one of the host to begin with; it is
+    only read. `known` says why something differs, if it does and the reason is known. `measured` is a
+    pattern for the runner's message about a case that took too long by the time of day, with the
+    milliseconds as its group. `patience` is for one run, in seconds.
     """
 
     name: str

@@ -12,7 +12,7 @@ FILE = Path(__file__).parent / "results.json"
 
 
 def load(path: Path = FILE) -> list[Outcome]:
-    """Return the rows of the file; none if there is no file."""
+    """Return the rows of the file; an empty list if the file is missing."""
     if not path.exists():
         return []
     return [from_dict(found) for found in json.loads(path.read_text(encoding="utf-8"))]

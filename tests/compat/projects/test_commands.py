@@ -74,5 +74,5 @@ def test_files_are_compared_by_digest_and_folders_with_all_in_them(bash: Path) -
 
 
 def test_malformed_digests_are_left_out() -> None:
-    """A shell may print lines of its own."""
+    """A shell can print lines of its own."""
     assert commands.read_digests("[1]+  Done  sleep\n" + "a" * 64 + "  out\n") == {"out": "a" * 16}

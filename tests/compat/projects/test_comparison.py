@@ -55,7 +55,7 @@ def test_cases_that_differ_between_plain_runs_are_left_out_and_named() -> None:
 
 
 def test_one_more_plain_run_can_show_that_a_case_is_flaky() -> None:
-    """Then there is no difference."""
+    """In that case there is no difference."""
     other = Run("copy", 1, CASES | {"a": "failed"}, {"out": "12ab"})
     assert lines(other) != []
     assert lines(other, plain=[*PLAIN, Run("plain run 3", 1, other.cases, other.files)]) == []

@@ -27,7 +27,7 @@ def test_the_documentation_is_that_of_the_results() -> None:
 
 
 def test_the_results_match_the_declared_projects() -> None:
-    """In their order; the page names those that have not been run."""
+    """In the order of declaration; the page names the projects that have not been run."""
     ran = [one.name for one in results.load()]
     assert ran == [project.name for project in catalog.PROJECTS if project.name in ran]
     left = [project.name for project in catalog.PROJECTS if project.name not in ran]

@@ -111,13 +111,13 @@ def test_every_reader_is_tried() -> None:
 
 @pytest.mark.parametrize("name", EXPECTED)
 def test_cases_are_read_with_their_outcomes(name: str) -> None:
-    """Other lines are left out, names that occur twice are kept apart."""
+    """Other lines are left out, repeated names are kept apart."""
     text, cases = EXPECTED[name]
     assert READERS[name](text) == cases
 
 
 def test_regression_tests_of_postgresql_lose_their_times() -> None:
-    """Otherwise each run would have other names."""
+    """Otherwise names would change with each run."""
     assert READERS["tap"](REGRESS) == {"test_setup": "passed", "boolean": "passed", "char": "failed"}
 
 

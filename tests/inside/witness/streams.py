@@ -64,7 +64,7 @@ class _End:
 
 
 def outer(_folder: Path, status: Status) -> None:
-    """Run one end here, the other one outside, at the address in OUTER; that one also compares."""
+    """Run one end here, the other one outside, at the address in OUTER; the outer end also compares."""
     host, _, port = os.environ["OUTER"].rpartition(":")
     connection = socket.create_connection((host, int(port)))
     connection.sendall(b"pattern\n")

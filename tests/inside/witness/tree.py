@@ -1,4 +1,4 @@
-"""A witness that remembers a tree of files, and changes it in every way a program may."""
+"""A witness that remembers a tree of files, and changes it in every possible way."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Remembered:
         self.at_hand: list[Node] = []
 
     def look(self) -> str:
-        """Return the errors; also those in a copy before anything in it was changed."""
+        """Return the errors; also the errors in a copy before its first change."""
         self._arrive()
         found, self.complaint = self.complaint or self.wrong(), ""
         return found
@@ -94,7 +94,7 @@ class Remembered:
     def _arrive(self) -> None:
         """Check everything in a copy before the next change, except the file being changed at the capture.
 
-        A name that was being written to then is apart from the others of its file.
+        A name that was being written to at that time is kept apart from the others of its file.
         """
         if socket.gethostname() != self.host:
             self.host = socket.gethostname()
@@ -154,7 +154,7 @@ class Remembered:
 
 
 class Tree(Remembered):
-    """A tree of files that is changed in every way a program may change it."""
+    """A tree of files that is changed in every possible way."""
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)

@@ -1,7 +1,7 @@
 """Tries to write to the files of a session whose root is read-only, as root there, in every way it knows.
 
-Prints the names of those that succeeded. Each makes or changes something outside of the folders that are
-writable, or gets hold of something with which it could.
+Prints the names of the attempts that succeeded. Each makes or changes something outside of the folders that
+are writable, or gets hold of something with which it could.
 """
 
 import ctypes
@@ -387,7 +387,7 @@ def renew() -> None:
 
 
 def succeeds(attack: Attack) -> bool:
-    """Try it in a process of its own, so that what it changes of the process does not help the next."""
+    """Try it in a separate process, so that its changes to the process do not help the next attempt."""
     pid = os.fork()
     if pid == 0:
         with suppress(OSError):

@@ -1,7 +1,8 @@
-"""A real browser, driven by its own protocol (Chrome DevTools): pages of any origin, and what they got.
+"""A real browser, driven by its own protocol (Chrome DevTools): pages of any origin, and the answers they
+received.
 
-The document of a page is put in its place whatever its host would answer. So a page can be of a name that its
-owner has led to this machine meanwhile (DNS rebinding).
+The document of a page is put in its place whatever its host would answer. So a page can have a name that
+its owner has since pointed to this machine (DNS rebinding).
 """
 
 from __future__ import annotations
@@ -57,7 +58,7 @@ class Page:
         assert failed is None, failed
 
     def run(self, script: str, *arguments: object) -> Any:
-        """Return what an async function in the page gives, called with these arguments."""
+        """Return the result of an async function in the page, called with these arguments."""
         words = ", ".join(map(json.dumps, arguments))
         found = self._call(
             "Runtime.evaluate",
@@ -90,7 +91,7 @@ class Page:
         )
 
     def in_worker(self, script: str) -> Any:
-        """Return what an async function gives in the only service worker."""
+        """Return the result of an async function in the only service worker."""
         targets = self._call("Target.getTargets")["targetInfos"]
         (worker,) = (each["targetId"] for each in targets if each["type"] == "service_worker")
         own, self._session = (
@@ -103,7 +104,7 @@ class Page:
             self._session = own
 
     def allow_notifications(self, origin: str) -> None:
-        """Answer for the person that pages of an origin may show notifications."""
+        """Answer for the person that pages of an origin can show notifications."""
         self._call("Browser.grantPermissions", permissions=["notifications"], origin=origin)
 
     def push(self, origin: str, message: bytes) -> None:

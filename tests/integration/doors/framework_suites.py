@@ -15,7 +15,8 @@ SECONDS = 400
 
 
 def passed(which: str, file: str, environment: dict[str, str], place: Path) -> int:
-    """Run tests in the environment of a framework; return how many passed, none may have failed."""
+    """Run tests in the environment of a framework; return the number of passed tests, or fail if any
+    failed."""
     checks = Path(shutil.copytree(CHECKS, place / "checks")) / file  # away from the project's own fixtures
     python = SUITES / which / "bin" / "python"
     assert python.exists(), "the frameworks are not installed: `make test-doors` does it"

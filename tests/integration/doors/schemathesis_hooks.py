@@ -1,7 +1,8 @@
-"""What the document cannot tell schemathesis: which names exist, which requests would end or outlast the run.
+"""Facts the document cannot tell schemathesis: existing names, and requests that would end or outlast the
+run.
 
-Owns the changes of requests before they are sent; schemathesis.toml loads it. Knows nothing of checks, and
-weakens none: what is not valid is sent as it is, and must be refused.
+Owns the changes of requests before they are sent; schemathesis.toml loads it. Knows no checks, and weakens
+none: an invalid value is sent as it is, and must be refused.
 """
 
 from __future__ import annotations
@@ -175,7 +176,7 @@ def _name_parts_of_the_task(case: Any, operation: str) -> None:
 
 
 def _wait_briefly(case: Any, operation: str) -> None:
-    """Bound how long a request waits: without it for ever, and much of what it waits for has no end."""
+    """Bound the wait of a request: without a limit it waits for ever, and much of its subject has no end."""
     if operation in STREAMING_QUERIES:
         _bound(case.query, "patience", WAIT)
     if operation == "ports.wait_port":
@@ -223,7 +224,7 @@ def _is_name(value: object) -> bool:
 
 
 def _seconds(value: object) -> float | None:
-    """Return a number, or one that is written as a query has it; None for what is refused."""
+    """Return a number, or one that is written as a query has it; None for a refused value."""
     if isinstance(value, str) and NUMBER.fullmatch(value):
         return float(value)
     return value if isinstance(value, int | float) and not isinstance(value, bool) else None

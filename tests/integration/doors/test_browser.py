@@ -103,7 +103,7 @@ def server(make_cli: Callable[[Home], Cli], shared_hf: Holdfast, shared_home: Ho
 
 
 def origins(port: int) -> dict[str, str]:
-    """Return pages that may not use a server at a port of this machine, by what they are."""
+    """Return pages that are not allowed to use a server at a port of this machine, by kind."""
     return {
         "another site": f"http://{REBOUND}:{port + 1 if port < 65535 else port - 1}/page",
         "a name led here": f"http://{REBOUND}:{port}/page",
@@ -136,7 +136,7 @@ def attack(line: ClientConnection, kind: str, door: str, paths: tuple[str, ...],
 def test_no_page_of_another_place_reaches_the_server(
     line: ClientConnection, server: Served, shared_hf: Holdfast, kind: str
 ) -> None:
-    """Also one that knows the token: it is no page of this place, or the name is not the server's."""
+    """Also a page that knows the token: it is not a page of this server, or its name is not the server's."""
     names = [each.name for each in shared_hf.sessions()]
     paths = ("/v1/sessions", "/mcp", "/v2/sandboxes")
     attack(line, kind, server.url, paths, "x" * 20, server.token)

@@ -1,8 +1,8 @@
 """The protocol's own conformance tests, in both of its generations, against our server with our guard.
 
-Many scenarios test a library by tools, prompts and resources of certain names, which a product does not have.
-Those that need none are listed here; what they cannot test without such a tool is also listed. All others are
-run with the tools of the library's own example, behind our door.
+Many scenarios test a library by tools, prompts and resources of certain names, which a product does not
+have. Tests that need none are listed here, as well as features that cannot be tested without such a tool.
+All others are run with the tools of the library's own example, behind our door.
 """
 
 from __future__ import annotations

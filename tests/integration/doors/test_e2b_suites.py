@@ -1,7 +1,8 @@
 """E2B's own tests of its clients, unedited, from checkouts of its repositories that are given by path.
 
-`make test-doors E2B=FOLDER CODE_INTERPRETER=FOLDER`. Those in JavaScript need `npm install` in their folders.
-What fails has a reason in `e2b_suites/known.toml`, and with it on docs/integrations/e2b-suites.md.
+`make test-doors E2B=FOLDER CODE_INTERPRETER=FOLDER`. Those in JavaScript need `npm install` in their
+folders. Each failure has a reason in `e2b_suites/known.toml`, and with it on
+docs/integrations/e2b-suites.md.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ MOST_OF_OURS = 0.03
 
 @dataclass(frozen=True, slots=True)
 class Suite:
-    """A suite: the variable that names its checkout, its folder there, and what of it is run."""
+    """A suite: the variable that names its checkout, its folder there, and the part of it that is run."""
 
     checkout: str
     folder: str
@@ -66,7 +67,7 @@ def server(make_cli: Callable[[Home], Cli], shared_home: Home) -> Iterator[Serve
 @pytest.mark.timeout(SECONDS + 60)
 @pytest.mark.parametrize("name", RUN)
 def test_known_failures_are_recognized(server: Served, name: str, tmp_path: Path) -> None:
-    """No other test fails than those that the page has with their reasons; it prints the counts."""
+    """No test fails except for the failures on the page, with their reasons; it prints the counts."""
     suite = RUN[name]
     if not (checkout := os.environ.get(suite.checkout)):
         pytest.skip(f"no checkout is given ({suite.checkout})")
@@ -103,7 +104,7 @@ def test_known_failures_are_recognized(server: Served, name: str, tmp_path: Path
 
 
 def outcome(report: Path) -> tuple[int, set[str]]:
-    """Return how many tests were run, and the ids of those that failed."""
+    """Return the number of run tests, and the ids of the failed ones."""
     count, failed = 0, set()
     for case in ElementTree.parse(report).iter("testcase"):
         if case.find("skipped") is not None:
@@ -121,7 +122,7 @@ def known(suite: str) -> set[str]:
 
 
 def test_the_page_has_each_with_its_reason() -> None:
-    """And no suite has more than 3 % that fail for what is lacking here."""
+    """And in each suite at most 3 % fail for a capability that is missing here."""
     page = PAGE.read_text()
     for reason in KNOWN["reasons"]:
         assert reason["why"] in page

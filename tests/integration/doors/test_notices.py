@@ -117,7 +117,7 @@ def line(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ClientConnection]
 
 @dataclass
 class OnDesktop:
-    """What `notices watch` shows on a desktop, a line for each notice."""
+    """The output of `notices watch` on a desktop, a line for each notice."""
 
     shown: Path
 
@@ -148,7 +148,8 @@ def _until(work: Callable[[], object]) -> None:
 def test_a_webhook_hears_of_questions_ends_failures_and_a_death(
     server: Served, post: Post, work: Session, shared_hf: Holdfast, cli: Cli, on_desktop: OnDesktop
 ) -> None:
-    """Signed, each once; a question that an agent answers at once, and what was before, disturb no one.
+    """Signed, each once; a question that an agent answers immediately, and earlier questions, disturb no
+    one.
 
     Subscribed by the command line, and from Python. A desktop shows the same questions.
     """
@@ -207,7 +208,7 @@ def test_a_webhook_hears_of_questions_ends_failures_and_a_death(
 def test_a_push_is_shown_by_the_browser_and_leads_to_its_session(
     line: ClientConnection, cli: Cli, server: Served, post: Post, work: Session
 ) -> None:
-    """What arrives at the push service is read by the browser's keys alone; its text is text."""
+    """Only the browser's keys can read the message at the push service; its text is text."""
     page = opened(line, cli, "notified")
     page.allow_notifications(server.url)
     assert page.run(REGISTERED)

@@ -75,7 +75,7 @@ def work(shared_hf: Holdfast) -> Session:
 def test_a_person_types_answers_a_password_and_forks(
     line: ClientConnection, cli: Cli, server: Served, work: Session, shared_hf: Holdfast
 ) -> None:
-    """The link works once; what the person does is journalled as theirs."""
+    """The link works once; the person's actions are journalled as theirs."""
     url = link(cli, "work")
     page = Page(line)
     page.open(url)

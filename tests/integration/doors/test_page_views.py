@@ -88,7 +88,7 @@ def work(shared_hf: Holdfast) -> Session:
 def test_several_shells_are_opened_chosen_and_ended(
     line: ClientConnection, cli: Cli, server: Served, work: Session
 ) -> None:
-    """What is typed goes to the shell that is shown; the page says who is there, and who types."""
+    """Typed text goes to the shown shell; the page names the people there, and the typist."""
     other, page = opened(line, cli, "views"), opened(line, cli, "views")
     page.until(PRESS, "New shell")
     page.until(TYPED, "dialog input", "build", "End")
@@ -134,7 +134,7 @@ def test_a_running_cell_shows_its_output_and_asks(
 def test_two_points_are_compared_and_one_with_now(
     line: ClientConnection, cli: Cli, server: Served, work: Session
 ) -> None:
-    """Files by their names, whatever those are, and who wrote them."""
+    """Files by their names, whatever their characters, and their writers."""
     work.snapshot("first")
     work.files.write(f"/workspace/{ATTACK.replace('/', '')}", b"x")
     work.exec("touch /workspace/by-a-command")

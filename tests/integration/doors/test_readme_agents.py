@@ -1,4 +1,4 @@
-"""What the README tells a newcomer to do for an agent of their own, done as it stands there."""
+"""The README's steps to an agent of one's own, followed word for word."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.busy_machine import busy_machine
 from tests.integration.conftest import Cli
 from tests.integration.doors.conftest import ROOT, SUITES
 from tests.integration.served import Served, serving
@@ -27,7 +28,7 @@ pytestmark = pytest.mark.brief
 
 @pytest.fixture(scope="module")
 def section() -> str:
-    """Return the text below the heading, with what follows it in blocks."""
+    """Return the text below the heading, with its blocks."""
     return (ROOT / "README.md").read_text().split("\n## Your own agent\n")[1].split("\n## ")[0]
 
 
@@ -39,8 +40,9 @@ def server(cli: Cli, home: Home) -> Iterator[Served]:
 
 @pytest.fixture(autouse=True)
 def ended(hf: Holdfast) -> Iterator[None]:
-    """Remove what the examples leave: a newcomer's sessions stay."""
-    yield
+    """Keep the machine busy, and remove the sessions that the examples leave: a newcomer's stay."""
+    with busy_machine():
+        yield
     for session in hf.sessions():
         session.remove()
     for snapshot in hf.snapshots():
@@ -98,7 +100,7 @@ def test_over_mcp(section: str, home: Home, hf: Holdfast, tmp_path: Path) -> Non
 
 
 def test_over_the_sdk_of_e2b(section: str, server: Served, tmp_path: Path) -> None:
-    """The clients have an environment of their own; what is typed to use them is run, but for that."""
+    """The clients have a separate environment; the typed commands are run as they are, except for that."""
     python = SUITES / "e2b-newest" / "bin" / "python"
     assert python.exists(), "the clients are not installed: `make test-doors` does it"
     token_file = "~/.local/state/holdfast/server-token"

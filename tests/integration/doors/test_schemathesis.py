@@ -1,8 +1,8 @@
 """The server for programs against schemathesis, which reads the document and calls all that it describes.
 
-It sends what the document allows and what it does not, and follows from one answer to the next request. The
-document has no examples, so of the four phases that of examples has nothing to do. HOLDFAST_FUZZ_SEED repeats
-a run; without it each run makes other requests, but for the brief one.
+It sends allowed and forbidden requests, and follows from one answer to the next request. The document has
+no examples, so the example phase, one of four, has nothing to do. HOLDFAST_FUZZ_SEED repeats a run; without
+it each run makes other requests, but for the brief one.
 """
 
 from __future__ import annotations
@@ -124,7 +124,7 @@ def prepared(session: Session) -> dict[str, str]:
 
 
 def of_the_task(session: Session) -> dict[str, str]:
-    """Return what requests about the task can name."""
+    """Return the names that requests about the task can use."""
     started = session.journal(kinds=["command_started"])[-1]
     return {
         "step": "1.1",

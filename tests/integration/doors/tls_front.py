@@ -1,4 +1,4 @@
-"""What stands before a server that has a domain: TLS for all names below it, and their resolution.
+"""A TLS front for a server with a domain: TLS for all names below it, and their resolution.
 
 The same port takes plain HTTP, for clients that are given an address instead of a domain.
 """

@@ -38,7 +38,7 @@ def tidy(arena: Arena) -> None:
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_every_call_of_the_worker(arena: Arena, command: str, tell: Callable[[str], None]) -> None:
-    """And a sample of those of CRIU, and of the tasks it restores."""
+    """And a sample of the calls of CRIU, and of the tasks it restores."""
     held, failed = 0, 0
     for phase in range(STRIDE):
         found, code = arena.step(*COMMANDS[command], rate=MORE, stride=STRIDE, phase=phase)

@@ -1,4 +1,4 @@
-"""An exported file is an ordinary image to tools that know nothing of Holdfast."""
+"""An exported file is an ordinary image to tools that do not know Holdfast."""
 
 from __future__ import annotations
 

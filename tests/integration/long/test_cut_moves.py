@@ -1,4 +1,4 @@
-"""Moves of sessions that fail at other requests, and in other ways, than those of `make test`."""
+"""Moves of sessions that fail at different requests, and in different ways, than the moves of `make test`."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_a_reply_that_never_came_is_asked_for_again(hf: Holdfast, there: There, 
 
 
 def test_a_receiver_that_dies_while_it_starts_the_session_leaves_it_here(hf: Holdfast, there: There) -> None:
-    """What it had begun is undone there before it is looked for."""
+    """Its partial work there is undone before the session is looked for."""
     session = prepared(hf)
     there.fails("start", "killed")
     try:
@@ -124,7 +124,7 @@ def test_a_user_can_declare_that_a_session_does_not_run_there(
 def test_a_killed_source_is_settled_by_the_next_command(
     hf: Holdfast, there: There, cli: Any, do: str, nth: int
 ) -> None:
-    """Before the other machine may start it, it continues here; after that a move asks."""
+    """Before the other machine has permission to start it, it continues here; after that a move asks."""
     prepared(hf)
     there.fails(do, "held", nth)
     moving = cli.start("move", "work", HOST, "--remote-command", REMOTE)

@@ -75,7 +75,7 @@ class Small:
         )
 
     def images(self) -> set[str]:
-        """Return the ids of all images of the engine, those that a build has left half-way included."""
+        """Return the ids of all images of the engine, including unfinished ones of a build."""
         return set(self.machine.engine.client.api.images(all=True, quiet=True))
 
 
@@ -97,7 +97,7 @@ def small(tmp_path: Path) -> Iterator[Small]:
 
 
 def test_verbs_that_need_room_are_refused(small: Small) -> None:
-    """Also those that began; what exists works on, and what frees room needs none."""
+    """Also verbs that have begun; existing sessions continue, and verbs that free room do not need any."""
     small.leave(0)
     small.refuses("new", "--name", "none")
     small.clear()

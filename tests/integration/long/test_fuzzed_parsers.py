@@ -1,4 +1,4 @@
-"""Parsers of what comes from outside read very many altered inputs, others in each run.
+"""Parsers of outside input read very many altered inputs, different ones in each run.
 
 HOLDFAST_FUZZ_SEED repeats a run. With `atheris` installed, inputs are also made by the code that they reach.
 """

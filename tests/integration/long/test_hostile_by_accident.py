@@ -1,8 +1,8 @@
 """A storm of slips while snapshots run: programs killed by name, disks, processes and memory filled, networks
 and clients lost.
 
-`HOLDFAST_TEST_SLIPS` is the number of rounds, `HOLDFAST_TEST_SLIPS_SEED` repeats one. No session may be lost
-that the owner of the machine has not ended, and what is different afterwards must be reported.
+`HOLDFAST_TEST_SLIPS` is the number of rounds, `HOLDFAST_TEST_SLIPS_SEED` repeats one. A session is lost
+only if the owner of the machine has ended it, and every difference must be reported afterwards.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ for n in {1..400}; do [ "$(cat /tmp/beat)" != "$before" ] && break; sleep 0.05; 
 
 @dataclass
 class Round:
-    """A round: what was done, what was lost by it, what was reported of that, and what is a failure."""
+    """A round: its actions, its losses, the reports of them, and the failures."""
 
     number: int
     slip: str
@@ -140,7 +140,7 @@ class Storm:
         return found
 
     def _capture(self, found: Round, lead: float, patience: float) -> None:
-        """Capture the session in one of the ways; what is refused is refused in one line."""
+        """Capture the session in one of the ways; a refusal is one line."""
         time.sleep(lead)
         try:
             with Holdfast(self._hf.home) as own:
@@ -210,9 +210,9 @@ class Storm:
             found.failures.append(f"the copy {copy.name} has no kernel")
 
     def _look(self, session: Session, found: Round) -> list[str]:
-        """Return what the session has lost: shell, kernel, job. Files are never lost.
+        """Return the lost parts of the session: shell, kernel, job. Files are never lost.
 
-        A shell that had many jobs reports beside the output which of them have ended.
+        A shell that had many jobs reports next to the output which of them have ended.
         """
         lost = []
         said = session.exec("echo $KEEP", timeout=PATIENCE, busy_wait=PATIENCE)

@@ -1,6 +1,7 @@
 """Images of all kinds, unchanged, and each capability in each of them; `HOLDFAST_WRITE=1` writes the table.
 
-What a capability needs is done before it, so one that fails may take later ones along: each has its reason.
+The needs of a capability are prepared before it, so a failure can take later ones along: each has its
+reason.
 """
 
 from __future__ import annotations
@@ -79,7 +80,7 @@ def _made(name: str, hf: Holdfast, image: Callable[..., str]) -> str:
 
 
 class Trial:
-    """One image: its session, and what is made of that."""
+    """One image: its session, and the results with it."""
 
     def __init__(self, name: str, hf: Holdfast, session: Session, elsewhere: Machine, file: Path) -> None:
         self.name = name
@@ -90,7 +91,7 @@ class Trial:
         self.taken: Snapshot | None = None
 
     def play(self) -> dict[str, str]:
-        """Try all capabilities in order, and return what became of each."""
+        """Try all capabilities in order, and return the outcome of each."""
         steps = dict(zip(CAPABILITIES, self._steps(), strict=True))
         return {each: _tried(step) for each, step in steps.items()}
 
@@ -128,7 +129,7 @@ class Trial:
         assert self.taken.kind == "live"
 
     def drift(self) -> None:
-        """Find the one file that is new."""
+        """Find the new file."""
         assert self.session.exec("echo new >/var/new || echo new >~/new || echo new >/var/tmp/new").ok
         found = [each.path for each in self.session.drift(self._taken.id, everything=True).files]
         assert [path for path in found if path.endswith("/new")] != [], found
@@ -154,7 +155,7 @@ class Trial:
         Keys(self.elsewhere.home).trust(str(exported.signed_by), f"of-{self.hf.home.digest}")
 
     def thaw(self) -> None:
-        """Continue on another engine, which has nothing but that file."""
+        """Continue on a second engine, which has only that file."""
         with self.elsewhere.holdfast() as there:
             try:
                 thawed = there.thaw(self.file)

@@ -1,4 +1,4 @@
-"""Interpreters of images that have no ipykernel: those that pyenv has here, Debian's, and one on musl.
+"""Interpreters of images without ipykernel: pyenv's here, Debian's, and one on musl.
 
 Each is a whole test of a session: cells in it, a live snapshot, forks, a restore (`any_image.works`).
 """

@@ -42,7 +42,7 @@ def machine(tmp_path: Path) -> Iterator[Machine]:
 
 
 def test_sessions_work_without_ipv4(machine: Machine) -> None:
-    """The rules hold for the host's addresses, attempts end at once, and copies have their loopback."""
+    """The rules hold for the host's addresses, attempts end immediately, and copies have their loopback."""
 
     def does(*words: str) -> str:
         done = machine.cli(*words)

@@ -51,7 +51,7 @@ def _grown(session: Session, spec: str) -> str:
 
 
 def test_three_languages_at_once(hf: Holdfast, image: Callable[..., str]) -> None:
-    """Each runs cells beside the others, and is captured and forked with what it holds."""
+    """Each runs cells next to the others, and is captured and forked with its variables."""
     name = image("languages", RECIPE)
     session = hf.new("it", image=name)
     assert [each.name for each in session.kernels.specs()] == [*LANGUAGES, "python3"]
@@ -81,7 +81,7 @@ def test_three_languages_at_once(hf: Holdfast, image: Callable[..., str]) -> Non
 
 
 def test_one_of_them_as_the_kernel_of_cells(hf: Holdfast, image: Callable[..., str]) -> None:
-    """What `new` chose is what cells run in, also after a restart in a restored session."""
+    """Cells run in the kernel that `new` chose, also after a restart in a restored session."""
     session = hf.new("it", image=image("languages", RECIPE), kernel="ir")
     assert session.cell("print(R.version$major)").ok
     copy = session.snapshot().restore()

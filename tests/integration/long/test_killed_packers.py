@@ -1,6 +1,6 @@
 """The process that packs is killed at many points of packing real snapshots, each of which is used then.
 
-HOLDFAST_PACKER_KILLS sets the number of points, HOLDFAST_PACKER_SEED other ones.
+HOLDFAST_PACKER_KILLS sets the number of points, HOLDFAST_PACKER_SEED a different choice of them.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def packed(hf: Holdfast, steps: int) -> subprocess.CompletedProcess[str]:
 
 @pytest.mark.timeout(120 + KILLS * 120)
 def test_snapshots_survive_each_kill_of_the_packer(hf: Holdfast) -> None:
-    """Verified and restored at once; packed by the next one, then restored from packs alone."""
+    """Verified and restored immediately; packed by the next packer, then restored from packs alone."""
     draw, session = random.Random(SEED), hf.new("parent")
     session.cell("import os, random; heap = bytearray(os.urandom(40 << 20))", timeout=60)
     taken(hf, session)

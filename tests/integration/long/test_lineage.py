@@ -114,7 +114,7 @@ def test_garbage_collection_killed_anywhere_loses_nothing(hf: Holdfast, cli: Any
 
 
 def test_a_dead_session_is_rewound(hf: Holdfast) -> None:
-    """Its container is gone; it comes back under its name and address."""
+    """Its container has been removed; it comes back under its name and address."""
     work = hf.new("work")
     address = _address(hf, work)
     work.exec("step=1")
@@ -129,7 +129,7 @@ def test_a_dead_session_is_rewound(hf: Holdfast) -> None:
 
 
 def test_a_taken_address_is_reported(hf: Holdfast) -> None:
-    """Where another container has the address meanwhile, the session gets another, and reports it."""
+    """If another container has taken the address, the session gets a new one, and reports it."""
     work = hf.new("work")
     work.exec("step=1")
     work.snapshot("first")
@@ -205,7 +205,7 @@ def test_a_snapshot_in_the_middle_of_a_tree_can_be_removed(hf: Holdfast) -> None
 
 
 def test_a_snapshot_being_restored_is_not_removed(hf: Holdfast, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A removal meanwhile is refused, and garbage collection skips it."""
+    """A removal during a restore is refused, and garbage collection skips it."""
     from holdfast.runtime.restore.restore_session import ArrivedSession, Restoring
 
     work = hf.new("work", policy={"keep": 0})

@@ -16,5 +16,5 @@ SEED = int(os.environ.get("HOLDFAST_TEST_MODEL_SEED", "0")) or time.time_ns()
 
 @pytest.mark.timeout(SECONDS + 3600)
 def test_every_page_is_as_in_the_model_for_hours(hf: Holdfast) -> None:
-    """Each round draws other operations, other instants and another kind of copy."""
+    """Each round draws other operations, instants and kinds of copy."""
     assert explore(hf, SECONDS, SEED) >= 2

@@ -6,7 +6,8 @@ from tests.machines import user_mode
 
 
 def test_nfs_holds_homes_and_vfat_does_not() -> None:
-    """NFS has all that a home needs; whether the engine, which is root, may use it is its server's choice."""
+    """NFS has all features that a home needs; its server decides whether the engine, which is root, can use
+    it."""
     found = user_mode.homes()
 
     for name, root in (("nfs, root_squash", False), ("nfs, no_root_squash", True)):

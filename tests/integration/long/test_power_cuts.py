@@ -1,9 +1,9 @@
-"""Power is cut at random instants of verbs: what was reported before is whole after the boot.
+"""Power is cut at random instants of verbs: reported results are whole after the boot.
 
 The disk with engine and home is kept as it was at each instant (`tests.machines.power`), and each of those
-disks is started afterwards by an engine and a controller that know nothing of the others. Sessions move to a
-home on this machine's engine, whose power stays. HOLDFAST_POWER_CUTS sets the number of cuts on
-each file system, HOLDFAST_POWER_SEED other instants.
+disks is started afterwards by an engine and a controller that do not know the others. Sessions move to a
+home on this machine's engine, whose power stays. HOLDFAST_POWER_CUTS sets the number of cuts on each file
+system, HOLDFAST_POWER_SEED other instants.
 """
 
 from __future__ import annotations
@@ -55,7 +55,8 @@ def _tools() -> None:
 
 @dataclass(frozen=True)
 class Cut:
-    """A disk as it was, what was under way, and what had been reported: the text that each snapshot has."""
+    """A disk at one instant, the verb under way, and the results reported by then: the text that each
+    snapshot has."""
 
     disk: Path
     verb: str
@@ -169,7 +170,7 @@ def _number(label: str) -> int:
 
 
 class Cutting:
-    """A cut after some seconds, or as soon as what it cuts has ended; its failure is raised."""
+    """A cut after some seconds, or as soon as the verb has ended; a failure of the verb is raised."""
 
     def __init__(self, seconds: float, cut: Callable[[], None]) -> None:
         self._pool = ThreadPoolExecutor(1)
@@ -184,14 +185,14 @@ class Cutting:
         self._cut()
 
     def finish(self) -> None:
-        """Cut at once if that has not been done: later than the end is no other instant."""
+        """Cut now if it has not been done: a later instant would be the same."""
         self._wait.set()
         self._future.result()
         self._pool.shutdown()
 
 
 def _entrance(folder: Path, home: Home) -> Path:
-    """Return a script in the place of ssh that leads from a machine to a home beside it."""
+    """Return a script in the place of ssh that leads from a machine to a home next to it."""
     script = folder / "entrance"
     script.write_text(
         f"shift\nexec nsenter --target={os.getpid()} --net --mount -- "
@@ -201,7 +202,7 @@ def _entrance(folder: Path, home: Home) -> Path:
 
 
 def found_wrong(machine: Machine, cut: Cut) -> list[str]:
-    """Look at the machine after its boot; return what is not as it has to be."""
+    """Look at the machine after its boot; return every deviation."""
     wrong: list[str] = []
     with machine.holdfast() as hf:
         there = {snapshot.label for snapshot in hf.snapshots()}

@@ -19,7 +19,7 @@ VERSIONS = ("3.11", "3.12", "3.13", "3.14")
 
 
 def interpreters() -> dict[str, Path]:
-    """Return those that can be found, by version: on PATH, or where pyenv keeps them."""
+    """Return the interpreters that can be found, by version: on PATH, or in pyenv's folder."""
     found: dict[str, Path] = {}
     for version in VERSIONS:
         kept = sorted(Path.home().glob(f".pyenv/versions/{version}.*/bin/python"))

@@ -1,4 +1,4 @@
-"""Full transfers through a registry: to an engine that has nothing, and through kills in the middle."""
+"""Full transfers through a registry: to an empty engine, and through kills in the middle."""
 
 from __future__ import annotations
 

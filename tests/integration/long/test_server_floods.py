@@ -1,4 +1,4 @@
-"""The server under ten thousand clients at once: its memory is bounded, and others are answered meanwhile.
+"""The server under ten thousand clients: its memory is bounded, and others are answered during that time.
 
 Prints the figures of docs/server.md. The suite has the same with small numbers: tests/runtime/serve,
 tests/runtime/http_doors and tests/integration/test_serve_strangers.py.
@@ -114,7 +114,7 @@ def shown(found: list[float]) -> str:
 def test_ten_thousand_clients_have_bounded_room(
     server: Served, tell: Tell, make: Callable[[Served], socket.socket], most: int
 ) -> None:
-    """Those who have the token may stay; of strangers the oldest are closed."""
+    """Clients with the token can stay; of strangers the oldest are closed."""
     before, quiet = server.resident(), answers(server)
     with ExitStack() as held:
         for number in range(MANY):
@@ -165,7 +165,7 @@ def test_floods_of_frames_leave_room_and_time_for_others(
 
 
 def test_waiting_commands_do_not_slow_others(server: Served, shared: Session, tell: Tell) -> None:
-    """As many as wait at once, on two WebSockets; one more is refused."""
+    """The highest allowed number wait, on two WebSockets; one more is refused."""
     left = shared.exec("sleep 600", patience=0.1)
     before, quiet = server.resident(), answers(server, 200)
     with server.channels() as one, server.channels() as other:

@@ -16,7 +16,7 @@ pytestmark = pytest.mark.timeout(1200)
 
 @pytest.mark.parametrize("suite", ["bullseye", "bookworm"])
 def test_zsh(hf: Holdfast, image: Callable[..., str], suite: str) -> None:
-    """As root and as a user without a home, who cannot write what the supervisor owns."""
+    """As root and as a user without a home, who cannot write the supervisor's files."""
     name = release(hf, image, suite, "zsh")
     for user in (None, "1000"):
         session = hf.new(image=name, shell="zsh", user=user)

@@ -1,4 +1,4 @@
-"""Everything at once: concurrent operations on one session end in a sane state.
+"""Concurrent operations on one session end in a sane state.
 
 The fixture of the home also asserts that nothing is left over.
 """
@@ -75,7 +75,7 @@ def test_snapshots_and_a_suspension_at_once(hf: Holdfast) -> None:
 
 
 def test_removing_a_session_while_it_is_captured(hf: Holdfast) -> None:
-    """The snapshot is complete, or there is none; the session is gone in either case."""
+    """The snapshot is complete, or it does not exist; the session is removed in either case."""
     hf.new("parent")
     outcomes = at_once(
         hf,
@@ -118,7 +118,7 @@ def test_a_session_that_is_being_made_is_not_captured(hf: Holdfast) -> None:
 
 
 def test_commands_arrive_in_the_middle_of_captures(hf: Holdfast) -> None:
-    """Each runs once, in its order, with its own exit code, whatever the number of captures meanwhile."""
+    """Each runs once, in its order, with its own exit code, whatever the number of captures."""
     session = hf.new("parent")
     ended = threading.Event()
 
@@ -182,7 +182,8 @@ def test_a_copy_is_captured_while_its_memory_is_still_loading(hf: Holdfast) -> N
 
 
 def test_many_forks_by_several_processes(hf: Holdfast, cli: Any) -> None:
-    """Eight forks of a running session by three processes at once: all come up, with the session's state."""
+    """Eight forks of a running session by three concurrent processes: all come up, with the session's
+    state."""
     session = hf.new("parent")
     session.exec("mark=kept", timeout=30)
     asked = [("first", 3), ("second", 3), ("third", 2)]

@@ -183,7 +183,7 @@ def test_reported_obstacles_fail_the_capture(plain_session: Session, name: str) 
 @pytest.mark.parametrize("name", BLOCKS_ALLOWED)
 @pytest.mark.usefixtures("unchecked")
 def test_forbidden_actions_fail_in_sessions(allowed_session: Session, name: str) -> None:
-    """The same for calls refused by the profile: a user's own image or profile may allow them."""
+    """The same for calls refused by the profile: a user's own image or profile can allow them."""
     check_blocking(allowed_session, name, BLOCKS_ALLOWED[name])
 
 

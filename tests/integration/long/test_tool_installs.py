@@ -1,4 +1,4 @@
-"""Holdfast as pipx and uv install it, from its wheel, for an ordinary user who has nothing else."""
+"""Holdfast as pipx and uv install it, from its wheel, for an ordinary user without further packages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Two hundred copies of a session under every kind of write, each restored and checked: none may be torn."""
+"""Two hundred copies of a session under every kind of write, each restored and checked: none is torn."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a user does, on every engine, store and kind of user; the table of docs/machines.md is its result.
+"""A user's steps on every engine, store and kind of user; the table of docs/machines.md is their result.
 
 `make test-machines CELL=NAME` runs one or some; `WRITE=1` writes results and table.
 """

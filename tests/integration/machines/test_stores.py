@@ -1,4 +1,5 @@
-"""The same on both image stores of an engine: Docker's own, as the reference, and that of containerd."""
+"""The same on both image stores of an engine: Docker's own store, as the reference, and containerd's
+store."""
 
 from __future__ import annotations
 
@@ -84,7 +85,7 @@ def test_files_alone_are_kept(session: Session) -> None:
 
 
 def test_sessions_are_suspended_resumed_and_rewound(session: Session) -> None:
-    """Nothing of them is lost, and what came after the capture is gone."""
+    """They lose nothing, and changes after the capture are undone."""
     session.suspend()
     session.resume()
     taken = session.snapshot("one")
@@ -149,7 +150,7 @@ def test_drift_and_differences_name_the_changes(there: Holdfast, session: Sessio
 
 
 def test_an_unchanged_session_costs_no_capture(there: Holdfast) -> None:
-    """Once it is at rest, a snapshot shares the content of the one before; a new file ends that."""
+    """Once it is at rest, a snapshot shares the content of the previous one; a new file ends that."""
     session = there.new("quiet")
     deadline = time.monotonic() + 60
     while not session.snapshot().row.details.get("same_as"):
@@ -161,7 +162,7 @@ def test_an_unchanged_session_costs_no_capture(there: Holdfast) -> None:
 
 
 def test_bundles_are_written_and_read(machines: dict[str, Machine], machine: Machine, tmp_path: Path) -> None:
-    """From either store to both: what is imported can be restored, verified, and exported again."""
+    """From either store to both: an imported snapshot can be restored, verified, and exported again."""
     file = tmp_path / "one.tar"
     with machine.holdfast() as there:
         session = there.new("work")
@@ -198,7 +199,7 @@ def test_removal_leaves_nothing_and_takes_nothing_from_others(there: Holdfast, s
 
 
 def test_blobs_survive_the_removal_of_others_that_share_them(there: Holdfast, session: Session) -> None:
-    """Images are loaded and removed at once, in a loop; each that is left can be read as a whole."""
+    """Images are loaded and removed concurrently, in a loop; each remaining image can be read as a whole."""
     below = session.snapshot("below").restore("copy")
     over = threading.Event()
     failed: list[BaseException] = []
@@ -235,7 +236,8 @@ def test_blobs_survive_the_removal_of_others_that_share_them(there: Holdfast, se
 
 
 def test_links_of_a_session_are_not_followed_here(there: Holdfast, session: Session, tmp_path: Path) -> None:
-    """Neither one in the place of a file nor one in that of a folder, wherever its layers are read."""
+    """Neither a link in the place of a file nor one in the place of a folder, wherever its layers are
+    read."""
     (tmp_path / "held").write_text("SECRET OF THE HOST\n")
     session.exec("mkdir /srv/folder; echo a > /srv/folder/held; echo b > /srv/file")
     session.snapshot("one")
@@ -301,7 +303,7 @@ def test_where_layers_cannot_be_read_the_engine_commits_them(
 
 
 def test_garbage_is_found_and_nothing_else(machine: Machine, there: Holdfast, session: Session) -> None:
-    """The image of a snapshot that is gone; not those of a session, nor of the program itself."""
+    """The image of a removed snapshot; not the images of a session, nor of the program itself."""
     taken = session.snapshot("one")
     copy = taken.restore("copy")
     lost = session.snapshot("lost")

@@ -1,4 +1,4 @@
-"""What a user does, on the kernels of three releases of Debian, with cgroup v2; rows of docs/machines.md."""
+"""A user's steps on the kernels of three releases of Debian, with cgroup v2; rows of docs/machines.md."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def suite(request: pytest.FixtureRequest) -> str:
 def machine(
     suite: str, request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[VirtualMachine]:
-    """A machine of this suite: the one that other tests use, or one of its own."""
+    """A machine of this suite: the shared one, or one of its own."""
     if suite == debian.SUITE:
         yield request.getfixturevalue("booted")
         return
@@ -35,7 +35,7 @@ def machine(
 def test_every_step_works_on_its_kernel(
     suite: str, machine: VirtualMachine, tmp_path: Path, tell: Callable[[str], None]
 ) -> None:
-    """And nothing is left. What is exported there is refused here: the emulated processor differs."""
+    """And nothing is left. An export from there is refused here: the emulated processor differs."""
     here = VirtualUser(machine, tmp_path)
     steps = []
     with Engines(debian.default_cache()) as engines, MachineUser(engines.get(NEWEST)) as elsewhere:

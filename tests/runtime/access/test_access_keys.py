@@ -138,7 +138,7 @@ def test_nobody_acts_in_the_name_of_another(told: str | None, actor: str, tmp_pa
 
 
 def test_a_key_of_e2b_is_a_second_spelling(tmp_path: Path) -> None:
-    """40 digits behind `e2b_`, which their clients check; it is no weaker in any other way."""
+    """40 digits after `e2b_`, which their clients check; it is no weaker in any other way."""
     keys = AccessKeys(tmp_path)
     made, text = keys.create("ci", ["member"], of_e2b=True)
     assert re.fullmatch(r"e2b_[0-9a-f]{40}", text)

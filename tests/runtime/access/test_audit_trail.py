@@ -1,4 +1,4 @@
-"""What was asked is written in a chain, in which every change is found."""
+"""Requests are written in a chain, in which every change is found."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def test_every_change_is_found(attack: str, fault: str, tmp_path: Path) -> None:
 
 
 def test_a_rewritten_trail_does_not_match_a_noted_head(tmp_path: Path) -> None:
-    """Cut at the end, or cut and linked again: the chain is whole, and another one."""
+    """Cut at the end, or cut and linked again: the chain is whole, and differs."""
     head = _trail(tmp_path).verify().head
     with sqlite3.connect(tmp_path / FILE) as db:
         db.execute("DELETE FROM requests WHERE seq > 3")

@@ -41,7 +41,7 @@ def test_one_sweep_follows_all_removals(home: Any, sweeps: list[int]) -> None:
 
 
 def test_leftovers_before_a_refusal_are_swept(home: Any, sweeps: list[int]) -> None:
-    """One that is needed stays, and those after it; what is gone is accounted for."""
+    """A needed one stays, and all after it; removed ones are accounted for."""
     engine = FakeEngine()
     context = orchestration.context_of(home, engine)
     session = orchestration.running(context, engine)

@@ -1,4 +1,4 @@
-"""What an image would run, of its configuration."""
+"""The command an image would run, from its configuration."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ from holdfast.snapshots.failure import Failure
 
 
 def test_a_failure_is_reported_in_few_lines() -> None:
-    """What, how, of which command, where it ran, and the end of the output; no terminal controls."""
+    """Kind, cause, command, place, and the end of the output; no terminal controls."""
     record = Failure(
         reason="failed",
         where="a.py::b",

@@ -1,4 +1,4 @@
-"""Artifacts that a home keeps: their contents, the index, what is refused, and what gc finds."""
+"""Artifacts of a home: their contents, the index, refusals, and the finds of gc."""
 
 from __future__ import annotations
 

@@ -103,6 +103,6 @@ def test_a_file_is_attributed_to_the_command_of_its_time(at: float, found: str |
 
 
 def test_a_start_whose_entry_came_late_was_there_before_it() -> None:
-    """The stamp is that of the last tick, when the command before had not ended yet."""
+    """The stamp is the last tick's, when the previous command had not ended yet."""
     late = Entry("a", "work", 3, 20.05, "command_started", details={"id": "b", "not_before": 20.001})
     assert generated_files.command_at([*RAN[:2], late], 19.998) == "#3"

@@ -1,4 +1,4 @@
-"""Keys of a person at a session's terminal: what is passed on, and what is meant here."""
+"""Keys of a person at a session's terminal: passed on, or obeyed here."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_a_command_can_come_in_two_parts(typed: list[bytes]) -> None:
 
 
 def test_the_key_of_commands_is_passed_on_if_typed_twice() -> None:
-    """As an editor needs that has a meaning for it; a key without one shows those that have."""
+    """As an editor needs that has a meaning for it; a key without a meaning lists the keys that have one."""
     assert meant(b"\x1e\x1e", b"x\x1ez") == [(PASS, b"\x1e"), (PASS, b"x"), (HELP, b"")]
 
 

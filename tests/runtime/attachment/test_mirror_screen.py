@@ -23,7 +23,7 @@ from holdfast.runtime.terminal.vt_parser import Sequence
 
 
 class Session:
-    """Output that grows, shown on a terminal of another or the same size."""
+    """Output that grows, shown on a terminal of the same or a different size."""
 
     def __init__(self, rows: int, cols: int, mine: tuple[int, int], *, status: bool = False) -> None:
         self.output = b""
@@ -167,7 +167,7 @@ K = 1 << 10
 
 
 def test_which_output_makes_a_picture() -> None:
-    """The end of it; of a full-screen program what it painted, and what was there before it."""
+    """The end of it; of a full-screen program its picture, and the text before it."""
     assert parts(0, 10 * K, None, None, 0) == (OutputPart(0, 10 * K), None)
     assert parts(0, 900 * K, None, None, 0) == (OutputPart(900 * K - TAIL, 900 * K, cut=True), None)
     inside = parts(0, 900 * K, 100 * K, None, 0)

@@ -45,7 +45,7 @@ def _no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_transient_failures_are_retried() -> None:
-    """A process that is just ending is gone at the next try."""
+    """A process that is just ending has ended by the next try."""
     attempts = Attempts(PASSING, PASSING)
 
     assert capture_failures.until_settled(attempts, say) == "captured"
@@ -53,7 +53,7 @@ def test_transient_failures_are_retried() -> None:
 
 
 def test_a_capture_that_did_not_begin_in_time_is_tried_again() -> None:
-    """On a busy machine a session may run on before; in the end it is reported."""
+    """On a busy machine a session can run on before; in the end it is reported."""
     late = capture_failures.BeganLate(CaptureFailed("the capture did not begin in time"))
     attempts = Attempts(late, PASSING, late)
     assert capture_failures.until_settled(attempts, say) == "captured"

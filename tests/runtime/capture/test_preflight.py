@@ -1,4 +1,4 @@
-"""The check before a capture: what it refuses, what it ends, what it leaves out, and in which order."""
+"""The check before a capture: refusals, ended programs, left out state, and the order of these."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ Clear = Callable[..., tuple[Checkpointer, list[dict[str, Any]]]]
 
 @pytest.fixture
 def clear(home: Home, monkeypatch: pytest.MonkeyPatch) -> Clear:
-    """Runs the check of a session with these findings; returns its checkpointer and what is left out."""
+    """Runs the check of a session with these findings; returns its checkpointer and the left out state."""
     engine = FakeEngine()
     context = context_of(home, engine)
     session = running(context, engine)
@@ -118,7 +118,7 @@ def test_a_named_process_is_ended_and_the_session_checked_again(clear: Clear) ->
 
 
 def test_an_obstacle_that_appears_when_another_ends_is_refused(clear: Clear) -> None:
-    """The end of a process may orphan others."""
+    """The end of a process can orphan others."""
     with pytest.raises(LiveUnsupported, match="pid 11"):
         clear([finding("traced", 9)], [finding("headless", 11)], drop=("pid:9",))
 

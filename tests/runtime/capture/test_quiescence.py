@@ -45,7 +45,7 @@ def call(number: int, *args: int) -> str:
     ],
 )
 def test_only_outside_events_end_a_wait(line: str, meant: bool) -> None:
-    """Waiting without a timeout; all else, and all unknown calls, may end at any time."""
+    """Waiting without a timeout; all other calls, and unknown ones, can end at any time."""
     assert quiescence.endless(line, "x86_64") is meant
     assert quiescence.endless(line, "riscv64") is False
 
@@ -89,7 +89,7 @@ def machine(tmp_path: Path) -> Machine:
 
 
 def test_the_supervisor_is_distinguished(machine: Machine) -> None:
-    """It answers us, so it runs; the others are what counts."""
+    """It answers us, so it runs; the others count."""
     machine.task(101, 101, 301, line="running", state="R")
     found = machine.look()
 
@@ -99,7 +99,7 @@ def test_the_supervisor_is_distinguished(machine: Machine) -> None:
 
 
 def test_a_running_task_is_not_idle(machine: Machine) -> None:
-    """Nor is one that was woken and has not run yet."""
+    """Nor is a task that was woken and has not run yet."""
     machine.task(102, 103, 310, state="R")
 
     assert not machine.look().still
@@ -126,7 +126,7 @@ def test_samples_are_equal_only_if_nothing_ran(machine: Machine) -> None:
 
 
 def test_a_partial_view_gives_no_sample(machine: Machine) -> None:
-    """A task that ended in the meantime, a container without a supervisor, one that is gone."""
+    """A task that ended in the meantime, a container without a supervisor, a removed one."""
     (machine.proc / "102" / "task" / "102" / "syscall").unlink()
     assert quiescence.look(100, 301, machine.proc, machine.cgroups) is None
     machine.task(102, 102, 310)

@@ -26,7 +26,7 @@ def told(layers: list[Path], *paths: str, elsewhere: tuple[str, ...] = ()) -> li
 
 
 def test_the_topmost_layer_with_the_file_counts(layers: list[Path]) -> None:
-    """A changed file has its new content, an unchanged one that of the image."""
+    """A changed file has its new content, an unchanged one the image's."""
     changed, same = told(layers, "/d/changed", "/d/same")
     (layers[0] / "d/changed").write_text("old")
     assert changed.digest != told(layers, "/d/changed")[0].digest
@@ -34,7 +34,7 @@ def test_the_topmost_layer_with_the_file_counts(layers: list[Path]) -> None:
 
 
 def test_no_link_is_followed_and_nothing_but_files_is_opened(layers: list[Path], tmp_path: Path) -> None:
-    """Links that the session put into its layer lead to no other place."""
+    """Links that the session put into its layer are not followed."""
     (tmp_path / "secret").write_text("of the host")
     (layers[0] / "link").symlink_to(tmp_path / "secret")
     (layers[0] / "folder").symlink_to(tmp_path)

@@ -83,7 +83,7 @@ def unpacked(found: Checkout, folder: Path, owner: tuple[int, int] = (0, 0)) -> 
 
 
 def test_files_that_git_would_keep_are_copied(repo: Path) -> None:
-    """Tracked and untracked files, links as links; nothing that is ignored or gone."""
+    """Tracked and untracked files, links as links; no ignored or deleted ones."""
     found = checkout.look(repo)
     assert names(found) == {
         ".gitignore", "sub/a.txt", "run.sh", "link", "away", "näme with\nnewline", "untracked",
@@ -186,7 +186,7 @@ def test_a_missing_folder_is_an_error(tmp_path: Path) -> None:
 
 
 def test_a_file_that_vanishes_meanwhile_is_left_out(repo: Path, tmp_path: Path) -> None:
-    """As if it had gone before."""
+    """As if it had been deleted before."""
     found = checkout.look(repo)
     (repo / "untracked").unlink()
     assert "untracked" not in unpacked(found, tmp_path / "copy")
@@ -353,7 +353,7 @@ def _changes(repo: Path, git: Git) -> str:
 def test_changes_are_reported_without_git(
     tmp_path: Path, git: Git, version: int, form: str, packed: bool
 ) -> None:
-    """What is written, added, removed, or made a program; not what is only touched."""
+    """A written, added or removed file, or one made executable; not a merely touched one."""
     repo = tmp_path / "repo"
     repo.mkdir()
     git(repo, "init", "-q", f"--object-format={form}")
@@ -428,7 +428,7 @@ def test_files_written_by_holdfast_are_not_input(repo: Path, git: Git, tmp_path:
 
 
 def test_a_folder_with_something_in_it_is_not_marked(tmp_path: Path) -> None:
-    """It may be a project: that would be left out as a whole."""
+    """It can be a project, which would be left out as a whole."""
     (tmp_path / "file").write_text("input")
     own_folders.make(tmp_path)
     assert not own_folders.is_own(tmp_path)

@@ -36,7 +36,7 @@ def test_this_kernel_passes() -> None:
 
 
 def test_the_network_is_not_restored() -> None:
-    """One verdict for all kinds of state; what a session reaches has its own."""
+    """One verdict for all kinds of state; a session's network access has its own."""
     names = ("network", "live capture", "live restore", "terminal", "captured session")
     found = [Check(name, name not in ("network", "terminal"), "seen") for name in names]
 

@@ -108,7 +108,7 @@ def test_an_impossible_destination_is_reported_in_advance(tmp_path: Path) -> Non
 
 
 def test_a_key_is_made_before_the_job(tmp_path: Path) -> None:
-    """The key to trust elsewhere is reported at once; where nothing leaves, none is made."""
+    """The key to trust elsewhere is reported immediately; where nothing leaves, none is made."""
     home, notes = Home(tmp_path / "home").create(), list[str]()
     DeliveryTarget().check(home, notes.append)
     assert Keys(home).known() == []
@@ -129,7 +129,7 @@ def test_without_a_destination_it_stays_here() -> None:
 
 
 def test_captures_are_named_on_request_and_delivered_later(tmp_path: Path) -> None:
-    """The program gets the name; what cannot be delivered stays, and that is remarked."""
+    """The program gets the name; an undelivered capture stays, and that is reported."""
     remarks: list[str] = []
     asked = captures(DeliveryTarget(tmp_path), remarks)
     first, second = Fake(), Fake(id="1" * 12, error=StoreError("cannot write: no space"))
@@ -161,7 +161,7 @@ def test_a_capture_that_is_too_large_or_refused_is_remarked() -> None:
 
 
 def test_a_capture_without_a_failure_is_not_a_failure() -> None:
-    """A checkpoint that a program wants does not stand for the end of a job that failed."""
+    """A checkpoint that a program requested does not replace the capture of a failed job."""
     asked = captures(DeliveryTarget(), [])
     asked._place(snapshot(Fake(failure=Failure(reason="asked", command="x"))))
     assert not asked.of_failures

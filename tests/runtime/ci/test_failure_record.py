@@ -113,7 +113,7 @@ HOSTILE = Failure(
 
 
 def test_a_summary_names_the_failure_and_the_thaw_command() -> None:
-    """Command, message, place, the one command, the end of the output."""
+    """Command, message, place, the command that thaws, the end of the output."""
     told = Summary(
         Failure(
             reason="failed", command="pytest -x", exit_code=1, where="t.py::a", tail="boo", pulse="shell"
@@ -194,7 +194,7 @@ LINKS = re.compile(
 
 
 class _Texts(HTMLParser):
-    """Pieces of text between tags; what is preformatted is left alone by both."""
+    """Pieces of text between tags; both leave preformatted text alone."""
 
     def __init__(self) -> None:
         super().__init__()

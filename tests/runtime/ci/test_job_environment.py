@@ -15,8 +15,15 @@ from holdfast.runtime.ci.redaction import Redaction
 HOST = {"GITHUB_SHA": "abc", "GITHUB_TOKEN": "ghs_12345", "LANG": "C", "BASH_FUNC_x%%": "() { :; }"}
 
 
+def test_wishes_about_colors_are_passed_on() -> None:
+    """The command sees a terminal, but the log of the job can be a file; an explicit value wins."""
+    assert job_environment.chosen([], HOST | {"NO_COLOR": "1"})["NO_COLOR"] == "1"
+    assert "NO_COLOR" not in job_environment.chosen([], HOST)
+    assert job_environment.chosen(["NO_COLOR=0"], HOST | {"NO_COLOR": "1"})["NO_COLOR"] == "0"
+
+
 def test_variables_are_chosen_by_name_pattern_or_value() -> None:
-    """Variables that the host lacks are left out, and only those that make a job a job come unasked."""
+    """Variables that the host lacks are left out, and only the CI system's own variables come unasked."""
     found = job_environment.chosen(["GITHUB_*", "MISSING", "A=1=2", "EMPTY="], HOST)
     assert {k: v for k, v in found.items() if k not in job_environment.DEFAULTS} == {
         "GITHUB_SHA": "abc",
@@ -44,7 +51,7 @@ def test_any_python_finds_the_pytest_plugin_on_request() -> None:
 
 
 def test_secret_variables_are_separated() -> None:
-    """They are not among those that may be recorded."""
+    """They are not among the recorded variables."""
     shown, hidden = job_environment.split({"A": "1", "GITHUB_TOKEN": "x", "B": "2"}, Redaction({}, ["B"]))
     assert (shown, hidden) == ({"A": "1"}, {"GITHUB_TOKEN": "x", "B": "2"})
 
@@ -63,7 +70,7 @@ def test_a_shell_has_them_for_one_command_only(tmp_path: Path, monkeypatch: pyte
 
 
 def test_more_than_the_kernel_takes_is_refused() -> None:
-    """In advance, with what to do."""
+    """In advance, with advice."""
     with pytest.raises(InvalidArgument, match="more than"):
         job_environment.script({"A_KEY": "x" * 200_000})
 

@@ -81,7 +81,7 @@ def test_short_values_are_named_and_left() -> None:
 
 
 def test_a_stream_hides_secrets_however_it_is_cut(redaction: Redaction) -> None:
-    """Cut at any two places, the output is the same as if it had come at once."""
+    """Cut at any two places, the output is the same as in one piece."""
     text = f"a {SECRET} b s3c {SECRET}{SECRET} s3cr3t".encode()
     whole = redaction.data(text)
     assert SECRET.encode() not in whole
@@ -92,7 +92,7 @@ def test_a_stream_hides_secrets_however_it_is_cut(redaction: Redaction) -> None:
 
 
 def test_a_stream_byte_by_byte_shows_no_beginning_of_a_secret(redaction: Redaction) -> None:
-    """A possible secret is held back until it is decided; anything else comes at once."""
+    """A possible secret is held back until it is decided; all other text comes immediately."""
     stream = redaction.stream()
     shown = [stream.feed(bytes([byte])) for byte in f"x{SECRET}y".encode()]
     assert shown[0] == b"x"
@@ -140,7 +140,7 @@ def test_secrets_without_a_variable_are_hidden_by_the_rules() -> None:
 
 @pytest.mark.parametrize("size", [1, 2, 5, 17, 64, 1000])
 def test_a_stream_loses_both_kinds_however_it_is_cut(size: int) -> None:
-    """Values of variables, and what the rules match; the rest is shown."""
+    """Values of variables, and matches of the rules; the rest is shown."""
     known, made = SECRETS["github token"][0], SECRETS["npm token"][0]
     redaction = Redaction({"GH_TOKEN": known}, matcher=Matcher(RULES))
     data = f"....{known}...\n{pem()}\nsee https://me:hunter22@host {made}".encode() * 3

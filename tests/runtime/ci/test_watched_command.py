@@ -98,7 +98,7 @@ def test_a_question_is_confirmed_before_the_time_is_over() -> None:
 
 
 def test_samples_follow_each_other() -> None:
-    """Each sets the time of the next, and the one after long enough detects the hang."""
+    """Each sets the time of the next, and the one after a sufficient time detects the hang."""
     watchdog = Watchdog(0.0, 0.0, TimeLimits(None, 4.0))
     hangs: list[bool] = []
     while not hangs or not hangs[-1]:

@@ -106,7 +106,7 @@ def test_a_program_is_shown_without_its_arguments(executable: object) -> None:
 
 @pytest.mark.parametrize("error", [BrokenPipeError(), ValueError("I/O operation on closed file")])
 def test_a_vanished_reader_does_not_end_a_request(error: Exception) -> None:
-    """What an audit hook raises would be raised by the request."""
+    """An exception in an audit hook would be raised by the request."""
 
     def fail(_line: str) -> None:
         raise error

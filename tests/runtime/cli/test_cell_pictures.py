@@ -93,7 +93,7 @@ def test_a_picture_that_is_too_much_for_a_terminal_is_only_kept(
 def test_a_picture_that_cannot_be_kept_is_named_and_its_text_shown(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The cell has run: what else it shows must not be lost with a picture."""
+    """The cell has run: its other output must not be lost with a picture."""
     (folder := tmp_path / "plots").write_text("in the way")
     pictures = CellPictures(folder, bounded=False, graphics=None)
     assert not pictures.show({"image/png": encoded(png(1, 1)), "text/plain": "<Figure>"})

@@ -1,4 +1,4 @@
-"""What cells show on a terminal: tables of pages, sixels, kept outputs, help with missing modules."""
+"""Results of cells on a terminal: tables of pages, sixels, kept outputs, help with missing modules."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_a_table_of_a_page_becomes_rows() -> None:
     ],
 )
 def test_a_hostile_page_is_bounded(page: str) -> None:
-    """What a session sends as HTML takes little room, and never fails."""
+    """A session's HTML takes little room, and never fails."""
     found = cell_pictures.tables(page)
     assert len(found) <= cell_pictures.TABLES_MOST
     for table in found:

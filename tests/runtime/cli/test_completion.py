@@ -26,7 +26,7 @@ def named(home: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 def asked(shell: str, line: str, action: str = "get-args") -> tuple[str, int]:
-    """Return what a shell gets for a line, whose last word is being typed."""
+    """Return the candidates a shell gets for a line whose last word is being typed."""
     words = line.split()
     environ = {caller.COMPLETION: f"complete_{shell}", "COMP_WORDS": line, "_TYPER_COMPLETE_ARGS": line}
     environ |= {"COMP_CWORD": str(len(words) - (not line.endswith(" ")))}
@@ -102,7 +102,7 @@ def test_an_unknown_question_is_refused() -> None:
 def test_completion_is_installed_once(
     shell: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Where the shell looks for it; what its settings have stays."""
+    """In the shell's own place; existing settings stay."""
     monkeypatch.setenv("HOME", str(tmp_path))
     settings = tmp_path / f".{shell}rc"
     settings.write_text("mine")
@@ -144,3 +144,26 @@ def test_shells_themselves_complete(shell: str, named: Any, tmp_path: Path) -> N
     called = ["zsh", "-f", "-c", script] if shell == "zsh" else [shell, "-c", script]
     done = subprocess.run(called, env=environment, capture_output=True, text=True, timeout=60)
     assert done.stdout == SHOWN[shell], done.stderr
+
+
+@pytest.mark.skipif(shutil.which("zsh") is None, reason="zsh is not installed")
+def test_zsh_completes_at_the_first_press(tmp_path: Path) -> None:
+    """compinit autoloads the file from a folder, so the first call both defines the function and answers."""
+    (tmp_path / "_holdfast").write_text(completion.SCRIPTS["zsh"])
+    (tmp_path / "holdfast").write_text(f'#!/bin/sh\nexec {sys.executable} -m holdfast "$@"\n')
+    (tmp_path / "holdfast").chmod(0o755)
+    script = f"fpath=({tmp_path}); autoload -U _holdfast; compdef() {{ }}; {ASKING['zsh']}"
+    script = script.replace("_holdfast_completion", "_holdfast")
+    done = subprocess.run(
+        ["zsh", "-f", "-c", script],
+        env={
+            **os.environ,
+            "PATH": f"{tmp_path}:{os.environ['PATH']}",
+            "HOLDFAST_HOME": str(tmp_path / "home"),
+        },
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert done.stdout == SHOWN["zsh"]

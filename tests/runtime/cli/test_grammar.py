@@ -1,4 +1,4 @@
-"""Words of command lines are read as people write them, and what is wrong is named."""
+"""Words of command lines are read as people write them, and mistakes are named."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def verb(
 
 
 def read(line: str, of: Any = verb) -> dict[str, Any]:
-    """Return the values that are not those of a line without options."""
+    """Return the values that differ from a line without options."""
     values = Words(Verb("verb", of), line.split()).values()
     usual = Words(Verb("verb", of), ["s"]).values() if of is verb else {}
     return {name: value for name, value in values.items() if name not in usual or value != usual[name]}
@@ -65,25 +65,25 @@ def read(line: str, of: Any = verb) -> dict[str, Any]:
     ],
 )
 def test_words_become_values(line: str, found: dict[str, Any]) -> None:
-    """Options stand anywhere before `--`, with their value behind or beside them."""
+    """Options stand anywhere before `--`, with their value after or joined to them."""
     assert read(line) == found
 
 
 @pytest.mark.parametrize(
     ("line", "why"),
     [
-        ("", "Missing argument 'SESSION'."),
-        ("s --nam a", "No such option: --nam (Possible options: --name, --number, --own)"),
-        ("s -x", "No such option: -x"),
-        ("s -lx", "No such option: -x"),
-        ("s --number", "Option '--number' requires an argument."),
-        ("s -n", "Option '-n' requires an argument."),
-        ("s --loud=1", "Option '--loud' does not take a value."),
-        ("s --count 1.5", "Invalid value for '--count': '1.5' is not a whole number."),
-        ("s -n x", "Invalid value for '--number' / '-n': 'x' is not a number."),
-        ("s -n 0.4", "Invalid value for '--number' / '-n': it must be at least 0.5."),
-        ("s -n nan", "Invalid value for '--number' / '-n': it must be at least 0.5."),
-        ("s --kind x", "Invalid value for '--kind': 'x' is not one of 'live', 'files'."),
+        ("", "SESSION is missing"),
+        ("s --nam a", "there is no option --nam; similar ones are --name, --number, --own"),
+        ("s -x", "there is no option -x"),
+        ("s -lx", "there is no option -x"),
+        ("s --number", "--number needs a value"),
+        ("s -n", "-n needs a value"),
+        ("s --loud=1", "--loud does not take a value"),
+        ("s --count 1.5", "--count is '1.5', which is not a whole number"),
+        ("s -n x", "--number / -n is 'x', which is not a number"),
+        ("s -n 0.4", "--number / -n must be at least 0.5"),
+        ("s -n nan", "--number / -n must be at least 0.5"),
+        ("s --kind x", "--kind is 'x', which is not one of 'live', 'files'"),
     ],
 )
 def test_wrong_parts_are_named(line: str, why: str) -> None:
@@ -98,9 +98,9 @@ def test_no_word_is_left_over_and_no_option_forgotten() -> None:
     def strict(one: str = argument("ONE"), why: str = option("--why", default=grammar.REQUIRED)) -> None: ...
 
     assert read("a --why b", strict) == {"one": "a", "why": "b"}
-    with pytest.raises(Misuse, match=r"Missing option '--why'\."):
+    with pytest.raises(Misuse, match="--why is missing"):
         read("a b", strict)
-    with pytest.raises(Misuse, match=r"unexpected extra argument\(s\) \(b c\)"):
+    with pytest.raises(Misuse, match="too many arguments: b c"):
         read("a b c --why d", strict)
 
 

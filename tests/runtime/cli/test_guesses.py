@@ -57,7 +57,7 @@ def test_a_guess_becomes_the_right_verb(given: str, used: str) -> None:
     ],
 )
 def test_other_words_stay_as_they_are(given: str) -> None:
-    """Names of sessions and words of commands are no verbs."""
+    """Names of sessions and words of commands are not verbs."""
     assert translated(given.split()) == (given.split(), [])
 
 

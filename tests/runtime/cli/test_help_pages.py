@@ -33,6 +33,7 @@ def test_no_line_is_wider_than_the_terminal(columns: int) -> None:
     texts += [help_pages.of_group(verb, columns) for verb in verb_table.VERBS if verb_table.below(verb)]
     texts += [help_pages.of_verb(verb, columns).partition("  Examples:")[0] for verb in LEAVES.values()]
     wide = [line for text in texts for line in text.splitlines() if len(line) > columns]
+    assert [line for line in wide if line[:1].isupper()] == []
     assert [line for line in wide if re.search(r"\S {1,2}\S", line.partition("] ")[2])] == []
 
 

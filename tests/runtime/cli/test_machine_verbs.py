@@ -1,4 +1,4 @@
-"""The image of a new session, as a command line chooses it, and what of it does not go together."""
+"""The image of a new session, as a command line chooses it, and contradictory options."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ NOTHING: dict[str, Any] = {
 
 
 def choose(**given: Any) -> tuple[str | None, list[Any]]:
-    """Return the image, and what was asked of the controller for it."""
+    """Return the image, and the request to the controller for it."""
     asked: list[Any] = []
 
     def build(folder: str, **options: Any) -> str:

@@ -1,4 +1,4 @@
-"""Notices that a terminal shows: the sequences, and what the texts of a session cannot do in them."""
+"""Notices that a terminal shows: the sequences, and the texts of a session, which cannot control them."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ from holdfast.runtime.cli.verb_table import VERBS
 
 
 def test_no_invisible_character_is_left() -> None:
-    """Characters that would turn or hide text on a terminal are escaped, in the long text and beside it."""
+    """Characters that would turn or hide text on a terminal are escaped, in the long text and next to it."""
     hidden = "\u202e\x9b31m\u200b"
     written = "".join(pieces({"name": hidden}, "output", hidden.encode()))
 
@@ -90,7 +90,7 @@ def test_every_help_is_written_in_latin_1(monkeypatch: pytest.MonkeyPatch, colum
 
 
 def test_tables_trees_and_errors_are_approximated(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What Latin-1 has stays as it is, symbols become similar ones, and the rest question marks."""
+    """Characters of Latin-1 stay as they are, symbols become similar ones, and the rest question marks."""
     with latin(monkeypatch) as shown:
         printing.table(("NAME", "WHAT"), [("ü", "│ ● … 日本 🙂")])
         printing.note("→ ü")
@@ -116,7 +116,7 @@ def test_an_ordinary_terminal_gets_the_characters_themselves(capsys: pytest.Capt
 
 
 def test_a_process_in_such_a_terminal_ends_as_usual() -> None:
-    """The command itself prepares its streams, and a pipe that closes is no error worth a word."""
+    """The command itself prepares its streams, and a closed pipe is not an error worth a word."""
     for line in ("holdfast fork --help", "holdfast help all | head -1", "holdfast nosuch…"):
         done = subprocess.run(
             ["bash", "-c", f'holdfast() {{ {sys.executable} -m holdfast "$@"; }}; {line}'],
@@ -144,3 +144,35 @@ def test_color_is_left_out_where_it_is_not_wanted(
     assert printing.has_color(Terminal())
     monkeypatch.setenv(name, value)
     assert not printing.has_color(Terminal())
+
+
+@pytest.mark.parametrize(
+    ("image", "snapshot", "shown"),
+    [
+        ("holdfast/session:7cb0e0bfee2c", None, "holdfast/session:7cb0e0bfee2c"),
+        ("sha256:4f6de330515800", "a8569ba70742", "snapshot a8569ba70742"),
+        ("sha256:4f6de330515800", None, "4f6de3305158"),
+        ("debian:trixie", "a8569ba70742", "debian:trixie"),
+    ],
+    ids=["ours", "copy", "no-name", "files-of-an-image"],
+)
+def test_the_origin_of_a_session_is_an_image_or_a_snapshot(
+    image: str, snapshot: str | None, shown: str
+) -> None:
+    """A copy's image has no name that means something to a person; its snapshot can be restored again."""
+    assert printing.origin(image, snapshot) == shown
+
+
+@pytest.mark.parametrize(
+    ("widths", "room", "expected"),
+    [
+        ([11, 12, 7, 10, 29], 36, [7, 7, 7, 7, 7]),
+        ([4, 12, 7], 20, [4, 9, 7]),
+        ([4, 5], 20, [4, 5]),
+        ([9, 9, 9], 2, [1, 1, 1]),
+    ],
+    ids=["all-cut", "widest-cut", "fits", "no-room"],
+)
+def test_no_column_of_a_narrow_table_disappears(widths: list[int], room: int, expected: list[int]) -> None:
+    """The widest are cut first, to equal widths."""
+    assert printing.shares(widths, room) == expected

@@ -1,4 +1,4 @@
-"""The line that says what is under way: only on terminals, only after a second, gone before other output."""
+"""The line of the current step: only on terminals, only after a second, erased before other output."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from holdfast.runtime.operations.step import Step
 
 
 class Terminal:
-    """A terminal as standard error, and what arrived at it."""
+    """A terminal as standard error, and the output that reached it."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.master, slave = pty.openpty()
@@ -105,7 +105,7 @@ def test_pipes_and_dumb_terminals_get_nothing(terminal: Terminal, monkeypatch: p
 
 
 def test_steps_are_not_written_into_a_bar(terminal: Terminal) -> None:
-    """Both would have the same line of the terminal; the line returns when the bar has gone."""
+    """Both would have the same line of the terminal; the line returns after the bar has ended."""
     terminal.line()
     printing.clear_line = None
     caller._line.cache_clear()

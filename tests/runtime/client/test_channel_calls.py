@@ -1,4 +1,5 @@
-"""Calls over the WebSocket: what is sent, what is made of what comes, where a lost connection continues."""
+"""Calls over the WebSocket: sent requests, received frames, and the place where a lost connection
+continues."""
 
 from __future__ import annotations
 
@@ -113,7 +114,7 @@ def test_a_keyed_call_is_repeated() -> None:
 
 
 def test_an_unsent_call_is_repeated() -> None:
-    """A connection that was not opened has not carried it."""
+    """A connection that was not opened has not carried the call."""
     call = CommandCall("s", "exec", {"command": "make"})
     call.opening()
     assert json.loads(call.opening())["call"] == "exec"
@@ -161,7 +162,7 @@ def test_an_error_is_the_one_of_the_library() -> None:
 
 
 def test_an_answer_that_makes_no_sense_leaves_the_call_open() -> None:
-    """Its connection is not used for another one, which would get what follows."""
+    """Its connection is not used for a second call, which would get the rest."""
     call = CommandCall("s", "exec", {"command": "make"})
     opened(call)
     with pytest.raises(ProtocolError):

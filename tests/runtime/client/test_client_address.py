@@ -1,4 +1,4 @@
-"""Servers by their texts, where tokens come from, who gets them, and how long a server is waited for."""
+"""Servers by their texts, the sources and recipients of tokens, and the longest wait for a server."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def _home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ],
 )
 def test_servers(url: str, base: str, channels: str, socket: str | None) -> None:
-    """Each form of URL has its address, the one of its channels, its socket, and the given token."""
+    """Each form of URL has its address, its channels' address, its socket, and the given token."""
     found = address_of(url, "given")
     assert (found.url, found.channels(), found.socket) == (base, channels, socket)
     assert found.headers == {"Authorization": "Bearer given"}
@@ -102,7 +102,7 @@ as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root has programs o
 
 
 class Stranger:
-    """A program of another user that listens on a port, and what it has been sent."""
+    """Program of a different user that listens on a port, and the bytes it received."""
 
     def __init__(self) -> None:
         words = [sys.executable, "-I", "-c", LISTENS, str(STRANGER)]
@@ -111,7 +111,7 @@ class Stranger:
         self.port = int(self._process.stdout.readline())
 
     def heard(self) -> bytes:
-        """Return what came, with one line of our own at its end."""
+        """Return the received text, with one line of our own at its end."""
         with socket.create_connection(("127.0.0.1", self.port)) as mine:
             mine.sendall(b"the end")
         found = b""
@@ -173,7 +173,7 @@ def test_an_explicit_token_is_sent_to_any_server(stranger: Stranger) -> None:
     ],
 )
 def test_the_owner_of_a_listener_is_found(listens: str, asked: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Only of one that listens, on any address that answers for the one asked."""
+    """Only of a listener, on any address that answers for the requested one."""
     family = socket.AF_INET6 if ":" in listens else socket.AF_INET
     with closing(socket.socket(family)) as opened:
         if listens == "::":
@@ -191,7 +191,7 @@ def test_the_owner_of_a_listener_is_found(listens: str, asked: str, monkeypatch:
 
 
 def test_the_owner_is_found_where_the_kernel_is_not_asked(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A profile may refuse netlink: the tables say it as well."""
+    """A profile can refuse netlink: the tables have the same facts."""
 
     def refused(patience: float) -> socket.socket:
         raise PermissionError(patience)
@@ -227,7 +227,7 @@ def test_a_unix_socket_of_another_user_is_refused(tmp_path: Path, monkeypatch: p
 
 
 def test_a_closed_port_is_reported_as_before(tmp_path: Path) -> None:
-    """The message is the one of a server that cannot be reached."""
+    """The message is an unreachable server's."""
     with closing(socket.socket()) as opened:
         opened.bind(("127.0.0.1", 0))
         with pytest.raises(ServerUnavailable, match=r"cannot reach the server .*refused"):
@@ -259,7 +259,7 @@ def test_an_unreachable_server_is_given_up_sooner(error: BaseException) -> None:
 
 
 def test_a_systems_report_of_a_closed_port_is_a_refusal(tmp_path: Path) -> None:
-    """On one address, on all addresses of a name, and on a socket that is gone or abandoned."""
+    """On one address, on all addresses of a name, and on a removed or abandoned socket."""
     with socket.socket() as reserved, socket.socket(socket.AF_INET6) as sixth:
         reserved.bind(("127.0.0.1", 0))
         port = reserved.getsockname()[1]

@@ -1,4 +1,4 @@
-"""What a server tells of an error is the error of the library again."""
+"""A server's report of an error becomes the library's error again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a server tells of a session's state and history is what the library has in process, or an error."""
+"""A server's report of a session's state and history equals the library's in process, or is an error."""
 
 from __future__ import annotations
 

@@ -152,7 +152,7 @@ def test_nothing_listens() -> None:
 
 @contextmanager
 def silent(seconds: float, message: str = "") -> Iterator[str]:
-    """Yield the address of a server that says nothing for that time, then its message, and hangs up."""
+    """Yield the address of a server that is silent for that time, then sends its message, and hangs up."""
     over = threading.Event()
 
     def answer(connection: ServerConnection) -> None:
@@ -272,7 +272,7 @@ def test_calls_behind_a_proxy_go_to_the_node_of_their_session() -> None:
 def test_a_connection_that_is_lost_while_it_opens_is_an_unavailable_server(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A proxy closes those of a node that it has just lost."""
+    """A proxy closes the connections of a node that it has just lost."""
 
     def lost(*_: object, **__: object) -> None:
         raise ConnectionClosedError(None, None)

@@ -115,7 +115,7 @@ LOCAL_NAMES = {each.__name__: local.__name__ for local, *remote in PAIRS for eac
 
 
 def test_in_process_methods_differ_from_wrong_names() -> None:
-    """The list by which a handle over a URL says so is that of what is missing."""
+    """The list of methods that a handle over a URL refuses is the list of the missing ones."""
     missing = {name.partition(".")[2] for name in ONLY_IN_PROCESS if "(" not in name}
     assert missing - {"context"} == client_errors.ONLY_IN_PROCESS
     assert isinstance(client_errors.missing("doctor"), OnlyInProcess)
@@ -175,7 +175,7 @@ def test_each_member_is_the_same_over_a_url(kinds: tuple[type, type, type]) -> N
 
 @pytest.mark.parametrize("kinds", PAIRS, ids=lambda kinds: kinds[0].__name__)
 def test_requests_to_the_server_are_awaited(kinds: tuple[type, type, type]) -> None:
-    """Of async handles, each method is a coroutine function or yields, but those that only make handles."""
+    """Of async handles, each method is a coroutine function or yields, except for makers of handles."""
     _, blocking, waiting = kinds
     for name, each in _members(waiting).items():
         if callable(each) and name not in PLAIN:
@@ -279,12 +279,12 @@ def test_the_blocking_ones_are_made_of_them() -> None:
     ],
 )
 def test_changes_of_a_task_are_sent_by_the_names_of_their_arguments(name: str, form: type[BaseModel]) -> None:
-    """The server reads all of them, and what was not given is not sent."""
+    """The server reads all of them, and omitted ones are not sent."""
     sent: list[tuple[Any, ...]] = []
 
     class Told(remote_task.RemoteTask):
         def __init__(self) -> None:
-            """It needs no server."""
+            """It does not need a server."""
 
         def _ask(self, method: str, *what: str, body: Mapping[str, Any] | None = None, **_: Any) -> Any:
             sent.append((*what, dict(body or {})))

@@ -1,4 +1,4 @@
-"""What a server tells of a value is the value: what is written and read again is equal to what was there."""
+"""A value from a server equals the original: writing and reading it again changes nothing."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import pytest
 from pydantic import BaseModel
 
 from holdfast.base.value_classes import as_table
-from holdfast.runtime.api import plain_tables
+from holdfast.runtime.api import results_as_json
 from holdfast.runtime.api.job_info import JobInfo
 from holdfast.runtime.api.redo_snapshot import Redo
 from holdfast.runtime.client import client_values, insight_values
@@ -216,12 +216,12 @@ def event(value: CellEvent) -> CellEvent:
 
 def cell(value: CellResult) -> CellResult:
     streams = {"stdout": value.stdout.encode(), "stderr": value.stderr.encode()}
-    told = on_the_wire(plain_tables.cell_result(value))
+    told = on_the_wire(results_as_json.cell_result(value))
     return client_values.cell_result(told, streams, tuple(map(event, value.outputs)), value.dropped)
 
 
 def result(value: ExecResult) -> ExecResult:
-    told = on_the_wire(plain_tables.exec_result(value) | {"rows": value.rows, "cols": value.cols})
+    told = on_the_wire(results_as_json.exec_result(value) | {"rows": value.rows, "cols": value.cols})
     return client_values.exec_result(told, value.output, value.dropped)
 
 
@@ -230,7 +230,7 @@ def copied(value: Copied) -> Copied:
 
 
 def answered(answer: type[AnswerBody], read: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """Return what sends a value in an answer over HTTP, and reads it again."""
+    """Return a function that sends a value in an answer over HTTP, and reads it again."""
 
     def travel(value: Any) -> Any:
         told = value.as_dict() if hasattr(value, "as_dict") else None

@@ -1,8 +1,8 @@
 """A cluster with a true time that no machine sees: machines, late messages, clocks that differ.
 
-The database is real, and so are all its transactions; what is made up is time and the containers. A container
-runs while it is not frozen; the keeper of its node freezes it some time after the end of the lease. Nodes do
-what `lease_rules` says. `holders` is the referee, which sees everything.
+The database is real, and so are all its transactions; only time and the containers are simulated. A
+container runs while it is not frozen; the keeper of its node freezes it some time after the end of the
+lease. Nodes do what `lease_rules` says. `holders` is the referee, which sees everything.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ class World:
             self.keep(machine)
 
     def shift_database_clock(self, seconds: float) -> None:
-        """Move the database's clock alone, by moving what it has recorded the other way."""
+        """Move the database's clock alone, by moving its recorded times the other way."""
         self.direct.execute("UPDATE holdfast_nodes SET seen = seen - make_interval(secs => %s)", (seconds,))
         self.direct.execute(
             "UPDATE holdfast_cluster SET reign_began = reign_began - make_interval(secs => %s)", (seconds,)
@@ -120,7 +120,7 @@ class World:
     # The agent
 
     def register(self, machine: Machine) -> bool:
-        """Start the agent; the deadline of the one before is in the keeper's hands."""
+        """Start the agent; the previous one's deadline is in the keeper's hands."""
         offer = NodeOffer(machine.name, f"{machine.name}-{machine.boots}", f"http://{machine.name}", 6 * GIB)
         try:
             ticket = self.store.register(offer)
@@ -286,7 +286,7 @@ class World:
             return  # an older copy than the database has, after a failover
 
     def die(self, machine: Machine, session: str, *, arrives: bool = True) -> None:
-        """Have a container end by itself, of which the database possibly never hears."""
+        """Have a container end on its own, which the database possibly never learns."""
         container = machine.here.pop(session, None)
         if container is None or machine.lease is None:
             return
@@ -308,7 +308,7 @@ class World:
             self.direct.execute(f"CREATE UNLOGGED TABLE standby_{table} AS TABLE holdfast_{table}".encode())
 
     def fail_over(self) -> None:
-        """Continue with what the standby has; its log is another timeline."""
+        """Continue with the standby's data; its log is a new timeline."""
         if not self.replicated:
             return
         with self.direct.transaction():

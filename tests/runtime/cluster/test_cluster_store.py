@@ -149,7 +149,7 @@ def test_a_loss_names_the_commands_after_the_copy(store: ClusterStore) -> None:
 
 
 def test_without_a_copy_a_session_is_lost_by_name_and_returns_with_its_machine(store: ClusterStore) -> None:
-    """No other node gets it; the one that still has it, frozen, gets it back under the same epoch."""
+    """No other node gets it; the node that still has it, frozen, gets it back under the same epoch."""
     tickets = registered(store, "a", "b")
     ticket, held = running(store, tickets, "work")
     lose(store, ticket.node)
@@ -283,7 +283,8 @@ def own() -> Iterator[tuple[Postgres, ClusterStore]]:
 
 
 def test_a_database_that_was_away_is_used_again(own: tuple[Postgres, ClusterStore]) -> None:
-    """Stopped and killed, each call says so; afterwards the same store works, with what was committed."""
+    """Stopped and killed, each call reports that; afterwards the same store works, with the committed
+    data."""
     server, store = own
     ticket, held = running(store, registered(store, "a"), "work")
     for stop in (server.stop, server.kill):
@@ -299,7 +300,7 @@ def test_a_database_that_was_away_is_used_again(own: tuple[Postgres, ClusterStor
 def test_a_database_that_neither_answers_nor_refuses_is_given_up(
     own: tuple[Postgres, ClusterStore],
 ) -> None:
-    """A frozen server holds a caller for its patience only, and others beside it."""
+    """A frozen server holds a caller for its patience only, and others as well."""
     server, store = own
     registered(store, "a")
     store.nodes()

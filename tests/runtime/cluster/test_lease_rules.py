@@ -39,7 +39,7 @@ def test_a_lease_counts_from_before_the_question() -> None:
 
 
 def test_at_the_end_of_its_lease_a_node_freezes_everything() -> None:
-    """What the last answer granted is frozen at that moment, and nothing is removed or started."""
+    """Sessions granted by the last answer are frozen at that moment, and nothing is removed or started."""
     lease = leased(granted("s", 1), granted("t", 1, started=False))
     present = [Present(Held("s", 1), False)]
     assert lease_rules.duties(lease, present, 129.9).run == (Held("s", 1),)
@@ -48,7 +48,7 @@ def test_at_the_end_of_its_lease_a_node_freezes_everything() -> None:
 
 
 def test_an_older_answer_changes_nothing() -> None:
-    """Answers can overtake each other; what a later one took away does not return."""
+    """Answers can overtake each other; a right that a later one took away does not return."""
     newer = lease_rules.renewed(leased(granted("s", 1)), 110.0, 112.0, answered(3))
     older = lease_rules.renewed(newer, 105.0, 113.0, answered(2, granted("s", 1)))
     assert older == newer

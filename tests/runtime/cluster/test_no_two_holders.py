@@ -238,7 +238,7 @@ def test_a_release_that_never_arrives_is_told_again(world: World, *, hand_over: 
 
 
 def test_a_release_that_the_database_forgot_is_told_again(world: World) -> None:
-    """A standby takes over that has not received it: what was given away under that epoch is placed again."""
+    """A standby that has not received it takes over: a session released under that epoch is placed again."""
     holder = _holder(world)
     world.capture(holder, "s0")
     world.commit(holder, 0)
@@ -253,7 +253,7 @@ def test_a_release_that_the_database_forgot_is_told_again(world: World) -> None:
 
 
 def test_a_release_that_the_database_refuses_is_told_again(world: World) -> None:
-    """After a failover its copy can be older than the one that the database has."""
+    """After a failover its copy can be older than the database's."""
     holder = _holder(world)
     holder.numbers = 5
     world.capture(holder, "s0")
@@ -291,7 +291,7 @@ def test_a_renewal_that_arrives_after_the_container_has_ended(world: World) -> N
 
 def test_a_reign_never_has_the_number_of_one_that_was_forgotten(world: World) -> None:
     """Two standbys of the same state take over one after the other: a node that has seen the first reign
-    must see that the second is another one.
+    must see that the second is different.
     """
     world.replicate()
     world.fail_over()

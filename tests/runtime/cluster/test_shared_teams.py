@@ -1,4 +1,4 @@
-"""Machines that share teams in a real PostgreSQL: what one of them changes counts on all, and soon."""
+"""Machines that share teams in a real PostgreSQL: one machine's changes count on all, and soon."""
 
 from __future__ import annotations
 
@@ -186,7 +186,7 @@ def test_limits_are_those_of_all_machines(both: tuple[Home, Home]) -> None:
 
 
 def test_what_was_there_before_is_taken_along(tmp_path: Path, url: str) -> None:
-    """Teams, keys and limits of a home that joins; a name in use stays that of its owner there."""
+    """Teams, keys and limits of a home that joins; a name in use stays with its owner there."""
     here, there = Home(tmp_path / "a").create(), Home(tmp_path / "b").create()
     red = teams.create(here, "red")
     _, of_red = AccessKeys(red.home.root).create("ci", ["member"])
@@ -222,7 +222,8 @@ def test_what_was_there_before_is_taken_along(tmp_path: Path, url: str) -> None:
 def test_a_database_that_is_silent_opens_nothing(
     both: tuple[Home, Home], postgres: Postgres, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A key may have been revoked meanwhile. The server answers at once, and lets it in again afterwards."""
+    """A key can have been revoked in the meantime. The server answers immediately, and lets it in again
+    afterwards."""
     here, _ = both
     keys = AccessKeys(here.root)
     _, text = keys.create("ci", ["member"])

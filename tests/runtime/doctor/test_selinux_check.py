@@ -1,4 +1,4 @@
-"""What doctor says of engines that label containers."""
+"""doctor's findings about engines that label containers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every route of every door, in the row of the table in docs/security.md that says who may reach it."""
+"""Every route of every door, in the row of the table in docs/security.md that names its permitted callers."""
 
 from __future__ import annotations
 

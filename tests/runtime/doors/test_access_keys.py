@@ -147,7 +147,7 @@ def test_options_that_reach_further_take_a_scope_more(
 
 
 def test_invalid_links_open_nothing(tmp_path: Path) -> None:
-    """One that was revoked, and two at once."""
+    """A revoked one, and two links in one request."""
 
     async def steps(doors: WalkedDoors) -> None:
         keys = doors.doors.callers.keys

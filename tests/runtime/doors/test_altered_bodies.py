@@ -51,7 +51,7 @@ def key_of(path: str) -> Headers:
 
 
 def with_bodies(routes: list[BaseRoute]) -> Iterator[tuple[str, APIRoute]]:
-    """Yield method and route of what takes a body."""
+    """Yield method and route of operations with a body."""
     for route in routes:
         if isinstance(route, APIRoute):
             yield from (
@@ -61,7 +61,7 @@ def with_bodies(routes: list[BaseRoute]) -> Iterator[tuple[str, APIRoute]]:
 
 @pytest.fixture
 def reached(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[str]:
-    """Note which sessions are connected to; they are gone, and so is the engine."""
+    """Note the sessions that are connected to; they and the engine do not exist."""
     found: list[str] = []
 
     def connect(folder: Any, *_: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Every credential is sent to every route of every door; what it reaches is what docs/security.md says."""
+"""Every credential is sent to every route of every door; its reach is described in docs/security.md."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from holdfast.runtime.access.access_keys import LINK
 from holdfast.runtime.e2b.port_traffic import PortTraffic
 from holdfast.runtime.e2b.sandbox_access import PORT, SANDBOX
 from holdfast.runtime.page.page_keys import PageKeys
-from holdfast.runtime.serve.keyed_requests import PageVisitor
+from holdfast.runtime.serve.access_key_requests import PageVisitor
 
 PAGE = Path(__file__).parents[3] / "docs" / "security.md"
 FIRST = "| paths |"
@@ -79,7 +79,7 @@ OWNERS = {"another sandbox's": TWO, "of one that was removed": GONE}
 
 
 def table() -> dict[str, dict[str, bool]]:
-    """Return what the page says: by row and kind of credential, whether it opens the routes."""
+    """Return the page's table: by row and kind of credential, whether it opens the routes."""
     lines = PAGE.read_text().splitlines()
     start = next(number for number, line in enumerate(lines) if line.startswith(FIRST))
     cells = []
@@ -224,7 +224,7 @@ def test_each_credential_reaches_the_tables_doors(row: str, tmp_path: Path, reac
 
 @pytest.mark.parametrize("row", ROUTES)
 def test_a_header_that_counts_comes_once(row: str, tmp_path: Path, reached: list[Reached]) -> None:
-    """Of two, a program on the way may have read the other one; with whatever is right among them."""
+    """Of two, a program on the way could have read the other one; even if one of them is right."""
     tried = 0
     tokens = (TOKEN, f"e2b_{TOKEN}", TOKENS.access(ONE), TOKENS.traffic(ONE))
     single = [header for token in tokens for form in presented(token) if len(form) == 1 for header in form]

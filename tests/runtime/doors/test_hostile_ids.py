@@ -89,7 +89,7 @@ def reached(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[str]:
 
 
 def wrong(met: Met, caplog: pytest.LogCaptureFixture) -> list[tuple[str, str, Answer]]:
-    """Return the answers that are failures, and those that did something."""
+    """Return the failed answers, and the answers that had an effect."""
     assert [each.getMessage()[:300] for each in caplog.records if each.levelno >= logging.ERROR] == []
     return [
         (route, id_[:40], answer)
@@ -102,7 +102,7 @@ def wrong(met: Met, caplog: pytest.LogCaptureFixture) -> list[tuple[str, str, An
 
 
 def named(routes: list[BaseRoute]) -> Iterator[tuple[str, str, BaseRoute]]:
-    """Yield method, path and route of what a request can name something to."""
+    """Yield method, path and route of every place where a request can name something."""
     for route in routes:
         if isinstance(route, APIRoute):
             yield from ((method, route.path, route) for method in sorted(route.methods or ()))

@@ -1,4 +1,4 @@
-"""Every kind of credential is sent to every operation of every wire: it does what its key may."""
+"""Every kind of credential is sent to every operation of every wire: it does as much as its key allows."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ STRONG = [scope for scope in permissions.SCOPES if scope != "host:mounts"]
 
 @pytest.fixture(autouse=True)
 def begun(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let operations end where their work would begin; what doors ask before they let one in is real."""
+    """Let operations end where their work would begin; the checks of doors before that are real."""
 
     async def begin(*_: Any, **__: Any) -> Any:
         raise InvalidArgument("it was let in")
@@ -119,7 +119,8 @@ def test_each_operation_has_a_rule_and_each_rule_an_operation(tmp_path: Path) ->
 
 
 def test_a_role_reaches_its_operations_by_every_wire(tmp_path: Path) -> None:
-    """In either spelling; what it lacks is not even begun. The server's own token is refused nothing."""
+    """In either spelling; a missing right stops an operation before it begins. The server's own token is
+    refused nothing."""
 
     async def steps(doors: WalkedDoors) -> None:
         tried = 0
@@ -142,7 +143,7 @@ def test_a_role_reaches_its_operations_by_every_wire(tmp_path: Path) -> None:
 def _page(doors: WalkedDoors, key: AccessKey) -> str:
     """Return the key of a page that the holder of an access key has opened."""
     from holdfast.runtime.page.page_keys import PageKeys
-    from holdfast.runtime.serve.keyed_requests import PageVisitor
+    from holdfast.runtime.serve.access_key_requests import PageVisitor
 
     return PageKeys(TOKEN).key(PageVisitor(key.actor, key.id), 2e9)
 
@@ -238,7 +239,7 @@ def test_a_port_takes_the_right_to_ports(tmp_path: Path, monkeypatch: pytest.Mon
 
 
 def test_a_signed_address_ends_with_the_key_that_signed_it(tmp_path: Path) -> None:
-    """It reads and writes what the key may; an address of the server's token stays."""
+    """It reads and writes as much as the key allows; an address of the server's token stays."""
 
     async def steps(doors: WalkedDoors) -> None:
         keys = doors.doors.callers.keys
@@ -281,7 +282,8 @@ def test_a_sandbox_with_more_than_the_default_takes_a_scope_more(tmp_path: Path)
 
 
 def test_each_tool_and_action_has_a_rule(tmp_path: Path) -> None:
-    """One that no one thought about is closed to all keys; reading a task takes no right to write it."""
+    """A tool or action without a rule is closed to all keys; reading a task does not need the right to
+    write it."""
     from holdfast.base.home import Home
 
     server = AgentServer(Home(tmp_path), Default("x"))

@@ -23,7 +23,7 @@ from holdfast.runtime.cli.served_teams import ServedTeam
 from holdfast.runtime.e2b.port_traffic import PortTraffic
 from holdfast.runtime.e2b.sandbox_access import SandboxTokens
 from holdfast.runtime.page.page_keys import PageKeys
-from holdfast.runtime.serve.keyed_requests import PageVisitor
+from holdfast.runtime.serve.access_key_requests import PageVisitor
 from holdfast.runtime.store.store import Store
 
 BEHIND: ContextVar[str] = ContextVar("team")
@@ -171,7 +171,7 @@ def test_the_same_name_is_another_session_in_each_team(tmp_path: Path) -> None:
 
 
 def test_a_key_of_a_removed_team_opens_nothing(tmp_path: Path) -> None:
-    """From its next request on, and what is still being answered is cut; its folder is not made again."""
+    """From its next request on, and answers under way are cut; its folder is not made again."""
 
     async def steps(both: TwoTeams) -> None:
         red = both.keys["red"]
@@ -196,7 +196,7 @@ def test_a_key_of_a_removed_team_opens_nothing(tmp_path: Path) -> None:
 
 
 def test_a_team_that_is_made_while_the_server_runs(tmp_path: Path) -> None:
-    """Its first key opens it at once."""
+    """Its first key opens it immediately."""
 
     async def steps(both: TwoTeams) -> None:
         made = teams.create(both.home, "green")
@@ -209,7 +209,7 @@ def test_a_team_that_is_made_while_the_server_runs(tmp_path: Path) -> None:
 
 
 def test_a_session_that_two_teams_have_is_reached_where_it_was_first(tmp_path: Path) -> None:
-    """Who takes in a copy of a session under its id does not get the visitors of its ports."""
+    """A receiver of a copy of a session under its id does not get the visitors of its ports."""
 
     async def steps(both: TwoTeams) -> None:
         both.add("blue", "copy", OF_RED)

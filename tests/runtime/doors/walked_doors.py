@@ -26,7 +26,7 @@ from holdfast.runtime.http_doors.admission import App
 from holdfast.runtime.mcp.http_door import agent_app
 from holdfast.runtime.operations.context import no_progress
 from holdfast.runtime.page.page_keys import PageKeys
-from holdfast.runtime.serve.keyed_requests import PageVisitor
+from holdfast.runtime.serve.access_key_requests import PageVisitor
 from holdfast.runtime.sessions.preview_grants import Grant
 from holdfast.runtime.sign_in.issuer_settings import SignInSettings
 from holdfast.runtime.store.row_details import SessionDetails
@@ -161,7 +161,7 @@ def placements(sandbox: str) -> list[Headers]:
 
 
 def presented(token: str) -> list[Headers]:
-    """Return the headers in which a token can be sent: all at once, or one of them."""
+    """Return the headers in which a token can be sent: all together, or one of them."""
     given = token.encode()
     every = [
         (b"authorization", b"Bearer " + given),
@@ -176,7 +176,8 @@ def presented(token: str) -> list[Headers]:
 def signed(
     sandbox: str, operation: str, *, ends: float = 10**8, path: str = "/tmp/x", asked: str = "", key: str = ""
 ) -> str:
-    """Return the query of an address that a sandbox's token has signed for a path; `asked` is another one."""
+    """Return the query of an address that a sandbox's token has signed for a path; `asked` is a different
+    one."""
     end = str(int(time.time() + ends))
     words = [path, operation, "", TOKENS.of(key).access(sandbox), end]
     digest = base64.b64encode(hashlib.sha256(":".join(words).encode()).digest()).decode().rstrip("=")
@@ -189,7 +190,7 @@ def addresses(sandboxes: Iterable[str], **how: Any) -> list[str]:
 
 
 def granted(sandbox: str) -> Grant:
-    """Return what is granted for port 3000 of a sandbox: links, of a key that differs from all others."""
+    """Return the grants for port 3000 of a sandbox: links, and a key that differs from all others."""
     return Grant(hashlib.sha256(sandbox.encode()).hexdigest(), links_until=time.time() + 10**8)
 
 

@@ -1,4 +1,4 @@
-"""Variables of an execution are there for its cell, and gone after it."""
+"""Variables of an execution exist for its cell, and are removed after it."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def in_bash(*cells: str) -> list[str]:
 
 
 def test_bash_has_an_executions_variables_until_the_next_one() -> None:
-    """They are other programs' as well; what was there before returns, and what the cell has set stays."""
+    """They are other programs' as well; earlier values return, and values that the cell has set stay."""
 
     def before(passing: dict[str, str], kept: dict[str, str] | None = None) -> str:
         return code_execution.source("bash", kept or {}, passing) or ""

@@ -1,4 +1,4 @@
-"""Answers that are streams: how long they may take."""
+"""Answers that are streams: the limits of their duration."""
 
 from __future__ import annotations
 

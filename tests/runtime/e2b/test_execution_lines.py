@@ -73,7 +73,7 @@ def test_numbers_that_json_lacks_are_null_and_endless_nesting_is_left_out() -> N
 
 
 def test_data_frames_and_charts_are_fields_of_their_own() -> None:
-    """What is no object under their types is the session's doing, and no field."""
+    """A value under their types that is not an object is the session's own, and not a field."""
     found = result_fields({"e2b/data": {"a": [1.5, float("nan")]}, "e2b/chart": {"type": "line"}})
     assert found == {"data": {"a": [1.5, None]}, "chart": {"type": "line"}}
     assert result_fields({"e2b/data": [1], "e2b/chart": None}) == {

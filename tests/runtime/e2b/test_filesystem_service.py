@@ -235,7 +235,7 @@ def test_their_paths_have_only_so_many_bytes(monkeypatch: pytest.MonkeyPatch) ->
 
 
 class _Endless(Folders):
-    """Each folder has a folder in it: no file system has that, but a hostile session may say so."""
+    """Each folder has a folder in it: no file system has that, but a hostile session can claim it."""
 
     def content(self, path: str, *, attributes: bool = False) -> list[SessionFile]:
         return [of("d", "folder")]

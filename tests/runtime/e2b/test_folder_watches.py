@@ -39,7 +39,7 @@ class Watch:
 
 
 class Server:
-    """What the watchers need of the server's callers."""
+    """The watchers' requirements of the server's callers."""
 
     def __init__(self) -> None:
         self.brief, self.patient, self.there = CallThreads(8), set[Patience](), ["one", "two"]

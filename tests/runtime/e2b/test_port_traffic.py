@@ -110,7 +110,7 @@ MIB = 1 << 20
 
 
 class Exchanged:
-    """What a client gets of an answer of these bytes; `stays` if it does not leave."""
+    """A client's view of an answer of these bytes; `stays` if it does not leave."""
 
     def __init__(
         self,
@@ -266,7 +266,7 @@ Serve = Callable[[SessionStream], Awaitable[None]]
 
 
 class Client:
-    """What a client says, and what it is given."""
+    """A client's messages, and the answers it is given."""
 
     def __init__(self, said: Sequence[dict[str, Any]] = (), leaves_after: int = -1) -> None:
         self.said: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
@@ -350,7 +350,7 @@ def answering(data: bytes) -> Serve:
 
 
 def sending(*frames: bytes) -> Serve:
-    """Return a server that accepts, and sends bytes that need not be frames."""
+    """Return a server that accepts, and sends bytes that do not have to be frames."""
 
     async def serve(far: SessionStream) -> None:
         await accepted(far)

@@ -69,7 +69,7 @@ def leaves(patience: Patience) -> None:
 
 
 def test_a_process_is_reported_from_its_beginning_to_its_end(begun: Any) -> None:
-    """The variables of the sandbox stand below those of the request."""
+    """The variables of the sandbox rank below the request's."""
     process = begun(lambda _patience: EndOfProcess(0, None))
     told: list[Mapping[str, Any]] = []
     call = process_service.start_call(START, None, None)

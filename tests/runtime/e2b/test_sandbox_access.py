@@ -1,4 +1,4 @@
-"""Who is let in to sandboxes: by the server's token, a sandbox's own, or a signed address; by which names."""
+"""Access to sandboxes: by the server's token, a sandbox's own, or a signed address; by which names."""
 
 from __future__ import annotations
 
@@ -165,7 +165,7 @@ def test_other_requests_are_not_of_this_wire() -> None:
 
 @pytest.mark.asyncio
 async def test_an_id_that_is_not_known_is_looked_for_once_more(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Another process may have made it just now; those who ask at the same time share the look."""
+    """A different process could have made it just now; concurrent callers share the look."""
     monkeypatch.setattr(sandbox_access, "SECONDS", 3600.0)
     reads, there = 0, ["one"]
 
@@ -375,7 +375,7 @@ def test_other_names_are_refused(host: str, status: int) -> None:
 
 
 def test_a_removed_sandbox_differs_from_an_unknown_one() -> None:
-    """Its own token is no exception."""
+    """Its own token is not an exception."""
     for token in ("", TRAFFIC, TOKENS.traffic("b" * 12)):
         assert port_asked(f"3000-{ONE}.localhost", there=(), e2b_traffic_access_token=token) == 502
     assert (

@@ -1,4 +1,4 @@
-"""What is kept of a sandbox, and what requests do with its life."""
+"""The records of a sandbox, and the effects of requests on its life."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_a_copy_has_an_end_of_its_own_and_no_key() -> None:
 
 
 def test_a_copy_without_a_timeout_lives_as_long_as_its_parent() -> None:
-    """What is left of the parent's life; its whole timeout where the parent has no end."""
+    """The rest of the parent's life; its whole timeout where the parent has no end."""
     parent = Lifetime().given(600, 1000)
     assert copied_life(parent, None, 1150).life == 450
     assert copied_life(parent, None, 9999).life == 0
@@ -43,8 +43,8 @@ def test_a_copy_without_a_timeout_lives_as_long_as_its_parent() -> None:
 
 
 def test_a_life_begins_when_the_sandbox_is_handed_over() -> None:
-    """However long it is made, it is not ended in the meantime; what its server leaves unfinished is,
-    later."""
+    """However long it takes to make, it is not ended in the meantime; a sandbox that its server leaves
+    unfinished is, later."""
     made = being_made(Lifetime(life=15, then="remove"), 1000)
     assert not made.due("running", 1000 + 15 + MAKING_SECONDS - 1)
     assert made.due("running", 1000 + 15 + MAKING_SECONDS)

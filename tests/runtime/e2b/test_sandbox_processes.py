@@ -77,7 +77,7 @@ def test_a_description_without_a_tag_has_none() -> None:
 
 
 def test_a_start_has_input_unless_it_says_so() -> None:
-    """What is null or unknown counts as left out."""
+    """A null or unknown value counts as left out."""
     asked = StartBody.read(
         {"process": {"cmd": "ls", "args": None, "cwd": None}, "pty": None, "tag": None, "more": 1}
     )

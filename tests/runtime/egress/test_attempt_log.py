@@ -64,7 +64,7 @@ def hf(tmp_path: Path) -> Iterator[Holdfast]:
 
 
 def test_an_attempt_is_kept_with_the_session_and_in_its_journal(hf: Holdfast) -> None:
-    """Rules that were replaced count from 0 again, as do those of another container."""
+    """Replaced rules count from 0 again, as do the rules of a different container."""
     session = hf.store.add_session("work", "image", {}, state="running")
 
     attempt_log.keep(hf.context, session, "one", [told(packets=3)], emptied=True)

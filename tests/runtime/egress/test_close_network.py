@@ -1,4 +1,4 @@
-"""What the options of a session open and close, when its rules are made."""
+"""The addresses that the options of a session open and close, when its rules are made."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def closing(tmp_path: Path, said: list[str]) -> Closing:
 
 
 def test_a_name_at_a_denied_address_is_named(closing: Closing, said: list[str]) -> None:
-    """It stays closed; nothing is reported of what the home opens, or of a name that is open."""
+    """It stays closed; addresses that the home opens, or a name that is open, are not reported."""
     options = SessionOptions.parse(allow=["localhost:80"], deny=["127.0.0.0/8", "::1"])
     wishes = closing._wishes(options)
 

@@ -1,4 +1,4 @@
-"""How often the rules and the journal of a session are read for those who follow its events."""
+"""The number of readings of a session's rules and journal for followers of its events."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ OURS = Path("/proc/self/cgroup").read_text()
 
 
 class Rules:
-    """A session whose rules can be read, and what its network has sent."""
+    """A session whose rules can be read, and the attempts of its network."""
 
     def __init__(self) -> None:
         self.readings = 0
@@ -51,7 +51,7 @@ def rules(monkeypatch: pytest.MonkeyPatch) -> Rules:
 
 
 def test_all_followers_of_a_session_share_one_reading(rules: Rules) -> None:
-    """Each hears of it, and those of another session do not."""
+    """Each is notified, and the followers of a different session are not."""
     watch = watch_of(rules.context, "shared")
     watches = [watch_of(rules.context, "shared").refusals for _ in range(5)]
     assert watches == [watch.refusals] * 5

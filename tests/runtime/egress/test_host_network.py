@@ -70,7 +70,7 @@ def test_ipv6_addresses_come_with_their_networks() -> None:
 
 
 def test_all_found_addresses_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Addresses and networks of both kinds: what is forgotten here, sessions and the gateway reach."""
+    """Addresses and networks of both kinds: sessions and the gateway would reach a forgotten one."""
     for name, text in (("_TRIE", TRIE), ("_ROUTES", ROUTES), ("_IPV6", IPV6)):
         (tmp_path / name).write_text(text)
         monkeypatch.setattr(host_network, name, tmp_path / name)
@@ -147,7 +147,7 @@ def test_networks_closed_to_a_default_session(address: str) -> None:
 
 @pytest.mark.parametrize("address", ["8.8.8.8", "198.51.100.17", "172.32.0.1", "2600::1", "64:ff9b::8.8.8.8"])
 def test_the_internet_is_open(address: str) -> None:
-    """The neighbor of a network is not in it; an IPv4 address may be reached through NAT64."""
+    """The neighbor of a network is not in it; an IPv4 address can be reached through NAT64."""
     assert not refused(host_network.rules("internet", MACHINE, BRIDGE), address)
     assert not host_network.closed(address, MACHINE)
 
@@ -203,7 +203,7 @@ def test_denied_addresses_are_refused_except_allowed_ones() -> None:
 
 
 def test_allowing_everything_opens_nothing_private() -> None:
-    """What has no port is no exception from what a kind of network refuses."""
+    """An entry without a port is not an exception from the addresses that a kind of network refuses."""
     plain = host_network.rules("internet", MACHINE, BRIDGE)
     rules = host_network.rules("internet", MACHINE, BRIDGE, Wishes.of(["0.0.0.0/0", "[::/0]"], ["0.0.0.0/0"]))
 

@@ -61,7 +61,7 @@ def test_the_configuration_of_tools_is_read() -> None:
 
 
 def test_all_of_them_are_found_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also those of the environment."""
+    """Also the environment's."""
     (tmp_path / "apt" / "sources.list.d").mkdir(parents=True)
     (tmp_path / "apt" / "sources.list").write_text("deb http://mirror.example/debian stable main\n")
     (tmp_path / ".npmrc").write_text("registry=https://npm.example/\n")
@@ -82,7 +82,7 @@ def _no_address(*_: object, **__: object) -> NoReturn:
 def test_a_resolver_that_does_not_answer_is_asked_again_later(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The first session does not wait for it, and what it has not said is not taken for an answer."""
+    """The first session does not wait for it, and its silence is not taken for an answer."""
     home, answers = Home(tmp_path / "home").create(), threading.Event()
     asked = list[str]()
 
@@ -111,8 +111,8 @@ def test_a_resolver_that_does_not_answer_is_asked_again_later(
 
 
 def test_only_closed_destinations_are_opened_for_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A destination on the internet or on loopback, or an invalid one, needs no opening. Additions of
-    people stay.
+    """A destination on the internet or on loopback, or an invalid one, does not need an opening. Additions
+    of people stay.
     """
     home = Home(tmp_path / "home").create()
     given = [

@@ -19,7 +19,7 @@ from holdfast.runtime.transfer import foreign_snapshot
 def test_a_value_comes_from_a_variable_a_file_standard_input_or_the_option(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A file may end with a line break."""
+    """A file can end with a line break."""
     (tmp_path / "key").write_text("from-a-file\n")
     monkeypatch.setattr("sys.stdin", SimpleNamespace(buffer=io.BytesIO(b"from-stdin\r\n")))
     sources = {
@@ -90,7 +90,7 @@ def test_values_are_the_owners_alone_and_go_when_they_are_forgotten(tmp_path: Pa
 
 
 def test_a_session_gets_placeholders_and_a_bundle_has_none() -> None:
-    """Its variables have them, with the address of the gateway; a bundle says nothing of network and
+    """Its variables have them, with the address of the gateway; a bundle contains neither network nor
     secrets.
     """
     given = vault.parse("T@a.org=hidden-value")

@@ -1,4 +1,4 @@
-"""What a watcher makes of reports: of an ordinary session in any order, and of a hostile one."""
+"""A watcher's results from reports: of an ordinary session in any order, and of a hostile one."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def _of_a(**facts: Any) -> SessionFile:
 def test_changed_parts_of_a_file(
     after: SessionFile, written: bool | None, content: bool, attributes: bool
 ) -> None:
-    """Content, attributes, or both, by what differs and by what the kernel reported."""
+    """Content, attributes, or both, by the differences and the kernel's report."""
     tree = FileTree()
     list(tree.replace("", [_of_a()], more=False))
     (found,) = tree.change("", "a", after, written=written)
@@ -127,7 +127,7 @@ def test_folders_that_are_not_below_the_root_are_refused(at: object) -> None:
 
 
 def test_a_session_that_reports_without_end_is_left() -> None:
-    """The memory of a watch has a limit; what is removed does not count."""
+    """The memory of a watch has a limit; removed files do not count."""
     most = 10 * file_tree._weight(of("x"))
     tree = FileTree(most)
     for number in range(9):

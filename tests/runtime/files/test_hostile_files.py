@@ -1,4 +1,4 @@
-"""What a hostile session says about its files reaches nothing but the folder of the copy."""
+"""A hostile session's statements about its files reach only the folder of the copy."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_facts_that_no_file_has_are_refused(changed: dict[str, Any]) -> None:
 
 
 def test_times_that_64_bits_cannot_hold_are_the_nearest_that_they_can() -> None:
-    """A file system may have files of later years, and one of them is no reason to list none."""
+    """A file system can have files of later years, and one of them is not a reason to list none."""
     for told, kept in ((2**64, 2**63 - 1), (-(2**64), -(2**62)), (-1, -1)):
         assert Hostile({"/": [{"mtime_ns": told}]}).content("/")[0].mtime_ns == kept
 

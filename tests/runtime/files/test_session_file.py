@@ -1,4 +1,4 @@
-"""What a session says of the attributes of a file, which may be anything."""
+"""A session's statements about the attributes of a file, which can be anything."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ FACTS: dict[str, Any] = {
 
 
 def test_attributes_count_only_where_they_were_asked_for() -> None:
-    """A watch of many files has no room for them."""
+    """A watch of many files does not have room for them."""
     raw = FACTS | {"attributes": {"e2b.a": "b"}}
     assert SessionFile.of(raw).attributes == {}
     assert SessionFile.of(raw, attributes=True).attributes == {"e2b.a": "b"}

@@ -69,7 +69,7 @@ def test_times_are_exact(mtime_ns: int) -> None:
 
 @pytest.mark.parametrize("text", ["nan", "-inf", "inf", "x", "", "1e400", "9" * 60, "1e-9999999", "sNaN"])
 def test_invalid_times_are_none(text: str) -> None:
-    """Anyone may send a stream to be unpacked in a session."""
+    """Anyone can send a stream to be unpacked in a session."""
     made = member("a")
     made.pax_headers = {"mtime": text}
     with tarfile.open(fileobj=io.BytesIO(made.tobuf(tarfile.PAX_FORMAT) + bytes(1024)), mode="r|") as tar:
@@ -183,7 +183,7 @@ def test_other_streams_are_refused(tmp_path: Path, name: str) -> None:
 
 
 def test_links_do_not_lead_out(tmp_path: Path) -> None:
-    """Neither those that come, nor those that are here already."""
+    """Neither links in the stream, nor links that exist here."""
     outside, copy = tmp_path / "outside", tmp_path / "copy"
     outside.mkdir()
     (outside / "a").write_text("host")
@@ -208,7 +208,7 @@ def test_folders_without_end_are_refused(tmp_path: Path) -> None:
 
 
 def test_the_account_is_taken_over(tmp_path: Path) -> None:
-    """What the sender left out, or found changed, is in the result; progress is counted in bytes."""
+    """Files that the sender left out, or found changed, are in the result; progress is counted in bytes."""
     seen: list[int] = []
 
     def report(made: Copied) -> None:

@@ -1,4 +1,4 @@
-"""What the watches of a server hold is counted as it is, and has limits that the session does not decide."""
+"""The memory of a server's watches is measured, and has limits that the session does not decide."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ def encrypted() -> bytes:
 
 
 def larger_than_said(size: int) -> bytes:
-    """Return an archive whose list of members gives another size."""
+    """Return an archive whose list of members gives a wrong size."""
     data = bytearray(packed("a", method=zipfile.ZIP_STORED))
     struct.pack_into("<L", data, data.index(b"PK\x01\x02") + 24, size)
     return bytes(data)

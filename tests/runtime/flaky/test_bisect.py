@@ -1,4 +1,4 @@
-"""The snapshots that are tried, and the one that is found."""
+"""The snapshots that are tried, and the result."""
 
 from __future__ import annotations
 

@@ -90,7 +90,7 @@ def test_mixed_runs_are_flaky_and_their_kinds_are_counted() -> None:
 
 
 def test_the_first_line_that_differs_is_shown_unmasked() -> None:
-    """With the line of the most common kind beside it."""
+    """With the line of the most common kind next to it."""
     found = spread_of(
         run(1, 0, "start 0.1s\nvalue 1\nend"),
         run(2, 0, "start 0.2s\nvalue 1\nend"),
@@ -101,7 +101,7 @@ def test_the_first_line_that_differs_is_shown_unmasked() -> None:
 
 
 def test_a_longer_output_differs_where_the_other_ended() -> None:
-    """There is no text on one side."""
+    """One side has no text there."""
     found = differ(run(1, output="a"), run(2, output="a\nb"))
     assert found is not None
     assert (found.line, found.texts) == (2, (None, "b"))
@@ -142,7 +142,7 @@ def test_the_end_of_a_run_is_put_into_words() -> None:
 
 
 def test_programs_get_everything() -> None:
-    """Kinds by the numbers of their runs, and what was kept."""
+    """Kinds by the numbers of their runs, and the kept copies."""
     told = spread_of(run(1), run(2, 1, "x")).keeping({2: "before-run-2"}).as_dict()
     assert told["kinds"] == [
         {"status": "exit 0", "passed": True, "runs": [1]},

@@ -81,7 +81,7 @@ def test_an_opening_is_reached_by_address_and_by_any_name() -> None:
 
 
 def test_a_denied_address_is_not_reached_by_any_name() -> None:
-    """Nor by its forms of IPv6; what is allowed of it is, by a session of domains too, if it is public."""
+    """Nor by its forms of IPv6; its allowed part is, by a session of domains as well, if it is public."""
     denied = Wishes.of(["203.0.113.9"], ["203.0.113.0/24"])
     rules = host_network.rules("internet", host_network.HostNetwork(), host_network.Bridge(), denied)
     more: dict[str, Any] = {"refused": rules.refused, "denied": rules.denied, "allowed": rules.allowed}
@@ -178,7 +178,7 @@ async def settled() -> None:
 
 
 def test_a_session_has_some_turns_and_others_have_theirs() -> None:
-    """The rest of its look-ups wait, in order; another session's are made at once."""
+    """The rest of its look-ups wait, in order; a second session's are made immediately."""
 
     async def test() -> None:
         resolver = Resolver(quick=["203.0.113.9", "2001:db8::9", "203.0.113.9"])
@@ -200,7 +200,7 @@ def test_a_session_has_some_turns_and_others_have_theirs() -> None:
 
 
 def test_an_answer_without_addresses_counts_and_silence_does_not() -> None:
-    """An absent name does not have an address; a resolver that fails, is silent or too busy says nothing."""
+    """An absent name has no address; a resolver that fails, is silent or too busy gives no information."""
 
     async def test() -> None:
         resolver = Resolver(

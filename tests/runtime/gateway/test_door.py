@@ -1,4 +1,4 @@
-"""The gateway's first process: whose process gets a connection, and what becomes of real processes."""
+"""The gateway's first process: the process that gets a connection, and the ends of real processes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SESSIONS = {f"127.0.0.{number}" for number in range(2, 10)}
 
 
 def serve(channel: socket.socket) -> None:
-    """Say which process it is; a client's word has it die, or say that it has nothing to do."""
+    """Print the process; a client's word makes it die, or report that it is idle."""
     taken = 0
     while True:
         said, descriptors, _, _ = socket.recv_fds(channel, 16, 1)
@@ -72,7 +72,7 @@ class Gate:
 
 
 def test_each_session_has_a_process() -> None:
-    """For all its calls; callers that are no session have one together."""
+    """For all its calls; callers that are not sessions share one."""
     with Gate() as gate:
         first = [gate.call(2) for _ in range(3)]
         second = [gate.call(3) for _ in range(2)]
@@ -93,7 +93,7 @@ def test_a_process_that_died_is_replaced() -> None:
 
 
 def test_a_process_without_connections_ends() -> None:
-    """Once it says so, and is not sent another meanwhile."""
+    """Once it reports that, and has not been sent a new one by then."""
     with Gate() as gate:
         one = gate.call(2, b"idle")
         gate.until(lambda: not gate.door._pids)
@@ -101,7 +101,7 @@ def test_a_process_without_connections_ends() -> None:
 
 
 def test_sessions_beyond_the_limit_share_a_process() -> None:
-    """They are served, and those that have their own keep it."""
+    """They are served, and sessions with their own process keep it."""
     with Gate(processes=2) as gate:
         own = [gate.call(2), gate.call(3)]
         shared = [gate.call(peer) for peer in (4, 5, 1)]

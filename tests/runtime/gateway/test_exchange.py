@@ -32,7 +32,7 @@ def test_each_place_gets_the_form_it_needs() -> None:
 
 
 def test_basic_authentication_is_decoded() -> None:
-    """As user or password; what is not base64 stays unchanged."""
+    """As user or password; text that is not base64 stays unchanged."""
     one = made()
     sent = one.header(b"Basic " + base64.b64encode(f"me:{PLACEHOLDER}".encode()))
     assert base64.b64decode(sent.split()[1]) == f"me:{VALUE}".encode()

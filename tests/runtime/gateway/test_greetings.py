@@ -1,7 +1,8 @@
-"""What may go through a tunnel to a host of a session of domains: TLS that names this host, and nothing else.
+"""Traffic that can go through a tunnel to a host of a session of domains: TLS that names this host, and
+nothing else.
 
-Greetings are made here, byte by byte, and each is also given in pieces as TCP may cut it. Those of OpenSSL
-are real.
+Greetings are made here, byte by byte, and each is also given in pieces as TCP could cut it. Those of
+OpenSSL are real.
 """
 
 from __future__ import annotations
@@ -288,7 +289,7 @@ def test_altered_greetings_raise_nothing_else() -> None:
 
 
 def test_encrypted_records_pass_whatever_is_in_them() -> None:
-    """As they follow a change of ciphers in TLS 1.2: all but those that look like a greeting."""
+    """As they follow a change of ciphers in TLS 1.2: all except those that resemble a greeting."""
     drawn = random.Random(11)
     for _ in range(2000):
         watch = GreetingWatch(HOST)

@@ -1,4 +1,4 @@
-"""Names in canonical form, and those that a domain covers."""
+"""Names in canonical form, and the names a domain covers."""
 
 from __future__ import annotations
 

@@ -39,6 +39,6 @@ def test_controls_are_refused_wherever_they_are(letter: bytes) -> None:
 
 @pytest.mark.parametrize("name", [b"Host", b"Content-Length", b"Transfer-Encoding"])
 def test_deciding_headers_come_once(name: bytes) -> None:
-    """Also if both say the same: each reader takes another one of them."""
+    """Even if both are equal: readers differ in which of them they take."""
     given = ((name, b"5"), (name.upper(), b"5"))
     assert str(ambiguity(*GOOD, given)) == f"it has {name.decode().lower()} twice"

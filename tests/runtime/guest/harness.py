@@ -98,7 +98,7 @@ class Connection:
         raise AssertionError(f"the connection ended before {wanted!r}; there was {seen!r}")
 
     def joined(self) -> socket.socket:
-        """Wait until it is joined to a port, and return the socket whose bytes are those of the server."""
+        """Wait until it is joined to a port, and return the socket that carries the server's bytes."""
         self.until("connected")
         self._socket.sendall(b"\n")
         return self._socket
@@ -127,7 +127,7 @@ class Guest:
     ) -> None:
         """Start one. `home` are files of the user's home, `identity` the facts that the host writes.
 
-        `code` has the packages of another version.
+        `code` has the packages of a different version.
         """
         self.folder = Path(tempfile.mkdtemp(prefix="hf-"))
         self.run = self.folder / "h" / "run" / SESSION / "room" / "shared"
@@ -148,7 +148,7 @@ class Guest:
         self.wait_for_socket()
 
     def restart(self) -> None:
-        """End the supervisor with all it started, and start another one in the same files."""
+        """End the supervisor with all processes it started, and start a new one on the same files."""
         self._end()
         self.process = self._start()
         self.wait_for_socket()
@@ -235,7 +235,7 @@ class Guest:
         self.wake(token=self.prepare()["token"], event="resumed")
 
     def open_files(self) -> list[str]:
-        """Return what the supervisor has open. A descriptor that is closed during the listing is not open."""
+        """Return the supervisor's open files. A descriptor that is closed during the listing is not open."""
         links = []
         for descriptor in Path(f"/proc/{self.process.pid}/fd").iterdir():
             with contextlib.suppress(FileNotFoundError):
@@ -258,7 +258,7 @@ class Guest:
         return found
 
     def _end(self) -> None:
-        """End it, and what it has left: in a session the container would end that, here nothing would."""
+        """End it, and its remains: in a session the container would end them, here nothing would."""
         self.process.terminate()
         self.process.wait(PATIENCE)
         for pid in self.processes():

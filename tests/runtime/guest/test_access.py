@@ -22,7 +22,7 @@ def test_a_process_can_read_its_own_files() -> None:
 
 
 def test_an_ended_process_reads_as_none() -> None:
-    """A process may end between two reads."""
+    """A process can end between two reads."""
     with subprocess.Popen(["true"]) as ended:
         ended.wait()
 

@@ -90,7 +90,7 @@ def test_a_shell_continues_with_its_variables_and_its_output(guest: KeptGuest) -
 
 
 def test_a_command_that_runs_is_joined_again(guest: KeptGuest) -> None:
-    """Its output and exit code are those of the command, wherever its supervisor died."""
+    """Its output and exit code are the command's, wherever its supervisor died."""
     guest.begin("echo first; until [ -e go ]; do sleep 0.01; done; echo second; (exit 7)", id="long")
     guest.kill()
     joined = guest.call("exec", b"", id="long", again=True)
@@ -115,7 +115,7 @@ def test_a_shell_that_ends_after_its_adoption_is_reported(guest: KeptGuest) -> N
 
 
 def test_a_job_continues_to_its_exit_status(guest: KeptGuest) -> None:
-    """Of one that ends with its supervisor dead as well; what it wrote is recorded."""
+    """Also a job that ends with its supervisor; its output is recorded."""
     guest.ask(
         "job_start", b"echo one; until [ -e go ]; do sleep 0.01; done; echo two; exit 5", id="job1", name="j"
     )
@@ -169,7 +169,7 @@ def test_a_pause_of_a_killed_supervisor_holds_nothing_back(guest: KeptGuest) -> 
 
 
 def test_sizes_shells_and_orphans_are_known_again(guest: KeptGuest) -> None:
-    """Of a shell with another name and size; a process left running is reported when it ends."""
+    """Of a shell with a different name and size; the end of a process left running is reported."""
     guest.ask("shell_open", shell="side", rows=50, cols=200)
     pid = int(guest.exec("{ sleep 1000; } >/dev/null 2>&1 & echo $!", shell="side").output.split()[-1])
     guest.kill()

@@ -55,7 +55,7 @@ def test_the_journal_of_a_waiting_session_begins_with_it(waiting: Guest) -> None
 
 
 def test_a_waiting_session_begins_once(waiting: Guest) -> None:
-    """Neither a second caller nor a program in the session can give it another name."""
+    """Neither a second caller nor a program in the session can rename it."""
     waiting.ask("begin", name="work", generation=0)
     with pytest.raises(Refused, match="it has begun"):
         waiting.ask("begin", name="other", generation=0)

@@ -82,7 +82,7 @@ def test_a_worker_that_listens_is_watched(session: Session) -> None:
 
 
 def test_a_twin_is_not_watched(session: Session) -> None:
-    """A capture copies a process that was left running, and ends the copy: that is no event."""
+    """A capture copies a process that was left running, and ends the copy: that is not an event."""
     session.add(30, 20, JOB)
     session.add(31, 1, JOB)
     session.twins = {31}
@@ -93,7 +93,7 @@ def test_a_twin_is_not_watched(session: Session) -> None:
 
 
 def test_an_orphan_is_the_top_of_a_remaining_tree(session: Session) -> None:
-    """When its parent is gone it is watched in its place."""
+    """After its parent has ended it is watched in its place."""
     session.add(30, 20, JOB)
     session.add(31, 30, JOB)
     assert session.look() == ([30], [])
@@ -103,7 +103,7 @@ def test_an_orphan_is_the_top_of_a_remaining_tree(session: Session) -> None:
 
 
 def test_a_dead_process_is_reported_until_it_is_removed(session: Session) -> None:
-    """How it ended may be known only later. A pid that was given out again is another process."""
+    """The way it ended can become known later. A pid that was given out again is another process."""
     session.add(30, 20, JOB)
     session.look()
     session.add(30, 20, LATER, start=9.0)
@@ -123,7 +123,7 @@ def test_a_restore_is_not_the_end_of_anything(session: Session) -> None:
 
 
 def test_the_roster_is_bounded(session: Session) -> None:
-    """A session may start any number of processes."""
+    """A session can start any number of processes."""
     for pid in range(30, 30 + 2 * MAX_WATCHED):
         session.add(pid, 20, JOB)
     session.look()

@@ -24,7 +24,7 @@ def guest(marks_library: Path) -> Iterator[Guest]:
 
 
 def test_a_shell_that_ended_in_between_is_reported(guest: Guest) -> None:
-    """To everyone who used it, with their next result: its variables, directory and jobs are gone."""
+    """To everyone who used it, with their next result: its variables, directory and jobs are lost."""
     assert guest.exec("KEEP=1", actor="agent:a").exit_code == 0
     assert guest.exec("true", actor="agent:b").exit_code == 0
     pid = guest.shell()["pid"]
@@ -86,7 +86,7 @@ def test_the_supervisor_outlives_signals(guest: Guest) -> None:
 
 
 def test_the_supervisors_name_is_not_an_interpreters() -> None:
-    """Neither for `pkill` nor for `pkill -f`; what is shown of the command line is all there is."""
+    """Neither for `pkill` nor for `pkill -f`; the shown command line is the whole one."""
     look = (
         "from holdfast.runtime.guest import own_process; own_process.take_name(); "
         "print(open('/proc/self/comm').read().strip(), open('/proc/self/cmdline').read().rstrip(chr(0)))"

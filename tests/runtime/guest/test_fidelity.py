@@ -220,7 +220,7 @@ def matches(said: str, expected: str) -> bool:
 
 @pytest.mark.parametrize("name", STEPS)
 def test_each_command_has_its_own_output_and_exit_code(guest: Guest, name: str) -> None:
-    """Nothing of the prompt, of the echo or of another command is in an output, whatever was set before."""
+    """Neither the prompt, the echo nor a different command appears in an output, whatever was set before."""
     for command, expected, code in STEPS[name]:
         result = guest.exec(command)
         assert matches(plain(result), expected), (command, plain(result))
@@ -277,7 +277,7 @@ def test_a_loop_of_short_programs_is_interrupted(guest: Guest) -> None:
 
 
 def test_the_size_changes_in_the_middle_of_a_command(guest: Guest) -> None:
-    """Programs see the new size at once and get SIGWINCH; the shell knows it at its next prompt."""
+    """Programs see the new size immediately and get SIGWINCH; the shell knows it at its next prompt."""
     script = (
         "import os, signal; window = [signal.SIGWINCH]; signal.pthread_sigmask(signal.SIG_BLOCK, window)\n"
         "print('begun', flush=True); signal.sigwait(window); print(*os.get_terminal_size())"
@@ -310,7 +310,7 @@ def test_a_paste_of_several_lines_waits_for_enter(guest: Guest) -> None:
 
 
 def test_a_paste_that_never_ended_does_not_hold_the_shell(guest: Guest) -> None:
-    """The person who pasted is gone; the next command runs, and the pasted text does not."""
+    """The person who pasted has left; the next command runs, and the pasted text does not."""
     guest.exec("true")
     guest.ask("send", b"\x1b[200~touch pasted\ntouch pas")
     assert guest.exec("ls pas* 2>/dev/null; echo none").output == b"none\r\n"
@@ -324,7 +324,7 @@ def test_output_stopped_by_a_key_resumes_for_a_command(guest: Guest) -> None:
 
 
 def test_a_prompt_stopped_by_a_key_comes_for_a_command(guest: Guest) -> None:
-    """Ctrl-S may come between a command and the prompt, which is then not shown."""
+    """Ctrl-S can come between a command and the prompt, which is then not shown."""
     guest.exec("PROMPT_COMMAND='sleep 0.3'")
     guest.ask("send", b"\x13")
     assert guest.exec("PROMPT_COMMAND=; echo one").output == b"one\r\n"
@@ -364,7 +364,7 @@ def test_the_longest_command(guest: Guest) -> None:
 def test_a_shell_of_a_different_kind_is_a_plain_terminal(
     guest: Guest, replacement: str, name: str, typed: bytes, end: bytes
 ) -> None:
-    """`exec` is refused at once with the reason; typing and reading work; when it ends, bash is back."""
+    """`exec` is refused immediately with the reason; typing and reading work; when it ends, bash is back."""
     with guest.begin(replacement) as connection:
         guest.ask("send", typed)
         connection.until_output(b"is-1")

@@ -1,4 +1,4 @@
-"""What these tests start ends with them, however it ended."""
+"""Processes that these tests start end with them, however they ended."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ def test_the_line_of_the_cursor_is_the_prompt(output: bytes, text: str) -> None:
 
 
 def test_the_prompt_of_an_empty_line_is_the_line_above() -> None:
-    """A program may ask on one line and read on the next; the two cases are distinguished."""
+    """A program can ask on one line and read on the next; the two cases are distinguished."""
     assert at_cursor(b"What now?\r\n").above
     assert not at_cursor(b"What now?\r\n").asks
     assert not at_cursor(b"What now? ").above

@@ -31,7 +31,7 @@ def test_a_jump_of_the_clock_is_hidden_while_expected(
 
 
 def test_time_passes_unhindered_otherwise(loop: SteadyLoop, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An idle loop may sleep for hours, and that time counts."""
+    """An idle loop can sleep for hours, and that time counts."""
     clock = [1000.0]
     monkeypatch.setattr(time, "monotonic", lambda: clock[0])
     loop.look()

@@ -57,7 +57,7 @@ def pause(guest: Guest, event: str) -> None:
 
 
 def test_attaching_takes_the_lease(guest: Guest) -> None:
-    """Others are refused with the holder's name, may wait for the end, and the holder's own commands run."""
+    """Others are refused with the holder's name, can wait for the end, and the holder's own commands run."""
     with attach(guest, ALICE):
         assert holder(guest) == ALICE
         for op, args in (("exec", {"id": "x"}), ("send", {}), ("signal", {"signal": "INT"})):
@@ -140,8 +140,8 @@ def test_after_a_capture_the_holder_comes_back_and_a_copy_is_free(guest: Guest) 
 
 
 def test_the_terminal_of_a_copy_is_resized_when_the_host_asks_first(guest: Guest) -> None:
-    """Before that, not all of its programs may run: a program that is notified then would not leave its
-    call.
+    """Before that, some of its programs are possibly not running: one that is notified then would not leave
+    its call.
     """
     with attach(guest, ALICE):
         terminal = Path(f"/proc/{guest.shell()['pid']}/fd/0").readlink()

@@ -78,8 +78,8 @@ def test_pids_can_start_over(lineage: ProcessLineage) -> None:
 
 
 def test_origin_is_inherited(lineage: ProcessLineage) -> None:
-    """A process that a background job starts hours later belongs to the job's command, not to what
-    runs now.
+    """A process that a background job starts hours later belongs to the job's command, not to the present
+    one.
     """
     lineage.begin(MAIN, A, 2.0, 50)
     lineage.take([*BASE, child(51, 2.0)], nothing)
@@ -98,7 +98,7 @@ def test_an_adopted_orphan_keeps_its_origin(lineage: ProcessLineage) -> None:
 
 
 def test_an_orphan_belongs_to_its_group_and_session(lineage: ProcessLineage) -> None:
-    """A process whose parent was gone at first sight is identified by its group and session."""
+    """A process whose parent had ended at first sight is identified by its group and session."""
     lineage.begin(MAIN, A, 2.0, 50)
     job = child(51, 2.0)
     daemon = child(52, 2.1, parent=51, session=52)
@@ -121,7 +121,7 @@ def test_a_daemon_is_known_by_its_environment_and_its_time(lineage: ProcessLinea
 
 
 def test_a_job_is_known_by_its_environment(lineage: ProcessLineage) -> None:
-    """A job has no time window: every process that carries its marker is the job's."""
+    """A job does not have a time window: every process that carries its marker is the job's."""
     job = Origin("job", "t1", "sleep 9", "agent")
     lineage.own(80, job)
     lineage.take([*BASE, child(81, 2.0, parent=SUPER, session=81)], marked(HOLDFAST_JOB="t1"))
@@ -129,7 +129,7 @@ def test_a_job_is_known_by_its_environment(lineage: ProcessLineage) -> None:
 
 
 def test_without_a_marker_the_only_command_of_that_time_owns_it(lineage: ProcessLineage) -> None:
-    """An environment may have been cleared. If more than one command ran, the origin is unknown."""
+    """An environment can have been cleared. If more than one command ran, the origin is unknown."""
     lineage.begin(MAIN, A, 2.0, 50)
     lineage.take([*BASE, child(51, 2.5, parent=SUPER, session=51)], nothing)
     lineage.begin(MIND, Origin("cell", "c"), 4.0, 60)
@@ -158,7 +158,8 @@ def test_a_reused_pid_is_another_process(lineage: ProcessLineage) -> None:
 
 
 def test_a_restore_changes_times_but_no_origin(lineage: ProcessLineage) -> None:
-    """All processes have new start times, on another boot clock; what ran continues to own what it starts."""
+    """All processes have new start times, on a different boot clock; running programs continue to own their
+    children."""
     lineage.begin(MAIN, A, 2000.0, 50)
     lineage.take([*BASE, child(51, 2000.0)], nothing)
     there = [

@@ -251,14 +251,14 @@ def test_other_tasks_get_their_turn(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_an_ended_process_has_no_descriptors() -> None:
-    """A process may end between two scans."""
+    """A process can end between two scans."""
     (table,) = descriptors.look(1 << 22, 0, 0, ScanBounds(links=10, files=10))
     assert (table.count, table.files) == (None, [])
     assert access.stat(1 << 22) is None
 
 
 def test_the_tables_of_sockets_agree() -> None:
-    """Netlink reports the same about a socket as /proc/net, which is used where there is no netlink."""
+    """Netlink reports the same about a socket as /proc/net, which is used where netlink is missing."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
         by_netlink = sockets.tcp()

@@ -30,7 +30,7 @@ def stat(pid: int = 7, cpu: float = 0.0, start: float = 100.0) -> Stat:
 
 
 def test_sockets() -> None:
-    """A mapped IPv4 address is reported as IPv4, and what is missing is None."""
+    """A mapped IPv4 address is reported as IPv4, and a missing value is None."""
     listener = sockets.row(SocketRow("tcp6", "listening", "::ffff:127.0.0.1", 80, "::", 0, 0, 2, 1000, 41))
     assert (listener["local"], listener["local_port"], listener["receive_queue"]) == ("127.0.0.1", 80, 2)
     assert (listener["remote"], listener["remote_port"], listener["uid"], listener["inode"]) == (
@@ -86,7 +86,7 @@ def test_kinds_of_descriptors() -> None:
 
 
 def test_a_deleted_file_is_one_without_names(tmp_path: Path) -> None:
-    """The kernel's mark alone is not enough: a name may end like that."""
+    """The kernel's mark alone is not enough: a name can end like that."""
     odd = tmp_path / "odd (deleted)"
     odd.write_bytes(b"12345")
     row = file_row(1, 3, str(odd), odd.stat(), NO_INFO)
@@ -98,7 +98,7 @@ def test_a_deleted_file_is_one_without_names(tmp_path: Path) -> None:
 
 
 def test_processor_time_since_the_last_sample() -> None:
-    """The share is measured since the last sample, or over the whole life if there is no recent one."""
+    """The share is measured since the last sample, or over the whole life if there is not a recent one."""
     usage = processes.Usage()
     assert usage.percent(stat(cpu=2.0), 110.0) == (20.0, 10.0)
     usage.looked([stat(cpu=2.0)], 110.0)
@@ -108,7 +108,7 @@ def test_processor_time_since_the_last_sample() -> None:
 
 
 def test_command_lines() -> None:
-    """Words with blanks are in quotes; a program may have overwritten its words with a title."""
+    """Words with blanks are in quotes; a program can have overwritten its words with a title."""
     assert processes.command_line(b"python3\0-c\0print(1, 2)\0") == "python3 -c 'print(1, 2)'"
     assert processes.command_line(b"sshd: someone\0\0\0") == "sshd: someone"
     assert processes.command_line(b"") == ""
@@ -151,7 +151,7 @@ SECOND = {
 
 
 def test_both_versions_of_control_groups_report_the_same() -> None:
-    """Either gives the same facts; version 1 has no pressure of its own."""
+    """Either gives the same facts; version 1 does not have a pressure of its own."""
     first, second = (cgroup_limits.look("/c", "/p", texts.get) for texts in (FIRST, SECOND))
     assert (first["version"], second["version"]) == (1, 2)
     for found in (first, second):
@@ -173,7 +173,7 @@ def test_limits_that_are_not_reported() -> None:
 
 
 def test_modes_of_a_terminal() -> None:
-    """Input is echoed, read by lines, and may be a signal: each by its bit."""
+    """Input is echoed, read by lines, and can be a signal: each by its bit."""
     cooked = [0, termios.OPOST, 0, termios.ECHO | termios.ICANON | termios.ISIG]
     assert terminal_modes(cooked) == {"echo": True, "canonical": True, "signals": True, "raw": False}
     assert terminal_modes([0, 0, 0, 0]) == {"echo": False, "canonical": False, "signals": False, "raw": True}

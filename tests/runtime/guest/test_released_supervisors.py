@@ -38,7 +38,7 @@ def session(supervisor: Guest) -> Iterator[Session]:
 
 
 def test_the_released_supervisor_is_the_kept_version(supervisor: Guest) -> None:
-    """Its program is that of the archive, and it speaks a version that this one knows."""
+    """Its program is the archive's, and it speaks a version that this one knows."""
     assert supervisor.code is not None
     assert list((supervisor.code / "holdfast/runtime/guest").rglob("supervisor.*.pyc"))  # it was loaded
     hello = GuestClient(supervisor.run).request("hello").head
@@ -62,7 +62,7 @@ def test_a_capture_pauses_it(supervisor: Guest, session: Session) -> None:
 
 @pytest.mark.parametrize("number", released.numbers())
 def test_a_released_version_uses_this_supervisor(number: int, guest: Guest) -> None:
-    """What it asks for is understood: such a server may still run, or that version be installed again."""
+    """Its requests are understood: such a server can still run, or that version be installed again."""
     asked = released.requests(number)
     assert len({head["op"] for head, _ in asked}) > 20
     sent = []

@@ -32,5 +32,5 @@ def test_a_state_goes_over_the_wire() -> None:
     ],
 )
 def test_a_state_is_reported_as_part_of_a_sentence(state: State, told: str) -> None:
-    """Messages name the program that holds the shell, what it waits for, and for how long."""
+    """Messages name the program that holds the shell, its question, and the duration."""
     assert state.phrase(1003.0) == told

@@ -67,7 +67,7 @@ def test_a_server_that_reads_keys_does_not_wait() -> None:
 
 
 def test_a_reader_thread_of_a_server_does_not_wait() -> None:
-    """One thread reads keys while another one serves."""
+    """One thread reads keys while a second one serves."""
     serving = _thread(ThreadActivity.EPOLLS, DescriptorKind.SOCKET, tid=11)
 
     assert decide(_view(READER, serving)).state == "running"
@@ -119,7 +119,7 @@ def test_a_closed_program_with_a_hidden_line_waits_for_a_password() -> None:
 
 
 def test_a_hidden_echo_alone_is_not_a_password_prompt() -> None:
-    """A program may switch it off and sleep."""
+    """A program can switch it off and sleep."""
     found = decide(_view(_thread(ThreadActivity.SLEEPS), modes=HIDDEN, prompt="Password: "))
 
     assert (found.state, found.detail) == ("running", "sleep")
@@ -258,7 +258,7 @@ def test_a_thread_in_no_call_runs(line: bytes) -> None:
 
 
 def test_descriptors_are_found_in_the_arguments() -> None:
-    """Only those to read from count: a program may wait to write."""
+    """Only descriptors to read from count: a program can wait to write."""
     array = struct.pack("<ihhihhihh", 0, 1, 0, 5, 4, 0, -1, 1, 0)
     assert terminal_state.polled(array) == [0]
     assert terminal_state.polled(array[:-3]) == [0]

@@ -1,4 +1,4 @@
-"""Real programs on a real terminal: which of them wait for their user, and what for."""
+"""Real programs on a real terminal: those waiting for their user are found, with their questions."""
 
 from __future__ import annotations
 
@@ -221,7 +221,7 @@ def test_half_an_answer_leaves_it_waiting(guest: Guest) -> None:
 
 
 def test_a_later_connection_receives_the_state(guest: Guest) -> None:
-    """The state is the session's, not that of a connection."""
+    """The state belongs to the session, not to a connection."""
     with guest.begin("read -p 'Name: ' x", id="asks") as first:
         first.until("waiting")
         with guest.call("wait", id="asks") as second:
@@ -269,7 +269,7 @@ def test_a_waiting_program_is_known_after_a_capture(guest: Guest) -> None:
 
 
 def test_nothing_stays_open_between_two_samples(guest: Guest) -> None:
-    """A capture finds no file of /proc: it could not be restored."""
+    """A capture does not find files of /proc: they could not be restored."""
     with guest.begin("sleep 600") as connection:
         _until(guest, lambda found: found["detail"] == "sleep")
         assert [path for path in guest.open_files() if path.startswith("/proc/self/task")] == []

@@ -106,7 +106,7 @@ def test_a_process_that_a_cell_left_running(guest: Guest) -> None:
 
 
 def test_a_process_that_dies_during_a_pause_is_found_missing(guest: Guest) -> None:
-    """No descriptor of a process is open while the supervisor may be captured."""
+    """A process's descriptors are closed while the supervisor can be captured."""
     pid = pid_of(guest, "until [ -e go ]; do sleep 0.01; done; exit 4")
     head = guest.prepare()
     assert not [link for link in guest.open_files() if "pidfd" in link]

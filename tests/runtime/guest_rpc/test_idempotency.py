@@ -56,14 +56,14 @@ def test_the_intent_is_there_before_the_call(controller: Holdfast, session: Sess
 
 
 def test_a_session_that_died_with_a_key_leaves_it_unknown(controller: Holdfast, session: SessionRow) -> None:
-    """It may have run; a later call says the same and runs nothing."""
+    """It could have run; a later call says the same and runs nothing."""
     for _ in range(2):
         with pytest.raises(OutcomeUnknown, match="key 'k'"):
             exec_once(controller.context, session, "k", "true", "main", gone)
 
 
 def test_a_key_that_was_never_sent_is_not_unknown(controller: Holdfast, session: SessionRow) -> None:
-    """A session that was dead before has not run it."""
+    """A session that had already died has not run it."""
     dead = controller.store.update_session(session.id, state="dead")
 
     with pytest.raises(SessionDead):
@@ -84,7 +84,7 @@ def test_a_key_that_was_refused_is_not_unknown(controller: Holdfast, session: Se
 
 
 def test_the_journal_says_how_it_ended(controller: Holdfast, session: SessionRow, journal: Journal) -> None:
-    """The session is gone and its output with it, but the result is known."""
+    """The session has been removed with its output, but the result is known."""
     journal.append("command_started", id="x", key="k", offset=10, command="true")
     journal.append(
         "command_ended", id="x", key="k", exit_code=4, end_offset=30, duration=0.5, timed_out=False

@@ -176,7 +176,8 @@ def test_without_anyone_to_ask_the_question_is_the_result(guest: Any) -> None:
 
 
 def test_a_dead_kernel_is_an_error(guest: Any) -> None:
-    """The end of the kernel's process is reported at once, also where the session cannot say its cause."""
+    """The end of the kernel's process is reported immediately, also where the session cannot name its
+    cause."""
     guest(lambda peer, _: _finished(peer, "died"), lambda peer, _: peer.send(event="entry", end=True))
 
     with pytest.raises(KernelDied, match="its kernel died"):
@@ -186,7 +187,7 @@ def test_a_dead_kernel_is_an_error(guest: Any) -> None:
 
 @pytest.mark.parametrize("payload", [b"[]", b"{", b'{"data": 3}', b"\xff"])
 def test_a_hostile_display_is_refused(guest: Any, payload: Any) -> None:
-    """A payload of another form ends the call."""
+    """A payload of an unexpected form ends the call."""
     guest(lambda peer, _: peer.send(payload, event="display_data", seq=1))
 
     with pytest.raises(ProtocolError):

@@ -39,7 +39,7 @@ def read_by(monkeypatch: pytest.MonkeyPatch, table: KeyTable, key: str) -> int:
 def test_a_key_is_found_in_a_few_pages_among_thousands(
     table: KeyTable, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Bytes read grow with the logarithm of the number of keys; so are those of a missing key."""
+    """Bytes read grow with the logarithm of the number of keys; the same holds for a missing key."""
     for number in range(COUNT):
         table.put(f"key {number}", b"%d" % number)
     assert all(table.find(f"key {number}") == b"%d" % number for number in range(COUNT))

@@ -1,4 +1,4 @@
-"""Supervisors of other versions: what both know is done, and the rest is refused in words."""
+"""Supervisors of different versions: shared requests are carried out, and the rest is refused in words."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def _asked(folder: Path, op: str) -> Frame:
 
 
 def _speaking(monkeypatch: pytest.MonkeyPatch, oldest: int, newest: int) -> None:
-    """Let the supervisor be one of another version."""
+    """Give the supervisor a different version."""
     monkeypatch.setattr(protocol, "OLDEST", oldest)
     monkeypatch.setattr(protocol, "VERSION", newest)
     monkeypatch.setattr("holdfast.runtime.guest.wire.supervisor_server.VERSION", newest)
@@ -70,7 +70,7 @@ def test_a_newer_supervisor_carries_out_an_older_hosts_requests(
 def test_an_older_supervisor_carries_out_known_requests(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What has another meaning since it was made is refused by it, not misunderstood."""
+    """A request whose meaning has changed since is refused by it, not misunderstood."""
     monkeypatch.setattr(protocol, "SINCE", {"weigh": VERSION + 1})
     assert _asked(tmp_path, "exec").event == "done"
     with pytest.raises(ProtocolError, match="an older version of Holdfast made its supervisor") as refused:

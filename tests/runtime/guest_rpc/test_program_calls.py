@@ -1,4 +1,4 @@
-"""What a session says about programs is checked before anyone relies on it."""
+"""A session's statements about programs are checked before they are used."""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ def test_calls_that_can_start_again_do() -> None:
 
 
 def test_time_in_which_the_machine_slept_is_not_silence(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its clocks may have continued: anyone who wakes first would find the others dead."""
+    """Its clocks can have continued: the first to wake would find the others dead."""
     clock = [1000.0]
     monkeypatch.setattr(time, "monotonic", lambda: clock[0])
     lost = _lost(3)
@@ -86,7 +86,7 @@ def _unanswered(clock: list[float], seconds: float) -> Callable[[], str]:
 
 
 def test_a_supervisor_that_accepts_and_does_not_answer_is_silent(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A stopped supervisor's socket still listens: each attempt waits as long as an answer may take."""
+    """A stopped supervisor's socket still listens: each attempt waits as long as an answer can take."""
     clock = [1000.0]
     monkeypatch.setattr(time, "monotonic", lambda: clock[0])
     with pytest.raises(GuestDisconnected):
@@ -115,7 +115,7 @@ def test_a_session_being_captured_is_waited_for(monkeypatch: pytest.MonkeyPatch)
 def test_a_session_that_falls_asleep_is_woken_for_a_call_that_it_had_not_taken(
     why: str, begun: bool, seconds: float, wakes: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """And for one that was overlooked, but for no other: what waits for an answer keeps no session awake."""
+    """And for an overlooked one, but for no other: a call that waits for an answer keeps no session awake."""
     asleep = [why]
 
     def check() -> None:

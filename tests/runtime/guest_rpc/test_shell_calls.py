@@ -66,7 +66,7 @@ def _call(
 
 
 def test_a_command_yields_its_output_uncooked(guest: Any) -> None:
-    """The output is that of the program, however the terminal and the frames cut it."""
+    """The output is the program's, however the terminal and the frames cut it."""
 
     def answer(peer: Any, request: Any) -> None:
         peer.send(event="started", id=request.head["id"], offset=10)
@@ -205,7 +205,7 @@ def test_silence_has_an_end(guest: Any, monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def test_a_gap_is_counted(guest: Any) -> None:
-    """Output the session had no room for is reported by its size."""
+    """Output beyond the session's room is reported by its size."""
 
     def answer(peer: Any, request: Any) -> None:
         peer.send(event="started", id=request.head["id"], offset=0)
@@ -257,7 +257,7 @@ def test_errors_come_from_a_closed_table(guest: Any, code: Any, kind: Any) -> No
     ],
 )
 def test_a_hostile_guest_is_refused(guest: Any, head: Any) -> None:
-    """A field of another form ends the call."""
+    """A field of an unexpected form ends the call."""
     guest(lambda peer, _: peer.send(**head))
 
     with pytest.raises(ProtocolError):
@@ -290,7 +290,7 @@ def test_a_socket_that_was_replaced_is_not_followed(guest: Any, tmp_path: Path) 
 
 
 def test_a_folder_with_a_long_path_can_be_reached(tmp_path: Path, guest: Any) -> None:
-    """The limit of 108 bytes for paths of sockets does not limit where a home may be."""
+    """The limit of 108 bytes for paths of sockets does not limit the place of a home."""
     guest(lambda peer, _: peer.send(event="hello", end=True))
     deep = tmp_path / ("d" * 120)
     deep.mkdir()
@@ -346,7 +346,7 @@ def test_an_interrupt_is_passed_on_and_raised_after_the_end(guest: Any) -> None:
 
 
 def test_ctrl_c_while_another_command_has_the_shell_ends_only_the_waiting(guest: Any) -> None:
-    """The other command is not interrupted, and this one is not begun after all."""
+    """The other command is not interrupted, and this one is not begun."""
 
     def busy(peer: Any, request: Any) -> None:
         os.kill(os.getpid(), signal.SIGINT)

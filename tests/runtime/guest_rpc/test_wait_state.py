@@ -40,7 +40,7 @@ def test_control_sequences_are_removed() -> None:
     ],
 )
 def test_malformed_states_are_refused(wrong: object) -> None:
-    """A session that reports another form is not believed."""
+    """A session that reports an unexpected form is not believed."""
     with pytest.raises(ProtocolError):
         wait_state.state(wrong)
 

@@ -124,7 +124,7 @@ TIMES = [out(10.0, 5), out(20.0, 19), out(30.0, 26), out(40.0, len(DATA))]
 
 
 def test_a_complete_recording_shows_the_screen() -> None:
-    """All of its output, given to a terminal, is what the session's terminal shows."""
+    """All of its output, given to a terminal, shows the session's screen."""
     recording = Recording(Source(DATA, TIMES))
     file = io.StringIO()
     recording.write(file)

@@ -42,7 +42,7 @@ def told(before: list[Baseline], after: list[Baseline]) -> dict[str, str]:
 
 
 def test_lines_meet_in_their_first_common_ancestor() -> None:
-    """One may be the other's past; a removed snapshot may be the ancestor, but not lie in between."""
+    """One can be the other's past; a removed snapshot can be the ancestor, but not lie in between."""
     assert common(["a", "x", None], ["b", "x", None]) == "x"
     assert common(["a", "x", None], ["x", None]) == "x"
     assert common(["a", None], ["b", None]) is None
@@ -52,7 +52,7 @@ def test_lines_meet_in_their_first_common_ancestor() -> None:
 
 
 def test_two_snapshots_of_one_container() -> None:
-    """A file present in both and not touched in between is no difference."""
+    """A file present in both and untouched in between is not a difference."""
     first = baseline(kept=new(), edited=new(), removed=new(), old=changed())
     second = baseline(kept=new(), edited=new(2), old=changed(), made=new(), lost=GONE)
     assert told([first], [second]) == {
@@ -90,7 +90,7 @@ def test_several_containers_are_one_table() -> None:
 
 
 def test_packages_keep_their_files_and_their_last_version() -> None:
-    """Numbers of owners are those of the joined list."""
+    """Numbers of owners index the joined list."""
     flat = flatten([baseline("1.0", x=new(owner=0)), baseline("2.0", y=new(owner=0)), baseline()])
     assert flat.known() == {KEY: "2.0"}
     assert [entry.owner for entry in flat.table.values()] == [0, 0]

@@ -1,4 +1,4 @@
-"""Who may ask over HTTP, and where it listens: without engine and network."""
+"""Permission to ask over HTTP, and listening addresses: without engine and network."""
 
 from __future__ import annotations
 

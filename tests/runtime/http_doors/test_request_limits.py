@@ -58,7 +58,7 @@ def answered(path: str, size: int, seconds: float) -> int:
 def test_bodies_have_the_limits_of_their_kind(
     monkeypatch: pytest.MonkeyPatch, path: str, size: int, seconds: float, status: int
 ) -> None:
-    """What is made while it is sent may take any time, what is read as it comes may have any size."""
+    """A body made while it is sent can take any time, a body read as it comes can have any size."""
     monkeypatch.setattr(request_limits, "MOST_BODY", 100)
     monkeypatch.setattr(request_limits, "PART_SECONDS", 0.05)
     assert answered(path, size, seconds) == status
@@ -66,7 +66,7 @@ def test_bodies_have_the_limits_of_their_kind(
 
 @pytest.mark.parametrize(("path", "status"), [("/whole", 408), ("/stream", 200), ("/typed", 200)])
 def test_a_body_that_drips_has_an_end(monkeypatch: pytest.MonkeyPatch, path: str, status: int) -> None:
-    """Unless it may have any size: then each part is used when it comes."""
+    """Unless it can have any size: then each part is used when it comes."""
     monkeypatch.setattr(request_limits, "WHOLE_SECONDS", 0.1)
     assert answered(path, 10, 0.3) == status
 

@@ -51,7 +51,7 @@ class FrontEnd:
         return message["msg_type"], message["parent_header"].get("msg_id", ""), message["content"]
 
     def done(self, asked: str) -> tuple[dict[str, Any], str]:
-        """Return the reply to an execution, and what it printed."""
+        """Return the reply to an execution, and its output."""
         reply, text, idle = None, "", False
         while reply is None or not idle:
             kind, parent, content = self.next()

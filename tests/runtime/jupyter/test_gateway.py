@@ -99,7 +99,7 @@ def test_a_front_end_ends_only_its_own_connections(server: Gateway, http: httpx.
 
 
 def test_a_capture_goes_unnoticed(server: Gateway) -> None:
-    """What was sent during the pause runs once, and no output is missing or doubled."""
+    """Input sent during the pause runs once, and no output is missing or doubled."""
     gate = server.guest.folder / "capture-gate"
     with front_end(server, "captured") as front:
         assert front.value("1") == "1"

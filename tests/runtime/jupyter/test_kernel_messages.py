@@ -71,7 +71,7 @@ def test_the_text_serves_older_clients() -> None:
 
 @pytest.mark.parametrize("seed", range(50))
 def test_altered_bytes_are_a_message_or_malformed(seed: int) -> None:
-    """Numbers and lengths of any size have no other outcome, and take no memory."""
+    """Numbers and lengths of any size have only these outcomes, and take no memory."""
     rng = random.Random(seed)
     channel, parts = drawn(rng)
     forms = (

@@ -1,4 +1,4 @@
-"""The image of a new session: which are used as they are, and what others say of a session."""
+"""The image of a new session: the ones used as they are, and errors of others about a session."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def context(home: Home, engine: FakeEngine) -> Context:
 
 @pytest.fixture
 def fitted(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """What was asked to be fitted; nothing is."""
+    """The image that was to be fitted; it is left alone."""
     asked: list[str] = []
 
     def fit(_context: Context, name: str, found: dict[str, Any]) -> str:

@@ -1,4 +1,4 @@
-"""What a devcontainer.json asks for, what of it is refused, and what a project cannot get by it."""
+"""The requests of a devcontainer.json, the refused ones, and effects that a project cannot get by it."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_an_image_alone(project: Path) -> None:
 
 
 def test_builds_begin_beside_the_file(project: Path) -> None:
-    """In the form of today, and in that of before."""
+    """In today's form, and in the earlier one."""
     beside = project / ".devcontainer"
     assert read(project, build={}).file == beside / "Dockerfile"
     found = read(project, dockerFile="Other", context="..")

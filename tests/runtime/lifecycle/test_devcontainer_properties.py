@@ -1,6 +1,6 @@
-"""Each property that a devcontainer.json can have, with values of an attacker, and what becomes of it.
+"""Each property that a devcontainer.json can have, with values of an attacker, and its effect.
 
-The properties are those of the Development Containers Specification (its JSON schema), and of editors.
+The properties come from the Development Containers Specification (its JSON schema), and from editors.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ def cases(table: Mapping[str, tuple[object, ...]]) -> Cases:
 
 @pytest.fixture(autouse=True)
 def witness(monkeypatch: pytest.MonkeyPatch, project: Path) -> Path:
-    """A file that a command makes if it is run here, and a variable that no project may read."""
+    """A file that a command makes if it is run here, and a variable that projects must not read."""
     monkeypatch.setenv("SECRET", "its-value")
     monkeypatch.chdir(project)
     return project / "WITNESS"
@@ -241,7 +241,7 @@ def test_a_hostile_text_is_harmless_or_refused_in_one_line(project: Path, place:
     ],
 )
 def test_a_workspace_is_not_a_place_of_the_system(project: Path, folder: str) -> None:
-    """The engine follows such paths, where it may find folders of its own (CVE-2024-21626)."""
+    """The engine follows such paths, where it could find folders of its own (CVE-2024-21626)."""
     with pytest.raises(InvalidArgument, match="is not a folder for a project"):
         read(project, image="a", workspaceFolder=folder)
 

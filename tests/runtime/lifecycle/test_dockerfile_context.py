@@ -1,4 +1,4 @@
-"""What a build begins with is read once, from the folder alone."""
+"""A build's input is read once, from the folder alone."""
 
 from __future__ import annotations
 
@@ -148,7 +148,7 @@ def test_images_are_found_with_the_values_of_arguments() -> None:
 
 
 def test_arguments_made_of_arguments_are_bounded() -> None:
-    """Each of them is the one before, twice: a thousand would be longer than memory."""
+    """Each of them is the previous one, twice: a thousand would be longer than memory."""
     made = "".join(f"ARG A{n + 1}=$A{n}$A{n}\n" for n in range(1000))
     found = dockerfile_context.fetched_by(f"ARG A0=0123456789\n{made}FROM a:$A5\nFROM a:$A1000", {})
     assert f"a:{'0123456789' * 32}" in found.images
@@ -157,7 +157,7 @@ def test_arguments_made_of_arguments_are_bounded() -> None:
 
 
 def test_lists_within_lists_are_words() -> None:
-    """What is nested more deeply than JSON is read has the form of a shell."""
+    """Nesting beyond the depth to which JSON is read has the form of a shell."""
     assert dockerfile_context.fetched_by(f"FROM a\nADD {'[' * 100_000} /x\nADD {URL} /x", {}).remote == [
         f"ADD {URL}"
     ]
@@ -172,5 +172,5 @@ def test_lists_within_lists_are_words() -> None:
     ],
 )
 def test_images_count_in_each_reading(text: str) -> None:
-    """What one of two builders takes for the text of a step names an image all the same."""
+    """Text that only one of two builders takes for a step names an image all the same."""
     assert "evil:1" in dockerfile_context.fetched_by(text, {}).images

@@ -137,7 +137,7 @@ def members(made: PortableLayer) -> dict[str, tarfile.TarInfo]:
 
 
 def test_the_folder_above_is_as_the_image_has_it(layer: Path) -> None:
-    """But every user passes through it. What the image has in the guest's place is hidden."""
+    """But every user passes through it. The image's content in the guest's place is hidden."""
     above = tarfile.TarInfo("opt")
     above.type, above.mode, above.uid, above.gid = tarfile.DIRTYPE, 0o700, 12, 34
     found = members(PortableLayer(layer, above))
@@ -157,7 +157,7 @@ def test_without_such_a_folder_it_is_a_usual_one(layer: Path) -> None:
 
 
 def test_a_link_in_its_place_is_refused(layer: Path) -> None:
-    """What is below it would be somewhere else."""
+    """The content below it would be somewhere else."""
     link = tarfile.TarInfo("opt")
     link.type, link.linkname = tarfile.SYMTYPE, "/etc"
     with pytest.raises(ImageError, match="its /opt is not a folder"):

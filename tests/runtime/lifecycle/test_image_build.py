@@ -1,4 +1,4 @@
-"""What can be built, and what the result is called."""
+"""The possible kinds of builds, and the names of their results."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def test_a_folder_has_its_own_dockerfile(folder: Path, tmp_path: Path) -> None:
-    """Another one may be outside of it."""
+    """A different one could be outside of it."""
     assert ImageBuild.of(folder) == ImageBuild(folder, folder / "Dockerfile", {}, None)
     other = tmp_path / "other"
     other.write_text("FROM scratch\n")
@@ -59,7 +59,7 @@ def test_images_are_named_after_their_source(called: str, name: str) -> None:
 
 
 def test_a_build_with_a_removed_step_is_distinguished() -> None:
-    """It is built once more; a base image that is missing, or a step that fails, is an error at once."""
+    """It is built once more; a missing base image, or a step that fails, is an error immediately."""
     lost = "cannot build /x: unable to find image"
     assert lost_step(f"{lost} sha256:{'0a' * 32}")
     assert lost_step(f'{lost} "sha256:{"0a" * 32}"')

@@ -1,6 +1,6 @@
-"""Each field of an image's configuration and documents, with values of an attacker, and what becomes of it.
+"""Each field of an image's configuration and documents, with values of an attacker, and its effect.
 
-The fields of a configuration are those of OCI's image-spec (config.md) and of Docker's images.
+The fields of a configuration come from OCI's image-spec (config.md) and from Docker's images.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ IGNORED = (
 
 
 def values(field: str) -> Iterator[object]:
-    """Yield what a field holds, as the engine hands it on: of the type that the field has, hostile within."""
+    """Yield possible values of a field, as the engine hands it on: of the field's type, hostile within."""
     if field == "Volumes":
         yield {f"/v{number}": {} for number in range(5000)}
         yield from ({text: {}} for text in TEXTS.values())
@@ -123,7 +123,7 @@ def test_volumes_in_places_of_the_system_are_left_to_it() -> None:
 
 
 def test_labels_are_emptied_and_none_counts_layers_that_are_not_there() -> None:
-    """The digits of a label can be too many for a number, or those of other scripts."""
+    """The digits of a label can be too many for a number, or from other scripts."""
     for text in TEXTS.values():
         labels = {text: text, "holdfast.home": text, image.BASE_LABEL: text}
         made = image_settings.without_labels({"Labels": labels}, {"holdfast.home": "h"})
@@ -223,7 +223,7 @@ def _places(files: dict[str, bytes], folder: Path) -> Iterator[ImagePlace]:
 def test_a_field_of_a_document_is_read_or_refused_in_one_line(
     where: str, value: object, tmp_path: Path
 ) -> None:
-    """The engine gets the one layer and the config as it is, under our name, or nothing."""
+    """The engine gets the only layer and the config as it is, under our name, or nothing."""
     for number, place in enumerate(_places(DOCUMENTS[where](value), tmp_path / "image")):
         try:
             stored = load_image.find_image(place, "linux/amd64")

@@ -72,7 +72,7 @@ def layout(tmp_path: Path) -> Layout:
 
 
 def saved(files: dict[str, bytes], links: dict[str, str] | None = None) -> StoredArchive:
-    """Return what `docker save` writes."""
+    """Return the output of `docker save`."""
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w") as made:
         for name, data in files.items():
@@ -123,13 +123,13 @@ def test_archives_of_docker_save_are_loaded(tmp_path: Path) -> None:
     ids=["plain", "gzip", "zstd", "bzip2", "xz"],
 )
 def test_an_oci_layout(layout: Layout, tmp_path: Path, pack: Callable[[bytes], bytes]) -> None:
-    """Each compression of its layers is read, and what is passed on has the same digests."""
+    """Each compression of its layers is read, and the forwarded layers have the same digests."""
     layout.add(config(), pack)
     check(passed_on(layout.write(), tmp_path / "scratch"), config())
 
 
 def test_of_several_platforms_that_of_the_engine(layout: Layout, tmp_path: Path) -> None:
-    """In an index within the index, beside what BuildKit says about how the image was made."""
+    """In an index within the index, next to BuildKit's notes on how the image was made."""
     layout.add(config("arm64"))
     layout.add(config())
     layout.add(config("unknown"), platform={"os": "unknown", "architecture": "unknown"})
@@ -231,7 +231,7 @@ def test_an_index_that_names_itself_ends(layout: Layout, monkeypatch: pytest.Mon
 
 
 class Images:
-    """An engine that keeps the names of what it was given whole."""
+    """An engine that keeps the names of the images it received whole."""
 
     def __init__(self) -> None:
         self.names: list[str] = []
@@ -293,7 +293,7 @@ def test_an_image_is_loaded_once(context: Any, said: list[str], tmp_path: Path) 
 def test_unusable_images_are_refused_in_one_line(
     context: Any, tmp_path: Path, about: bytes, layers: tuple[bytes, ...], why: str
 ) -> None:
-    """The engine has no image of it, and nothing is left in the home."""
+    """The engine does not have an image of it, and nothing is left in the home."""
     path = saved_load_image(tmp_path / "app.tar", about, layers)
     with pytest.raises(ImageError, match=f"^cannot use image {path}: {why}"):
         load_image.load(context, path)

@@ -1,4 +1,4 @@
-"""The plan of a pool: its settings, whose options it serves, what is replaced, and when memory is short."""
+"""The plan of a pool: its settings, the options it serves, replacements, and short memory."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def row(digest: str, *, hours: float = 0, kernel: bool = False) -> WaitingRow:
 
 
 def test_settings_are_kept_and_zero_removes_them(home: Home) -> None:
-    """A home without settings has no pool; a size of 0 is the same."""
+    """A home without settings does not have a pool; a size of 0 is the same."""
     assert pool_plan.read(home) == PoolSettings()
     pool_plan.write(home, PoolSettings(3, "python:3.12", True))
     assert pool_plan.read(home) == PoolSettings(3, "python:3.12", True)
@@ -81,7 +81,7 @@ def test_every_fixed_option_is_in_the_digest() -> None:
 
 @pytest.mark.parametrize("seed", range(200))
 def test_shares_fill_the_pool_and_follow_use(seed: int) -> None:
-    """All of the pool is given out, and what is used more never waits less."""
+    """The whole pool is given out, and a more used image never waits less."""
     draw = random.Random(seed)
     used = draw.choices("abcd", k=draw.randrange(10))
     size = draw.randrange(101)
@@ -106,7 +106,7 @@ def test_a_single_place_goes_to_the_last_used_options() -> None:
 
 
 def test_old_surplus_and_different_sessions_are_given_up() -> None:
-    """The latest of those that are wanted stay."""
+    """The latest of the wanted ones stay."""
     rows = [row("a", hours=25), row("a", hours=2), row("b", hours=1), row("a", hours=1)]
     assert pool_plan.spare(rows, {"a": 1}, kernel=False, now=NOW) == [rows[2], rows[1], rows[0]]
     assert pool_plan.spare(rows, {"a": 2, "b": 1}, kernel=False, now=NOW) == [rows[0]]
@@ -133,7 +133,7 @@ def test_a_replacement_plan_leads_to_the_wanted_pool(seed: int) -> None:
 
 
 def test_memory_is_read_from_the_kernels_text() -> None:
-    """Amounts are in KiB; what is missing counts as none, which empties the pool."""
+    """Amounts are in KiB; a missing one counts as zero, which empties the pool."""
     text = "MemTotal:       4194304 kB\nMemFree: 1 kB\nMemAvailable:    2097152 kB\n"
     assert pool_plan.memory(text) == (2 << 30, 4 << 30)
     assert pool_plan.memory("") == (0, 0)

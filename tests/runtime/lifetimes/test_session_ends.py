@@ -1,4 +1,4 @@
-"""What is due in which session, by a clock that is given; and what counts as use."""
+"""Due work in each session, by a given clock; and what counts as use."""
 
 from __future__ import annotations
 

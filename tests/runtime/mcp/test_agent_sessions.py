@@ -1,4 +1,4 @@
-"""An agent's default session is that of its whole folder and of the options that were asked for."""
+"""An agent's default session belongs to its whole folder and the requested options."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def test_the_session_of_the_same_folder_and_options_is_found_again(hf: Holdfast,
 def test_a_session_with_other_options_is_refused_by_their_names(
     hf: Holdfast, tmp_path: Path, then: dict[str, Any], now: dict[str, Any], differing: str
 ) -> None:
-    """Their values are not shown: there may be secrets among them."""
+    """Their values are not shown: they could contain secrets."""
     here = folder(tmp_path / "api")
     made(hf, name_for(here), record(here, then), **{k: v for k, v in then.items() if k != "template"})
     with pytest.raises(SessionExists) as refused:
@@ -107,7 +107,7 @@ def test_a_session_of_another_folder_is_refused(hf: Holdfast, tmp_path: Path) ->
 
 
 def test_later_changes_of_a_person_are_left_alone(hf: Holdfast, tmp_path: Path) -> None:
-    """The options at the beginning are compared, not those of now."""
+    """The initial options are compared, not the present ones."""
     here = folder(tmp_path / "api")
     id_ = made(hf, name_for(here), record(here, {}))
     changed = SessionOptions.parse(allow=["10.0.0.1:80"]).model_dump(mode="json")

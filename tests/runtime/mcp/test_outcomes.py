@@ -84,7 +84,7 @@ def fed(data: bytes, piece: int = 65_000, *, wanted: int = 1, before: int | None
 
 
 def lines(data: bytes, first: int) -> ShownText:
-    """Return what `read` shows: it feeds once more if a line far from the end is asked for."""
+    """Return the lines that `read` shows: it feeds once more if a line far from the end is asked for."""
     output = fed(data, wanted=max(1, first))
     shown = output.from_line(first, 24, 80)
     if shown is None:

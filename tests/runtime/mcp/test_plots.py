@@ -1,4 +1,4 @@
-"""Pictures become small PNGs, and what only looks like one does no harm."""
+"""Pictures become small PNGs, and lookalikes do no harm."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What agents write into the tool for tasks, and what they read instead of commands."""
+"""Agents' input to the tool for tasks, and the texts they read in place of commands."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ME = Stamp("agent:coder", datetime(2026, 3, 1, tzinfo=UTC))
 
 
 def test_an_agent_reads_actions_of_its_tool_in_place_of_commands() -> None:
-    """It has no command line: nothing of a blocked task's handoff suggests one."""
+    """It does not have a command line: a blocked task's handoff suggests no commands."""
     record = task_changes.set_(None, ME, goal="Port it").record
     record = task_changes.plan(record, ME, "A\n" + "\n".join(f"- Step {n}" for n in range(60))).record
     record = task_changes.block(record, ME, "no key", "a key", step_number="1.1", entry="#12").record
@@ -49,7 +49,7 @@ def test_malformed_rules_are_refused(text: str) -> None:
 
 
 def test_the_first_line_of_a_block_is_the_obstacle() -> None:
-    """It may have a colon of its own."""
+    """It can have a colon of its own."""
     known = ("why", "entry", "tried")
     found = task_tools.fields("mirror: 403 for all\ntried: twice\nentry: #12", known, "why")
     assert found == {"why": "mirror: 403 for all", "tried": "twice", "entry": "#12"}

@@ -1,7 +1,7 @@
 """A receiver that misbehaves, as a program in place of ssh: the first argument says how.
 
-It answers each request as a receiver would whom everything pleases, until the one that the second argument
-names. Then it does what the first says. Further pairs of arguments are for further requests.
+It answers each request as an agreeable receiver would, until the request that the second argument names.
+Then it does what the first says. Further pairs of arguments are for further requests.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def say(text: bytes) -> None:
 
 
 def misbehave(how: str) -> None:
-    """Do what was asked for; most of it never ends by itself."""
+    """Misbehave as asked; most kinds never end on their own."""
     if how == "silent":  # it reads nothing more, either
         time.sleep(3600)
     elif how == "drips":

@@ -1,6 +1,7 @@
-"""What a receiver can do to the source of a move: no answer is awaited without end or overrated.
+"""A receiver's power over the source of a move: each wait for an answer ends, and answers are not
+overrated.
 
-Receivers are programs in place of ssh; what becomes of a session is tested with an engine
+Receivers are programs in place of ssh; the effect on a session is tested with an engine
 (`tests/integration/test_hostile_receiver.py`).
 """
 
@@ -29,7 +30,8 @@ Reaching = Callable[[str, str], ReceiverChannel]
 
 @pytest.fixture
 def reaching(monkeypatch: pytest.MonkeyPatch) -> Reaching:
-    """Reach a receiver that misbehaves. Only what never comes has little time: the machine may be busy."""
+    """Reach a receiver that misbehaves. Only messages that never come have little time: the machine can be
+    busy."""
 
     def reach(how: str, where: str) -> ReceiverChannel:
         program = [sys.executable, str(Path(lying_receiver.__file__)), how, where]
@@ -112,7 +114,7 @@ NONE: list[dict[str, Any]] = [
 
 @pytest.mark.parametrize("fields", NONE)
 def test_no_session_is_removed_for_an_answer_that_names_none(fields: dict[str, Any]) -> None:
-    """What is not of the form is no answer: the session stays, and is asked for again."""
+    """A malformed line is not an answer: the session stays, and is asked for again."""
     with pytest.raises(WireBroken):
         move_wire.session_there(move_wire.reply({"ok": True, **fields}))
 

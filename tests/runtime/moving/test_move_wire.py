@@ -1,4 +1,4 @@
-"""The stream of a move: what is read of it, and what is refused."""
+"""The stream of a move: accepted and refused input."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a receiver says of an attempt to move a session here, long after it."""
+"""A receiver's later report of an attempt to move a session here."""
 
 from __future__ import annotations
 

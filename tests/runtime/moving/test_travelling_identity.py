@@ -1,4 +1,4 @@
-"""What a receiver believes of the identity that a session brings."""
+"""A receiver's trust in the identity that a session brings."""
 
 from __future__ import annotations
 

@@ -53,7 +53,7 @@ def test_a_session_is_taken_in_once(store: ClusterStore) -> None:
 
 
 def test_a_removed_session_that_comes_back_has_a_further_epoch(store: ClusterStore) -> None:
-    """Its own snapshot was restored under its id: what holds an earlier epoch stays away."""
+    """Its own snapshot was restored under its id: holders of an earlier epoch stay away."""
     one = store.register(NodeOffer("three", "boot3", "http://three", 8 << 30))
     store.adopt(one, _order("d" * 12, "again"))
     store.remove("d" * 12)
@@ -65,7 +65,7 @@ def test_a_removed_session_that_comes_back_has_a_further_epoch(store: ClusterSto
 
 
 def test_a_recovered_session_has_no_notes_of_lost_work(store: ClusterStore) -> None:
-    """Its journal gives the same numbers again, to other commands."""
+    """Its journal assigns the same numbers again, to other commands."""
     one = store.register(NodeOffer("four", "boot4", "http://four", 8 << 30))
     held = store.adopt(one, _order("f" * 12, "noted"))
     store.commit_copy(one, DurableCopy(held.session, held.epoch, 1, "s", "r@sha256:0", journal_seq=5))
@@ -78,7 +78,7 @@ def test_a_recovered_session_has_no_notes_of_lost_work(store: ClusterStore) -> N
 
 
 def _placed_again(store: ClusterStore, node: NodeTicket, held: Held) -> tuple[Held, list[str]]:
-    """Have a session die, and return what its last node, which gets it again, reports."""
+    """Have a session die, and return the report of its last node, which gets it again."""
     store.failed(node, held, "it died")
     answer = store.renew(node, [], beat=0, reign=0)
     (grant,) = [each for each in answer.grants if each.session == held.session]

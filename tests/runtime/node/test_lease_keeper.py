@@ -1,4 +1,4 @@
-"""The decisions of the keeper, and what it does to real files: it freezes at the end of a lease."""
+"""The decisions of the keeper, and its effect on real files: it freezes at the end of a lease."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ THERE = {"c1": "s1", "c2": "s2"}
     ],
 )
 def test_runnable_snapshots(boot: str, until: float, owned: str, frozen: str, stop: str, go: str) -> None:
-    """Nothing without a lease; after one, what is still the node's own."""
+    """Nothing without a lease; after one, the sessions that are still the node's own."""
     lease = LeaseFile(boot, until, 0.0, frozenset(owned.split()))
     found = decide(lease, "b", 5.0, THERE, dict.fromkeys(frozen.split(), ""))
     assert (found.stop, found.go) == (frozenset(stop.split()), frozenset(go.split()))
@@ -48,7 +48,7 @@ class _Groups:
             (folder / "cgroup.events").write_text("populated 1\nfrozen 0\n")
 
     def switch(self, container: str) -> str:
-        """Do as the kernel does, and return what was written last."""
+        """Do as the kernel does, and return the last written text."""
         folder = self.root / "docker" / container
         word = (folder / "cgroup.freeze").read_text().strip()[:1]
         (folder / "cgroup.events").write_text(f"populated 1\nfrozen {word}\n")
@@ -90,8 +90,8 @@ def _lease(seconds: float, owned: str = "s1 s2") -> LeaseFile:
 
 
 def test_a_lease_that_ends_freezes_and_a_new_one_thaws(home: Home, groups: _Groups) -> None:
-    """What another keeper froze, before it was killed, is known from its file; what is no longer the node's
-    stays frozen.
+    """Sessions that an earlier keeper froze, before it was killed, are known from its file; lost ones stay
+    frozen.
     """
     _keeper(home).look(_lease(-1))
     assert (groups.switch("c1"), groups.switch("c2")) == ("1", "1")
@@ -116,7 +116,7 @@ def test_sessions_thawed_by_others_are_frozen_again(home: Home, groups: _Groups)
 
 
 def test_a_session_is_not_thawed_within_an_operation(home: Home, groups: _Groups) -> None:
-    """Which may be a capture that has it frozen."""
+    """An operation can be a capture that has it frozen."""
     keeper = _keeper(home)
     keeper.look(_lease(-1))
     groups.switch("c1"), groups.switch("c2")
@@ -128,7 +128,7 @@ def test_a_session_is_not_thawed_within_an_operation(home: Home, groups: _Groups
 
 
 def test_a_lease_that_cannot_be_read_is_over(home: Home) -> None:
-    """And a home without one has no node."""
+    """And a home without a lease has no node."""
     assert node_lease.read_lease(home) is None
     node_lease.write_lease(home, _lease(60))
     lease = node_lease.read_lease(home)

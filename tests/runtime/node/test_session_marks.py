@@ -1,4 +1,4 @@
-"""What a home's rows say of the sessions that its node has."""
+"""A home's rows about its node's sessions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A browser's end of Web Push: keys of its own, and what it makes of a message (RFC 8291, RFC 8188)."""
+"""A browser's end of Web Push: keys of its own, and its reading of a message (RFC 8291, RFC 8188)."""
 
 from __future__ import annotations
 

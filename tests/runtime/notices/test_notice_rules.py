@@ -57,7 +57,7 @@ def test_an_unanswered_question_is_reported_after_a_moment() -> None:
     ],
 )
 def test_answered_questions_are_not_reported(kind: str, data: dict[str, Any]) -> None:
-    """An agent that answers at once disturbs no one; input into a different shell is no answer."""
+    """An agent that answers immediately disturbs no one; input into a different shell is not an answer."""
     work = _work()
     work.hear("waiting", ASKS, 100.0, 100.0)
     work.hear("input", {"shell": "other"}, 100.1, 100.1)

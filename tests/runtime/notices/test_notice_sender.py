@@ -28,7 +28,7 @@ LINK = "http://127.0.0.1:8420/#/s/work"
 
 
 class Host:
-    """A host that answers with what it is given to, one text for each request, the last for all others."""
+    """A host that answers with the given texts, one for each request, the last for all others."""
 
     def __init__(self, *answers: str) -> None:
         self.answers, self.heads, self.bodies = list(answers), list[dict[str, str]](), list[bytes]()
@@ -169,7 +169,7 @@ def test_a_browser_that_has_unsubscribed_is_forgotten(tmp_path: Path, status: st
 
 
 def test_a_silent_host_keeps_nobody_waiting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its attempts end, those of others pass it by, and no number of notices for it takes memory."""
+    """Its attempts end, those for other hosts pass it by, and no number of notices for it takes memory."""
     monkeypatch.setattr(notice_sender, "ATTEMPT_SECONDS", 3.0)
     silent, quick = Host("silent"), Host("200 OK")
 
@@ -192,7 +192,7 @@ def test_a_silent_host_keeps_nobody_waiting(tmp_path: Path, monkeypatch: pytest.
 
 
 def test_a_subscription_of_before_is_judged_again_at_each_notice(tmp_path: Path) -> None:
-    """What the owner allowed once and no longer does is not reached."""
+    """An address that the owner once allowed and no longer does is not reached."""
     host = Host("200 OK")
 
     async def work() -> None:

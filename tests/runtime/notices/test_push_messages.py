@@ -36,7 +36,7 @@ def test_the_example_of_rfc_8291_is_encrypted_to_its_very_bytes() -> None:
 
 
 def test_only_the_browser_reads_a_message_and_no_two_are_alike() -> None:
-    """A different browser, or a changed bit, finds nothing; the same text is encrypted in a new way."""
+    """A different browser, or a changed bit, reveals nothing; the same text is encrypted in a new way."""
     browser, other = PushBrowser(), PushBrowser()
     body = push_messages.encrypted(b"it waits", _keys(browser))
     assert browser.read(body) == b"it waits"
@@ -73,7 +73,7 @@ def test_foreign_push_keys_are_refused(point: bytes, auth: bytes) -> None:
 
 
 def test_a_push_service_can_check_the_sender() -> None:
-    """The token names the service and an end within a day, and is signed by the key beside it (RFC 8292)."""
+    """The token names the service and an end within a day, and is signed by the key next to it (RFC 8292)."""
     jwt = pytest.importorskip("jwt")
     signer = PushSigner(push_messages.new_key())
     header = signer.authorization("https://push.example.net:8443/send/abc?d", "mailto:a@b.invalid", 1_000_000)

@@ -12,7 +12,7 @@ from holdfast.runtime.notices.subscriptions import MOST_OF_ACTOR, Subscriptions
 
 
 def test_subscriptions_outlive_their_process_and_are_their_actors_own(tmp_path: Path) -> None:
-    """The file is its owner's; an actor neither finds nor counts those of others."""
+    """The file is its owner's; an actor neither finds nor counts others' subscriptions."""
     first = Subscriptions(Home(tmp_path))
     made = first.add("person:ann", "token x", "webhook", "https://a.example/", "whsec_QQ==", kinds=("died",))
     first.close()

@@ -87,7 +87,7 @@ def test_strangers_get_the_files_and_nothing_beside_them(client: TestClient) -> 
 
 
 def test_each_answer_forbids_scripts_and_hosts_that_are_not_the_pages(client: TestClient) -> None:
-    """Also that of a page that shows it in a frame."""
+    """Also the answer of a page that shows it in a frame."""
     for path in ("/", "/page/page.js", "/page/none.js"):
         headers = client.get(path).headers
         policy = {part.split()[0]: part.split()[1:] for part in headers["content-security-policy"].split(";")}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from holdfast.runtime.page.page_keys import KEY_SECONDS, MOST_TICKETS, TICKET_SECONDS, PageKeys
-from holdfast.runtime.serve.keyed_requests import PageVisitor
+from holdfast.runtime.serve.access_key_requests import PageVisitor
 
 TOKEN = "the-token-of-this-server"
 NOW = 1_800_000_000.0
@@ -35,7 +35,7 @@ def test_a_ticket_ends_after_minutes_and_an_unknown_one_opens_nothing() -> None:
 
 
 def test_only_so_many_tickets_wait() -> None:
-    """A holder of the token who makes them without end takes no memory."""
+    """A holder of the token who makes them endlessly takes no memory."""
     keys = PageKeys(TOKEN)
     made = [keys.ticket(PageVisitor("person"), NOW) for _ in range(MOST_TICKETS + 1)]
     assert keys.exchanged(made[0], NOW) is None
@@ -65,12 +65,12 @@ def test_an_altered_key_is_refused() -> None:
 
 
 def test_a_key_can_be_a_subprotocol() -> None:
-    """Pages of browsers can send it in no other way with a WebSocket: token of RFC 9110, 5.6.2."""
+    """Pages of browsers have no other way to send it with a WebSocket: token of RFC 9110, 5.6.2."""
     assert re.fullmatch(r"[A-Za-z0-9._-]+", key(PageKeys(TOKEN), "person:ann/ü?"))
 
 
 def test_a_key_by_an_access_key_names_it_and_ends_with_it() -> None:
-    """What it opens is then looked up by that id, at each request."""
+    """Its permissions are then looked up by that id, at each request."""
     keys, visitor = PageKeys(TOKEN), PageVisitor("person:ada", "0123456789ab")
     made = keys.exchanged(keys.ticket(visitor, NOW, NOW + 60), NOW)
     assert made is not None

@@ -41,7 +41,7 @@ sys.exit(doorkeeper.serve())
 
 
 class Door:
-    """A doorkeeper, and what it sends."""
+    """A doorkeeper, and its answers."""
 
     def __init__(self, lock: Path, *command: str) -> None:
         self.process = subprocess.Popen(

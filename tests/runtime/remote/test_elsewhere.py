@@ -1,4 +1,4 @@
-"""How the container beside a remote engine is made."""
+"""The making of the container next to a remote engine."""
 
 from __future__ import annotations
 

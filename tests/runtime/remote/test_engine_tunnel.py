@@ -1,4 +1,4 @@
-"""How another machine's engine is reached: the command, and what goes wrong with it."""
+"""Reaching a remote machine's engine: the command, and its failures."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Command lines that name files of the caller's, and what goes with the others."""
+"""Command lines that name files of the caller's, and the input that goes with the others."""
 
 from __future__ import annotations
 

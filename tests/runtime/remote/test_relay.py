@@ -40,7 +40,7 @@ def test_output_and_exit_code_arrive(
 def test_a_silent_machine_is_a_lost_connection(
     ends: tuple[Relay, socket.socket], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """An engine may keep the connection to a program that it has killed."""
+    """An engine can keep the connection to a program that it has killed."""
     monkeypatch.setattr(relay_frames, "SILENCE_SECONDS", 0.1)
     with pytest.raises(EngineUnavailable, match="its machine does not answer"):
         ends[0].run(["ls"], {})

@@ -86,7 +86,7 @@ def bringing_up(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
 def test_a_copy_that_fails_takes_the_others_with_it(
     context: Context, engine: FakeEngine, taken: SnapshotRow, bringing_up: Callable[..., None]
 ) -> None:
-    """Containers and rows of all copies are gone; the parent is not."""
+    """Containers and rows of all copies are removed; the parent is not."""
 
     def fail(_restoring: Any, rows: list[SessionRow], operation: OperationRow) -> None:
         assert [row.name for row in rows] == ["copy-1", "copy-2"]

@@ -60,7 +60,7 @@ def test_an_unused_old_image_of_ours_can_be_removed() -> None:
     ],
 )
 def test_any_other_image_stays(image: Any, needed: set[str], used: set[str]) -> None:
-    """Foreign ones, those with other names, young, wanted, or in use."""
+    """Foreign ones, differently named ones, young, wanted, or used ones."""
     assert _stale(image, needed, used) == []
 
 
@@ -116,7 +116,7 @@ def test_expired_snapshots_are_found_in_one_pass(controller: Any, monkeypatch: p
 
 
 def test_a_snapshot_in_use_by_many_is_not_removed(controller: Any) -> None:
-    """Restores do not wait for each other; a removal is refused meanwhile, and succeeds afterwards."""
+    """Restores do not wait for each other; a removal is refused during them, and succeeds afterwards."""
     row = _taken(controller)
     with ExitStack() as restores:
         for _ in range(3):
@@ -234,7 +234,7 @@ def test_the_archive_of_the_guest_can_be_removed_when_nothing_is_fitted(home: Ho
 def test_the_folder_of_a_session_for_the_pool_stays_while_it_is_made_and_waits(
     home: Home, idle: FakeEngine
 ) -> None:
-    """It has no row among the sessions, first only an open operation and then a row of its own."""
+    """It does not have a row among the sessions, first only an open operation and then a row of its own."""
     context, made = context_of(home, idle), "0123456789ab"
     (home.run / made).mkdir(parents=True)
 

@@ -44,7 +44,7 @@ def test_lookalikes_stay(text: str) -> None:
 
 
 def test_every_rule_has_samples() -> None:
-    """A rule without any might never match."""
+    """A rule without samples could never match."""
     assert {rule.name for rule in RULES} == {*SECRETS, *IN_CONTEXT}
 
 
@@ -139,7 +139,7 @@ def test_values_of_variables_are_found_in_all_their_forms() -> None:
 
 
 def test_no_text_makes_an_expression_backtrack() -> None:
-    """Expressions are RE2's: one that would take others longer than the universe is over at once."""
+    """Expressions are RE2's: one that would take other engines longer than the universe ends immediately."""
     hostile = checked("hostile", "(a+)+b")
     pieces = ["sk-", "eyJ", ".", "://", ":", "-----BEGIN ", "PRIVATE KEY-----", "gl", "pat-", "a", "AKIA"]
     text = "".join(random.Random(1).choices(pieces, k=200_000)) + "a" * 100_000

@@ -83,7 +83,7 @@ def test_an_invalid_file_is_refused(home: Home, text: str, why: str) -> None:
 
 
 def test_an_error_shows_nothing_of_the_file(home: Home) -> None:
-    """A value may have been put in the wrong place."""
+    """A value can have been put in the wrong place."""
     _write(home, '{"env": {"TOKEN": "hunter22"}, "action": "hunter22"}')
 
     with pytest.raises(InvalidArgument) as told:

@@ -99,7 +99,7 @@ def test_zeros_are_skipped_and_places_stay_right() -> None:
 
 
 def test_a_flood_of_secrets_ends_their_count_and_hides_no_others() -> None:
-    """A limited number is counted, and the result says that there may be more; other rules continue."""
+    """A limited number is counted, and the result reports that there can be more; other rules continue."""
     search = Search(WIDE)
     for _ in range(3):
         search.feed(f"{SECRETS['github token'][0]} ".encode() * MOST_MATCHES)

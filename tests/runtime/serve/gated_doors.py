@@ -34,7 +34,7 @@ class OpenDoor(ServedDoor):
 
 
 def gated(*doors: ServedDoor, other: App, **how: Any) -> RequestGate:
-    """Return the gate before doors; what none of them takes is for the other application."""
+    """Return the gate before doors; the other application gets the rest."""
     metrics = ServerMetrics(lambda: 0, lambda: 0)
     return RequestGate([*doors, OpenDoor(other)], RequestRate(0, 1), metrics, **how)
 

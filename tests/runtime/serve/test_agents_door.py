@@ -1,4 +1,4 @@
-"""What serves agents is made once, for the first request that is admitted, and lives until the end."""
+"""The agents' application is made once, for the first admitted request, and lives until the end."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ async def other(_scope: Any, _receive: Any, send: Any) -> None:
 
 
 def served(agents: Agents, home: Path, steps: Callable[[Ask, Callers], Awaitable[None]]) -> None:
-    """Run steps against what serves an application of agents beside another one."""
+    """Run steps against an agents' application that serves next to a second one."""
 
     async def run() -> None:
         callers = Callers(Home(home), lambda _: None)

@@ -1,4 +1,4 @@
-"""Threads are kept for the next work, do all that is given to them at once, and end when there is none."""
+"""Threads are kept for the next work, do concurrent work concurrently, and end when there is none."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SECONDS = 30.0
 
 
 def threads_of(workers: WorkerThreads, count: int) -> set[int]:
-    """Return the threads that do as much work at once."""
+    """Return the threads that do that amount of concurrent work."""
     found: set[int] = set()
     meeting, reported = threading.Barrier(count), threading.Semaphore(0)
 

@@ -1,4 +1,4 @@
-"""Messages of a WebSocket: exactly these forms are read, and what is wrong with others is one line."""
+"""Messages of a WebSocket: exactly these forms are read, and errors in others are one line."""
 
 from __future__ import annotations
 

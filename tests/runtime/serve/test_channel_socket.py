@@ -1,4 +1,4 @@
-"""Clients of a WebSocket that flood it, or read nothing: what the server holds for them is bounded."""
+"""Clients of a WebSocket that flood it, or never read: the server's memory for them is bounded."""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ def is_stuffed(raw: socket.socket, data: bytes) -> bool:
 
 
 def test_messages_of_all_sizes_come_back_in_order(echo: Echo) -> None:
-    """Those in one frame, in fragments with pings between them, and many at once."""
+    """Messages in one frame, in fragments with pings between them, and many in a row."""
     texts = [os.urandom(size // 2).hex() for size in (0, 2, 126, 4000, 70_000, 900_000)] + ["x"] * 5000
     with echo.serving() as url, opened(url) as client:
         for text in texts:
@@ -173,7 +173,7 @@ def test_a_message_of_too_many_fragments_is_refused(echo: Echo) -> None:
 
 
 def test_others_have_their_turn_in_a_flood(echo: Echo, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What arrived is parsed in pieces, with one turn of the loop after each."""
+    """Arrived bytes are parsed in pieces, with one turn of the loop after each."""
     turns: list[int] = []
     parse = ChannelSocket._parse
 

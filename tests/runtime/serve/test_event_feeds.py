@@ -120,7 +120,7 @@ async def happens(condition: Callable[[], bool]) -> bool:
 
 
 def waits_in_feed(source: Source) -> bool:
-    """One reading, that of the feed, is left."""
+    """One reading, the feed's, is left."""
     return event_feeds.count() == 1 and source.readings == 1
 
 
@@ -150,7 +150,7 @@ def test_200_idle_followers_have_one_thread() -> None:
 
 
 def test_a_follower_that_lacks_events_reads_on_its_own_before_it_joins() -> None:
-    """What the feed has passed is not left out; what the feed has yet to pass is not passed twice."""
+    """Events that the feed has passed are not left out; events still to come are not passed twice."""
 
     async def run() -> None:
         source, threads = Source(), CallThreads(512)

@@ -55,6 +55,6 @@ def test_an_address_opens_one_file_of_one_session_in_one_way(
 
 @pytest.mark.parametrize("path", ["relative", "", "/a/../b", "/a/./b", "/a//b", "//a", "/a/", "~", "/.."])
 def test_only_a_path_that_can_mean_one_file_is_signed(path: str) -> None:
-    """What a directory or a home would make of it is not for the holder to choose."""
+    """The holder cannot choose how a directory or a home would change its meaning."""
     with pytest.raises(InvalidArgument, match="the path must be absolute"):
         address(TOKENS.signature, "http://localhost", ONE, path, "read", None, 1)

@@ -1,4 +1,4 @@
-"""The applications have nothing left to prepare when their first request comes."""
+"""The applications are fully prepared when their first request comes."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def _made(make: Callable[[Callers], FastAPI], folder: Path) -> FastAPI:
 
 @pytest.mark.parametrize("make", [server_app.inner, _control, _sandbox, swerex_app.wire])
 def test_each_route_is_listed_as_it_was_declared(make: Callable[[Callers], FastAPI], tmp_path: Path) -> None:
-    """What is included in another way is prepared when it is asked for the first time."""
+    """A route included in a different way is prepared when it is asked for the first time."""
     routes = _made(make, tmp_path).router.routes
     assert [each for each in routes if not isinstance(each, Route | WebSocketRoute)] == []
     assert sum(isinstance(each, APIRoute) for each in routes) >= 5

@@ -1,4 +1,4 @@
-"""What only a newer client asks for is refused as that; nothing of it is ignored."""
+"""Requests that only a newer client sends are refused as such; no part of them is ignored."""
 
 from __future__ import annotations
 

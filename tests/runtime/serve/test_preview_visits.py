@@ -1,4 +1,5 @@
-"""Visits to ports: which requests a link lets in, and what the session and the browser see of each other."""
+"""Visits to ports: the requests a link lets in, and the headers that session and browser see of each
+other."""
 
 from __future__ import annotations
 
@@ -25,7 +26,7 @@ TOKEN_OF_LINK = QUERY.partition("=")[2].encode()
 
 @pytest.fixture
 def seen(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    """Return the requests that reach a session, each of which is answered with what a hostile one may say."""
+    """Return the requests that reach a session, each of which gets a hostile answer."""
     found: list[Any] = []
 
     async def passed(self: Any, scope: Any, receive: Any, send: Any) -> None:
@@ -184,7 +185,7 @@ def test_a_cookie_admits_requests_of_its_own_pages(
 
 
 def test_a_cookie_of_another_does_not_hide_the_own_one(tmp_path: Path, seen: list[Any]) -> None:
-    """Pages of other names below a domain can set some for all of it."""
+    """Pages of other names below a domain can set some for the whole domain."""
     forged = b"holdfast-preview=1.x; holdfast-preview=; " + COOKIE[0][1]
     asked(tmp_path, [(b"cookie", forged)])
     assert len(seen) == 1

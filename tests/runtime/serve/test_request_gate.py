@@ -36,7 +36,7 @@ async def answer(_scope: Any, _receive: Any, send: Any) -> None:
 
 
 def asked(door: ServedDoor, path: str, headers: list[tuple[bytes, bytes]]) -> tuple[int, object]:
-    """Return the status of an answer, and what the connection of the request knows of its admission."""
+    """Return the status of an answer, and the record of its admission on the connection."""
     sent: list[Any] = []
     scope = {"type": "http", "method": "GET", "path": path, "query_string": b"", "headers": headers}
 

@@ -30,5 +30,5 @@ from holdfast.runtime.serve.route_target import HOST, SANDBOX, URI, session_of
     ],
 )
 def test_each_wire_names_its_session(headers: dict[str, str], session: str) -> None:
-    """By its path, its header or its name; what cannot be read names none."""
+    """By its path, its header or its name; an unreadable one names none."""
     assert session_of(headers) == session

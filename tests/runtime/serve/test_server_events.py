@@ -1,4 +1,4 @@
-"""Events on their way to a client: their form, their order, and what a slow or absent reader does."""
+"""Events on their way to a client: their form, their order, and the effect of a slow or absent reader."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_binary_output_is_in_base64_as_well() -> None:
 
 @pytest.mark.parametrize("text", ["é", "€", "😀", "a", ""])
 def test_a_character_is_not_cut(text: str) -> None:
-    """A character that has not arrived whole is held back; a byte that begins none is not."""
+    """A character that has not arrived whole is held back; a byte that cannot begin one is not."""
     data = b"x" + text.encode()
     for end in range(1, len(data)):
         assert event_format.unfinished(data[:end]) == end - 1
@@ -300,7 +300,7 @@ def test_events_of_a_lull_come_with_the_next_or_when_it_is_over() -> None:
 
 
 def test_a_full_bridge_is_emptied_after_a_lull() -> None:
-    """A thread that waits for room does not wait for the reader that it has not woken."""
+    """A thread that waits for room does not wait for a reader that it has not woken."""
 
     async def read() -> None:
         bridge: EventBridge[int] = EventBridge(room=2)
@@ -319,7 +319,7 @@ def test_a_full_bridge_is_emptied_after_a_lull() -> None:
 
 
 def test_work_that_is_refused_is_not_reported() -> None:
-    """Its caller hears of it at once; the end of the other is reported in the loop."""
+    """Its caller is notified immediately; the end of the other is reported in the loop."""
 
     async def run() -> None:
         threads, go, told = CallThreads(1), threading.Event(), asyncio.Queue[tuple[int | None, object]]()

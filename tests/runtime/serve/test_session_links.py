@@ -1,4 +1,4 @@
-"""How many connections to ports there may be, and what is left of one that no one waits for."""
+"""The number of connections to ports, and the end of one that no one waits for."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def test_connections_opened_too_late_are_closed(ends: list[socket.socket]) -> No
 
 
 def test_a_sandbox_whose_ports_do_not_open_leaves_threads_to_others(ends: list[socket.socket]) -> None:
-    """As many as it may have wait to be opened; another one's port is opened meanwhile."""
+    """The highest allowed number wait to be opened; a second sandbox's port is opened in the meantime."""
     go = threading.Event()
 
     def silent() -> socket.socket:

@@ -66,7 +66,7 @@ def scope(method: str, path: str, *headers: tuple[bytes, bytes]) -> dict[str, An
 def test_a_request_for_a_session_that_is_not_here(
     found: SessionRoute, request_: PlacedRequest, status: int | None, told: dict[bytes, bytes]
 ) -> None:
-    """Addresses are for those who are let in, and only their use of a session wakes it."""
+    """Addresses are for admitted callers, and only their use of a session wakes it."""
     sessions = Sessions(found)
     away = SessionPlaces(sessions, HERE).away("s", request_)
     assert (away and away.refusal[0]) == status

@@ -20,7 +20,7 @@ JSON = [(b"content-type", b"application/json")]
 
 
 def report_step(text: str, done: int | None = None, total: int | None = None) -> None:
-    """Report a step as an operation does, which knows no door."""
+    """Report a step as an operation does, which does not know doors."""
     watcher = step.watcher_of_call()
     if watcher is not None:
         watcher(Step(text, done, total))
@@ -69,7 +69,7 @@ def read(body: bytes, pieces: int = 7) -> tuple[list[Step | None], Any]:
 
 
 def test_steps_come_before_the_answer() -> None:
-    """Also those of threads, with amounts; the end is None, and the answer is what it would be otherwise."""
+    """Also steps of threads, with amounts; the end is None, and the answer is the same as without steps."""
     status, headers, body = answered(forks, 201, {"name": "ä"})
     assert (status, headers["content-type"]) == (200, MEDIA_TYPE)
     steps, answer = read(body)
@@ -86,7 +86,8 @@ def test_an_error_is_raised_after_steps_as_without() -> None:
 
 @pytest.mark.parametrize("asks", [True, False])
 def test_requests_without_steps_are_answered_as_ever(*, asks: bool) -> None:
-    """With its own status, and as one JSON value; and so is what has steps, if no one asks for them."""
+    """With its own status, and as one JSON value; so is an operation with steps, if they are not
+    requested."""
     status, headers, body = answered(shown if asks else forks, 404, {"a": 1}, asks=asks)
     assert (status, headers["content-type"], json.loads(body)) == (404, "application/json", {"a": 1})
 
@@ -116,7 +117,7 @@ def test_a_failure_of_the_server_is_not_an_end() -> None:
     ],
 )
 def test_a_hostile_server_is_refused_in_one_line(body: bytes) -> None:
-    """Neither lines of another form nor two answers are taken."""
+    """Neither lines of an unexpected form nor two answers are taken."""
     with pytest.raises(HoldfastError, match="cannot understand the server"):
         read(body, 1000)
 

@@ -1,4 +1,4 @@
-"""A server that is stopped while something takes long: its client hears that, and the log has no failure."""
+"""A server that is stopped during a long operation: its client is notified, and the log has no failure."""
 
 from __future__ import annotations
 

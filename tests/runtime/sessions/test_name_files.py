@@ -10,7 +10,7 @@ from holdfast.runtime.sessions import name_files
 
 
 def test_names_and_addresses_are_beside_the_shared_folder(tmp_path: Path) -> None:
-    """Everybody in the session may read them. They are made again, and addresses come when they are known."""
+    """Everybody in the session can read them. They are made again, and addresses come when they are known."""
     shared = tmp_path / "room" / "shared"
     shared.mkdir(parents=True)
     (tmp_path / "room" / "hosts").symlink_to(tmp_path / "elsewhere")

@@ -1,4 +1,4 @@
-"""Exceptions a user may open, as text, and their effect."""
+"""Exceptions a user can open, as text, and their effect."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_items_are_normalized(text: str, normal: str) -> None:
 
 
 def test_a_link_without_a_port_opens_nothing() -> None:
-    """It stays allowed of what is denied."""
+    """It stays an allowed part of a denied network."""
     found, unknown = network_exceptions.openings([Allowed.parse("10.0.0.0/8")], lambda _: ["1.1.1.1"])
 
     assert (found, unknown) == ([], [])
@@ -64,7 +64,7 @@ def test_denied_networks_are_normalized(text: str, normal: str) -> None:
 
 @pytest.mark.parametrize("text", ["", "host", "1.1.1.1:80", "[fd00::1]:80", "fe80::1%eth0", "10.0.0.0/33"])
 def test_only_addresses_and_networks_are_denied(text: str) -> None:
-    """Names change their addresses, and denials have no ports."""
+    """Names change their addresses, and denials do not have ports."""
     with pytest.raises(InvalidArgument, match=r"^cannot deny .* neither an address nor a network"):
         network_exceptions.denied(text)
 
@@ -119,7 +119,7 @@ def test_a_name_opens_its_addresses_and_nothing_if_it_has_none() -> None:
 
 
 def test_the_choice_survives_the_store() -> None:
-    """Also that of earlier versions, whose only kind of network had another name."""
+    """Also the choice of earlier versions, whose only kind of network had a different name."""
     chosen = SessionOptions.parse(network="open", allow=["HOST:80", "[fd00::1]:443"])
 
     assert SessionOptions.parse(**chosen.model_dump(mode="json")) == chosen

@@ -25,13 +25,13 @@ def test_table_types_and_checks_have_the_same_options() -> None:
 
 
 def test_each_option_moves_or_keeps_a_session_here() -> None:
-    """What only this machine has does not move."""
+    """Options that need this machine keep the session here."""
     staying = {option.name for option in OPTIONS if not option.moves}
     assert staying == {"image", "mounts", "secrets"}
 
 
 def test_nothing_of_this_machine_and_no_secret_is_exported() -> None:
-    """Variables are where secrets are put, and what a session may reach is the importer's to decide."""
+    """Variables often hold secrets, and the importer decides a session's network."""
     assert not {"env", "secrets", "mounts", "allow", "domains", "image"} & set(option_table.EXPORTED)
     assert set(option_table.TAKEN_OVER) <= set(option_table.EXPORTED)
     assert not {"network", "allow", "memory", "pids", "cpus"} & set(option_table.TAKEN_OVER)

@@ -1,4 +1,4 @@
-"""Grants of previews: what their tokens open, how long, and how they end."""
+"""Grants of previews: the ports their tokens open, their duration, and their end."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A session is found dead when its container is gone, unless an operation is ending the container."""
+"""A session is found dead after its container has ended, unless an operation is ending the container."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ids of sessions in a store: who may take one over, what comes back, and where one is that has left."""
+"""Ids of sessions in a store: permitted takeovers, returns, and the place of one that has left."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def test_an_unknown_id_is_free_and_a_known_one_is_its_own(store: Store) -> None:
 
 
 def test_a_session_that_comes_back_is_the_same_row_with_another_life(store: Store) -> None:
-    """Its earlier entries and branch are those of an earlier life, and its name is checked."""
+    """Its earlier entries and branch belong to an earlier life, and its name is checked."""
     row = _left(store)
     store.entries.note(row.id, "moved", time.time(), actor="agent", body={}, position=7)
     store.entries.branch(row.id, "c" * 12, Branch("d" * 12, 3, 1.0))

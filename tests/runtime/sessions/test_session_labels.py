@@ -1,4 +1,4 @@
-"""Labels of sessions: what is one, and which sessions are asked for."""
+"""Labels of sessions: valid labels, and the sessions they select."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from holdfast.runtime.sessions import session_labels as labels
 
 
 def test_labels_are_a_mapping_or_texts() -> None:
-    """Both forms say the same; a value may have any character of a line, `=` included."""
+    """Both forms are equal; a value can have any character of a line, `=` included."""
     assert labels.parse(["team=a", "ci/run=1=2", "empty="]) == {"team": "a", "ci/run": "1=2", "empty": ""}
     assert labels.parse({"team": "ü b"}) == {"team": "ü b"}
     assert labels.parse({}) == {}
@@ -38,7 +38,7 @@ def test_labels_are_a_mapping_or_texts() -> None:
     ],
 )
 def test_invalid_labels_are_refused(given: Any) -> None:
-    """What would confuse a list, a terminal or a query."""
+    """Characters that would confuse a list, a terminal or a query."""
     with pytest.raises(InvalidArgument, match="label"):
         labels.parse(given)
 

@@ -121,7 +121,7 @@ def test_wrong_options_are_one_line(option: Any, value: Any) -> None:
 def test_a_relative_source_starts_at_the_current_folder(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """The source of a mount may be relative."""
+    """The source of a mount can be relative."""
     monkeypatch.chdir(tmp_path)
 
     assert str(tmp_path / "data") == Mount.parse("data:/data").source

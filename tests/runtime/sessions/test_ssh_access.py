@@ -109,14 +109,14 @@ def test_the_oldest_lines_leave_first() -> None:
 
 
 def read_by_ssh(config: Path, *words: str) -> dict[str, str]:
-    """Return what OpenSSH's client understands, by the name of each setting."""
+    """Return the settings that OpenSSH's client understands, by name."""
     command = ["ssh", "-G", "-F", str(config), *words]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     return dict(line.split(" ", 1) for line in done.stdout.splitlines() if " " in line)
 
 
 def test_ssh_gets_options_that_trust_and_forward_little(tmp_path: Path) -> None:
-    """What stands above the rest of a configuration counts, so that it cannot loosen this."""
+    """Settings at the top of a configuration count, so that the rest cannot loosen them."""
     config = tmp_path / "config"
     loose = "Host *\n ForwardAgent yes\n ForwardX11 yes\n StrictHostKeyChecking no\n User x\n"
     config.write_text(ssh_access.stanza(Path("/srv/a home"), PROXY) + loose)
@@ -144,7 +144,8 @@ def test_a_home_that_ssh_would_read_otherwise_is_refused() -> None:
 
 
 def test_a_quote_in_a_name_does_not_end_the_word() -> None:
-    """Clients before 9.6 put any name into the command, which a shell reads; one with a quote is no host."""
+    """Clients before 9.6 put any name into the command, which a shell reads; one with a quote is not a
+    host."""
     first, command, *_ = ssh_access.stanza(Path("/srv/home"), ("printf", "%s|")).splitlines()
     assert first == 'Host *.holdfast "!*\'*"'
     hostile = '$(id)`id`;id>&2 &x\\"!~.holdfast'

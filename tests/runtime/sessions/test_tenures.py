@@ -1,4 +1,4 @@
-"""Chains of tenures: which of two continues the other, and what shows that two machines run one session."""
+"""Chains of tenures: the continuation among two, and the evidence that two machines run one session."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_nothing_continues_an_unknown_chain() -> None:
 
 
 def test_a_twin_is_noticed_from_either_side() -> None:
-    """A machine that was left sees the longer chain; the one that took over sees what is taken later."""
+    """The machine that was left sees the longer chain; the one that took over sees later tenures."""
     left, took = chain(A), chain(A, B)
     assert "host-b (since 1970-01-01 00:33 UTC) has since taken it over" in left.twin(took, 2500)
     assert took.twin(left, 1500) == ""
@@ -50,7 +50,7 @@ def test_a_twin_is_noticed_from_either_side() -> None:
 
 
 def test_a_chain_is_bounded_and_still_recognized() -> None:
-    """The newest tenures stay: they are what is compared."""
+    """The newest tenures stay: they are compared."""
     long = chain(A)
     for number in range(3 * MOST):
         before, long = long, long.plus(f"{number:012x}", "box\x1b[31m")
@@ -83,7 +83,7 @@ def test_an_invalid_chain_is_an_empty_one(given: object) -> None:
 
 
 def test_a_snapshot_has_the_chain_of_its_time_without_names_of_machines() -> None:
-    """What was moved since does not belong to it; a bundle may go to anybody."""
+    """Later moves do not belong to it; a bundle can go to anybody."""
     whole = chain(A, B, C)
     assert whole.until(2500) == chain(A, B)
     assert whole.until(0) == chain(A)

@@ -170,7 +170,7 @@ def doors_of(
 def listening(
     make: Callable[[str], ServedDoors], opened: socket.socket | None = None
 ) -> Iterator[tuple[str, ServedDoors]]:
-    """Serve on a port of loopback, by what `make` returns for its address, while the block runs."""
+    """Serve the handler that `make` returns for its address on a port of loopback, while the block runs."""
     opened = opened or socket.create_server(("127.0.0.1", 0))
     url = f"http://127.0.0.1:{opened.getsockname()[1]}"
     doors = make(url)

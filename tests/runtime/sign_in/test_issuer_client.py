@@ -1,4 +1,4 @@
-"""An issuer that misbehaves, or what answers in its place, signs no one in and holds nothing up."""
+"""An issuer that misbehaves, or a server in its place, signs no one in and holds nothing up."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ WELL_KNOWN = "/.well-known/openid-configuration"
 
 
 class Hostile:
-    """What answers at the URL of an issuer: a status, headers and a body for each path."""
+    """The server at the URL of an issuer: a status, headers and a body for each path."""
 
     def __init__(self) -> None:
         self.answers: dict[str, tuple[int, dict[str, str], bytes]] = {}

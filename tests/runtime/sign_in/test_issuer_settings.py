@@ -1,4 +1,4 @@
-"""The settings of sign-in: what is spelled wrongly is refused, and rules give what they say and no more."""
+"""The settings of sign-in: misspelled ones are refused, and rules give exactly their text."""
 
 from __future__ import annotations
 
@@ -131,7 +131,8 @@ def test_a_rule_is_met_by_its_value_alone(claims: dict[str, Any], roles: dict[st
 
 
 def test_everyone_else_are_those_whom_no_rule_before_fits() -> None:
-    """A rule without a claim adds nothing to what the ones before give, and nothing behind it counts."""
+    """A rule without a claim adds nothing to the rights given by earlier ones, and nothing behind it
+    counts."""
     rules = [
         {"claim": "groups", "value": "ops", "role": "admin", "team": "ops"},
         {"role": "viewer", "team": "all"},

@@ -109,7 +109,7 @@ def asks(browser: TestClient, key: str, method: str = "GET", path: str = "/healt
 
 
 def test_a_person_signs_in_to_the_page_and_out(issuer: Issuer, tmp_path: Path) -> None:
-    """The role is that of the first rule that fits; to sign out ends all copies of the key."""
+    """The role comes from the first rule that fits; signing out ends all copies of the key."""
     doors = doors_of(tmp_path, issuer.settings())
     with served(doors) as browser:
         told = browser.get("/sign-in").json()
@@ -139,7 +139,8 @@ def test_a_person_signs_in_to_the_page_and_out(issuer: Issuer, tmp_path: Path) -
 
 
 def test_over_tls_a_cookie_is_exchanged_for_short_keys(tmp_path: Path) -> None:
-    """No script, no other site and no port beside gets the cookie; the page is given a key of ten minutes."""
+    """No script, no other site and no neighbouring port gets the cookie; the page is given a key of ten
+    minutes."""
     url = "https://holdfast.test"
     with issuing(url) as found, served(doors_of(tmp_path, found.settings(), url=url), url) as browser:
         answer = back(browser, Visitor("u-ada").follow(away(browser)))
@@ -344,7 +345,7 @@ def test_a_proxy_at_the_unix_socket_is_one_that_connects_there(tmp_path: Path) -
 
 
 def test_a_person_has_so_many_keys(tmp_path: Path) -> None:
-    """With one more the oldest ends, and what pages got for it."""
+    """With one more the oldest ends, and the keys that pages got for it."""
     doors = doors_of(tmp_path)
     keys = doors.callers.keys
     held = HeldKey(doors.people(), *keys.sign_in("ada", ["viewer"], 3600))
@@ -361,7 +362,7 @@ def test_a_person_has_so_many_keys(tmp_path: Path) -> None:
 
 
 def test_strangers_begin_so_many_sign_ins(issuer: Issuer, tmp_path: Path) -> None:
-    """More than the rate learn when to come again; those that were begun are not pushed out by that."""
+    """A stranger over the rate learns when to come again; begun sign-ins are not pushed out by that."""
     with served(doors_of(tmp_path, issuer.settings())) as browser:
         there = away(browser)
         answers = [browser.post("/sign-in/challenges", json={}) for _ in range(80)]
@@ -373,7 +374,7 @@ def test_strangers_begin_so_many_sign_ins(issuer: Issuer, tmp_path: Path) -> Non
 
 
 def test_a_login_is_used_for_its_server_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Behind a token that is given, before that of the home; and one that has ended is not replaced by it."""
+    """After a given token, before the home's; and an ended one is not replaced by it."""
     monkeypatch.setenv("HOLDFAST_HOME", str(tmp_path))
     (tmp_path / "server-token").write_text("of-the-home-of-this-user")
     url = "http://127.0.0.1:8420"

@@ -56,7 +56,7 @@ class PackingHome:
         return row.id
 
     def stored(self, snapshot: str) -> dict[str, int]:
-        """Return what the row says of a snapshot's storage."""
+        """Return the row's description of a snapshot's storage."""
         return dict(self.store.snapshot(snapshot).details.storage or {})
 
     def packs(self) -> list[str]:

@@ -40,7 +40,7 @@ def steps(made: PackingHome, at: int) -> subprocess.CompletedProcess[str]:
 
 
 def test_unpacked_snapshots_are_packed_oldest_first(made: PackingHome) -> None:
-    """So that the second costs what it changed; sizes are recorded, and the mark is gone."""
+    """So that the second costs only its changes; sizes are recorded, and the mark is removed."""
     first = made.add(os.urandom(200 * PAGE))
     second = made.add(changed(made.memory[first], 17), first)
     background_packer.run(made.home)
@@ -115,7 +115,7 @@ def test_a_snapshot_removed_meanwhile_leaves_nothing(
 def test_pages_that_others_remove_meanwhile_are_stored_again(
     made: PackingHome, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What the packer found in the parent's pack may be swept while it has left its turn."""
+    """Pages that the packer found in the parent's pack can be swept while it is not its turn."""
     parent = made.add(os.urandom(300 * PAGE))
     background_packer.run(made.home)
     child = made.add(changed(made.memory[parent], 5), parent)
@@ -150,7 +150,7 @@ def test_others_have_their_turn_in_between(made: PackingHome) -> None:
 
 
 def test_the_packer_pauses_while_a_caller_waits(made: PackingHome) -> None:
-    """For an operation of a live process that began just now; others can change the packs meanwhile."""
+    """For a recent operation of a live process; others can change the packs in the meantime."""
     first = made.add(os.urandom(600 * PAGE))
     row = made.store.operations.begin(OperationKind.RESTORE)
     looks, turns = 0, 0
@@ -201,7 +201,7 @@ def test_the_packer_pauses_for_half_of_the_time_at_most() -> None:
 def test_only_a_new_operation_of_a_live_process_is_awaited(
     made: PackingHome, kind: OperationKind, begun: int, *, is_alive: bool, expected: bool
 ) -> None:
-    """What was left behind, or takes minutes in any case, does not hold up the packer."""
+    """Abandoned operations, or ones that take minutes in any case, do not hold up the packer."""
     row = made.store.operations.begin(kind)
     started = datetime.now(UTC) - timedelta(seconds=begun)
     made.store.operations.update(row.id, started_at=started, **({} if is_alive else {"owner_start": "x"}))
@@ -211,7 +211,7 @@ def test_only_a_new_operation_of_a_live_process_is_awaited(
 
 
 def test_one_packer_works_in_a_home(made: PackingHome) -> None:
-    """Another returns at once, and starts none; the mark stays for the one that works."""
+    """A second one returns immediately, and starts none; the mark stays for the one that works."""
     made.add(os.urandom(10 * PAGE))
     with locks.whole_file(packing_request.lock_of(made.home), 0.0):
         background_packer.run(made.home)
@@ -223,7 +223,7 @@ def test_one_packer_works_in_a_home(made: PackingHome) -> None:
 
 
 def test_a_mark_made_meanwhile_is_not_removed(made: PackingHome) -> None:
-    """It may be for a snapshot that the packer has not seen."""
+    """It can be for a snapshot that the packer has not seen."""
     packing_request.mark(made.home)
     seen = packing_request.mark_of(made.home)
     packing_request.mark(made.home)
@@ -277,7 +277,7 @@ def test_it_has_the_lowest_priority_before_it_has_loaded_anything(
 ) -> None:
     """Its start costs more than packing a little; where sessions of processes share first, its own has it.
 
-    It has the lock as well, so that the next command does not start another one.
+    It also has the lock, so that the next command does not start a second one.
     """
     waits = tmp_path / "waits"
     waits.write_text("#!/bin/sh\nexec sleep 60\n")

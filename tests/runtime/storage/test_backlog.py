@@ -1,4 +1,4 @@
-"""How much may wait for the packer: as much as the disk has room for."""
+"""The amount that can wait for the packer: the free room of the disk."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from holdfast.runtime.store import packed_sizes
 
 @pytest.mark.parametrize(("free", "packed"), [(1 << 40, 0), (29000, 0), (28000, 1), (18000, 2), (0, 3)])
 def test_the_oldest_are_packed_when_room_runs_out(tmp_path: Path, free: int, packed: int) -> None:
-    """As few as it takes for the rest to be no more than what is free; packed ones do not count."""
+    """The fewest after which the rest fits into the free room; packed ones do not count."""
     made = PackingHome(tmp_path / "home")
     added = [made.add(os.urandom(9000)) for _ in range(3)]
     waiting = packed_sizes.unpacked(made.home.database)

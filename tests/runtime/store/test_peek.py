@@ -38,7 +38,7 @@ def test_a_session_is_found_by_indexes(tmp_path: Path, ref: str) -> None:
 
 
 def test_references_mean_the_same_by_either_way(tmp_path: Path) -> None:
-    """An exact id, a name, a prefix of one id, and none of those of sessions that were removed."""
+    """An exact id, a name, a prefix of one id, and none of a removed session's."""
     home = Home.at(tmp_path / "home").create()
     store = Store.open(home.database)
     first = store.add_session("abc1", "image", {}, session_id="abc111111111")

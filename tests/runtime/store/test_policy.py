@@ -12,7 +12,7 @@ from holdfast.runtime.store.row_details import SessionDetails
 
 
 def test_omitted_options_have_defaults() -> None:
-    """Nothing is captured by itself unless someone says so."""
+    """Nothing is captured automatically unless someone asks for it."""
     assert parse({}) == parse({"every": None, "idle": None}) == Policy()
     assert not Policy().captures
     assert Policy().keep == KEEP
@@ -26,7 +26,7 @@ def test_times_and_sizes_can_be_texts() -> None:
 
 
 def test_a_policy_survives_the_store() -> None:
-    """What is kept is what differs from the defaults, and gives the same policy again."""
+    """Only values that differ from the defaults are kept, and give the same policy again."""
     found = parse({"every": 5, "before_risky": True, "risky": ["deploy"], "keep": 3, "kind": "filesystem"})
 
     assert found.as_dict() == {

@@ -146,7 +146,7 @@ def of(home: Home, user: str) -> Store:
 
 
 def test_a_user_has_limits_besides_those_of_the_home(home: Home) -> None:
-    """By the user's own sessions, also if others have some; what is asked for at once is within them."""
+    """By the user's own sessions, also if others have some; a request for several is within them."""
     kept = Quotas(Quota(running=7), {"agent:ci": Quota(running=3), EACH: Quota(sessions=2)})
     quotas.write(home.place, kept)
     assert quotas.read(home.place) == kept
@@ -202,7 +202,7 @@ def test_lives_copies_and_commands_of_a_user(home: Home) -> None:
 
 
 def test_commands_are_counted_for_all_processes(home: Home) -> None:
-    """Twice the rate at once, from all callers together, and a wait that is reported."""
+    """Twice the rate, from all callers together, and a wait that is reported."""
     quotas.write(home.place, Quotas(Quota(commands=0.001)))
     quotas.count_command(home.place)
     with pytest.raises(QuotaReached) as refused:

@@ -1,4 +1,4 @@
-"""What is kept about sessions, snapshots and operations is read by one reader, however old or odd the row."""
+"""The records of sessions, snapshots and operations are read by one reader, however old or odd the row."""
 
 import json
 from dataclasses import asdict
@@ -8,7 +8,7 @@ from holdfast.runtime.store.row_details import OperationDetails, RecordsEnd, Ses
 
 
 def test_written_values_are_read_again() -> None:
-    """It goes through JSON on its way, and what is None is not kept at all."""
+    """They pass through JSON, and None is not kept at all."""
     moment = RecordsEnd(7, 12.5, {"main": 100})
     kept = SnapshotDetails.of(generation=2, auto={"trigger": "idle"}, failure=None, moment=asdict(moment))
     found = SnapshotDetails(json.loads(json.dumps(kept.plus(base="", damage="why", storage={"own": 1}))))
@@ -44,7 +44,7 @@ def test_trouble_is_that_of_one_container() -> None:
 
 
 def test_operations_record_their_products() -> None:
-    """What a rewind writes down step by step is there for another process."""
+    """The notes of each step of a rewind are there for a different process."""
     known = OperationDetails.of(snapshot="s1", old=None).plus(aside=".x", addresses=["10.0.0.2"])
     assert (known.snapshot, known.old, known.aside, known.addresses) == ("s1", None, ".x", ["10.0.0.2"])
     assert (known.proven, known.plus(proven="c").proven) == (None, "c")

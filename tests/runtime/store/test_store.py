@@ -73,7 +73,7 @@ def test_pending_snapshots_are_not_listed(store: Store) -> None:
 
 
 def test_the_latest_snapshot_is_the_newest_complete_one(store: Store) -> None:
-    """Unfinished ones and those of other sessions do not count."""
+    """Unfinished ones and other sessions' do not count."""
     session = store.add_session("work", "image", {})
     assert store.latest_snapshot(session.id) is None
     for state in ("ready", "ready", "pending"):
@@ -87,7 +87,7 @@ def test_the_latest_snapshot_is_the_newest_complete_one(store: Store) -> None:
 
 
 def test_a_label_is_taken_once(store: Store) -> None:
-    """A label in use is refused; that of a removed snapshot is free."""
+    """A label in use is refused; a removed snapshot's label is free."""
     session = store.add_session("work", "image", {})
     first = store.add_snapshot(session.id, "live", label="before")
     with pytest.raises(InvalidArgument, match="taken"):
@@ -120,7 +120,7 @@ def test_an_operation_ends_once(store: Store) -> None:
 
 
 def test_a_transaction_is_seen_by_others_as_a_whole(store: Store, home: Home) -> None:
-    """The thread itself sees it at once; a name that is taken does not spoil the rest."""
+    """The thread itself sees it immediately; a name in use does not spoil the rest."""
     other = Store.open(home.database)
     store.add_session("taken", "image", {})
     with store.together():
@@ -138,7 +138,7 @@ def test_a_transaction_is_seen_by_others_as_a_whole(store: Store, home: Home) ->
 
 
 def test_a_failed_transaction_leaves_nothing(store: Store) -> None:
-    """A failure takes back all of it, and what is written next is a transaction of its own."""
+    """A failure takes back all of it, and the next write is a transaction of its own."""
     with pytest.raises(SessionNotFound), store.together():  # noqa: PT012
         store.add_session("work", "image", {})
         with store.together():
@@ -151,7 +151,7 @@ def test_a_failed_transaction_leaves_nothing(store: Store) -> None:
 
 
 def test_writers_wait_for_each_other(home: Home) -> None:
-    """Many threads writing at once lose nothing."""
+    """Many concurrent threads lose nothing."""
     Store.open(home.database)
 
     def write(number: Any) -> None:
@@ -167,7 +167,7 @@ def test_writers_wait_for_each_other(home: Home) -> None:
 
 
 def test_one_of_many_gets_the_name(home: Home) -> None:
-    """Of processes that want one name at once, exactly one gets it."""
+    """Of processes that want one name concurrently, exactly one gets it."""
     Store.open(home.database)
     got = []
 
@@ -255,7 +255,7 @@ def test_peeking_without_a_database_asks_the_store(tmp_path: Path) -> None:
 
 
 def test_an_operation_of_a_dead_process_is_abandoned(store: Store, home: Home) -> None:
-    """An operation belongs to its living process; after the process it may be taken by any."""
+    """An operation belongs to its living process; after the process it can be taken by any."""
     store.operations.begin(OperationKind.NEW)
     assert peek.abandoned(home.database) is False
     code = f"""
@@ -279,7 +279,7 @@ def test_another_process_of_the_same_pid_is_not_the_owner() -> None:
 
 
 def test_the_files_are_private(store: Store, home: Home) -> None:
-    """No one else may read the state."""
+    """No one else can read the state."""
     assert home.database.stat().st_mode & 0o777 == 0o600
     assert home.root.stat().st_mode & 0o777 == 0o700
 
@@ -307,7 +307,7 @@ INSERT INTO snapshots VALUES ('bbbbbbbbbbbb', 'before', 'live', 'ready', 'aaaaaa
 
 @pytest.mark.parametrize("version", [1, 2, 3])
 def test_a_database_of_an_older_version_becomes_one_of_today(home: Home, version: int) -> None:
-    """Its content stays, and its schema is that of a new one."""
+    """Its content stays, and its schema is a new database's."""
     with closing(sqlite3.connect(home.database)) as db:
         db.executescript(OLD)
         for statement in [part for step in range(1, version) for part in schema.MIGRATIONS[step]]:

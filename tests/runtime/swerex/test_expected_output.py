@@ -1,4 +1,4 @@
-"""Output is searched for what is expected as it comes, in a time that the session cannot choose."""
+"""Output is searched for the expected texts as it comes, in a time that the session cannot choose."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def fed(expected: list[str], *pieces: str) -> ExpectedOutput:
 
 
 def test_the_first_match_divides_the_output() -> None:
-    """Of the expected texts the one that is found first in the output, wherever it stands in the list."""
+    """Of the expected texts, the first in the output, wherever it stands in the list."""
     found = fed(["(gdb)", ">>> "], "Python\n", ">", ">> pri")
     assert (found.found, found.before, found.after) == (">>> ", "Python\n", "pri")
     found.feed("nt")

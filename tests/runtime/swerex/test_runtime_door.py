@@ -1,4 +1,4 @@
-"""Who is let in by the wire of SWE-ReX, and what its bodies may have."""
+"""Admission by the wire of SWE-ReX, and the limits of its bodies."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from holdfast.runtime.swerex.swerex_app import RuntimeDoor, decoded, words
 
 
 def asked(path: str, *keys: str, host: str = "localhost") -> str | int:
-    """Return who answers: `wire`, `other`, or the door with a status."""
+    """Return the server that answers: `wire`, `other`, or the door with a status."""
     found: list[str | int] = []
 
     async def app(scope: Any, receive: Any, send: Any) -> None:

@@ -1,4 +1,4 @@
-"""Kinds of failures: on a corpus of real ones, by what is known of how they ended, and by a user's rules."""
+"""Kinds of failures: on a corpus of real ones, by the facts of their ends, and by a user's rules."""
 
 from __future__ import annotations
 
@@ -158,7 +158,7 @@ def test_a_hostile_report_says_nothing(report: bytes) -> None:
     ],
 )
 def test_a_report_can_fail_a_command_that_passed(report: bytes | None, expected: str | None) -> None:
-    """If it is missing, hostile, empty, or has failures; what it says is shown as plain text."""
+    """If it is missing, hostile, empty, or has failures; its text is shown as plain text."""
     found = report_failure(report, "out/\x1b[2J.xml")
     assert (found and found.failure_type) == expected
     assert found is None or "\x1b" not in "".join(found.as_dict().values())

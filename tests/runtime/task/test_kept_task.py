@@ -1,4 +1,4 @@
-"""The task record in the store: changes of many at once, each with its journal entry; nothing half done."""
+"""The task record in the store: many concurrent changes, each with its journal entry; none half done."""
 
 from __future__ import annotations
 
@@ -150,7 +150,7 @@ def test_stored_rows_are_read_unchanged(context: Context, session: SessionRow) -
 
 
 def test_the_board_has_each_step_with_its_back_end(context: Context, session: SessionRow) -> None:
-    """The back end and verification of a step, and those that its last attempt was made with."""
+    """The back end and verification of a step, and its last attempt's."""
     set_ = partial(task_changes.set_, back_end="sqlite", profiles={"quick": "true"}, verify="@quick")
     kept_task.change(context, session.id, set_)
     kept_task.change(context, session.id, partial(task_changes.plan, text="A\n- One\n- Two :: make two"))

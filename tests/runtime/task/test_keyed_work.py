@@ -38,7 +38,7 @@ def done(seq: int, actor: str) -> Entry:
 
 
 def test_a_command_that_ended_and_is_recorded_at_no_step_is_named() -> None:
-    """With its exit code and key. Those without a key, and those that still run, are others' concern."""
+    """With its exit code and key. Commands without a key, and running ones, are others' concern."""
     entries = [
         *ran(1, "step 1.1", exit_code=0),
         *ran(3, None, exit_code=0),
@@ -59,7 +59,7 @@ def test_a_command_that_is_an_attempt_is_in_the_record_already() -> None:
 
 
 def test_a_finished_step_ends_its_attempts() -> None:
-    """Also if another one verified it; of one who has claimed a step, only what that one has done."""
+    """Also if a different agent verified it; of an agent who has claimed a step, only its own attempts."""
     entries = [*ran(1, "step 1.1", exit_code=0), done(2, OTHER.by)]
     assert keyed_work(entries, begun()) == []
     claimed = task_changes.claim(begun(), ME, "1.2").record
@@ -68,7 +68,7 @@ def test_a_finished_step_ends_its_attempts() -> None:
 
 
 def test_a_session_cannot_end_it_and_only_the_newest_are_named() -> None:
-    """A session's own entry is no change of its task, and no control character reaches a reader."""
+    """A session's own entry does not change its task, and no control character reaches a reader."""
     forged = entry(2, "task_changed", ME.by, step="1.1", step_status="done")
     assert len(keyed_work([*ran(1, "k\x1b[2J", exit_code=0), forged], begun())) == 1
     assert "\x1b" not in keyed_work(ran(1, "k\x1b[2J", exit_code=0), begun())[0].text

@@ -1,4 +1,4 @@
-"""Which actions are repeated, skipped, or the end; and what counts as another result."""
+"""The actions that are repeated, skipped, or last; and results that count as different."""
 
 from __future__ import annotations
 

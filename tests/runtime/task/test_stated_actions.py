@@ -222,7 +222,7 @@ def test_a_change_of_the_task_leaves_its_facts_in_the_journal(context: Context) 
 
 
 def test_without_a_step_that_is_named_the_next_one_is_the_reason() -> None:
-    """So that what was done has one without a question; a step that is active comes before it."""
+    """So that the work has a reason without a question; an active step takes precedence over it."""
     line = Line()
     line.task(next_step="1.1 Look")
     line.ran("ls")
@@ -238,7 +238,7 @@ def test_without_a_step_that_is_named_the_next_one_is_the_reason() -> None:
 
 
 def test_actions_begin_at_the_last_checkpoint_or_where_they_are_asked_to(context: Context) -> None:
-    """A snapshot that is no checkpoint of the task does not count; one of another past is refused."""
+    """A snapshot that is not a checkpoint of the task does not count; one of a foreign past is refused."""
     store = context.store
     session = store.add_session("work", "image", {}).id
     other = store.add_session("other", "image", {}).id

@@ -1,4 +1,4 @@
-"""A record that is taken over takes nothing back in silence, and a tick in it is no verification."""
+"""An imported record takes nothing back silently, and a tick in it is not a verification."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The task record: its changes, its JSON, its Markdown; what is refused leaves the old record as it was."""
+"""The task record: its changes, its JSON, its Markdown; a refused change leaves the old record as it was."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def test_a_step_with_another_verification_is_not_done_any_more() -> None:
 
 
 def test_a_step_is_done_only_with_evidence_if_something_verifies_it() -> None:
-    """Its own command, or the one that the policy has for all steps."""
+    """Its own verification command, or the policy's for all steps."""
     record = begun()
     with pytest.raises(InvalidArgument, match="has not passed"):
         changes.done(record, BY, "1.2", None)
@@ -151,7 +151,7 @@ def test_blocked_work_names_its_step_and_continues_when_unblocked() -> None:
 
 
 def test_settled_items_can_be_dropped() -> None:
-    """By kind and number; other kinds and numbers are refused."""
+    """By kind and number; unknown kinds and numbers are refused."""
     record = task_items.note(begun(), BY, "Which?", "question").record
     assert task_items.drop(record, BY, "question", 1).record.questions == ()
     for kind, number in (("question", 2), ("question", 0), ("goal", 1)):
@@ -262,7 +262,7 @@ def test_markdown_round_trip() -> None:
 
 @pytest.mark.parametrize("seed", range(60))
 def test_markdown_round_trip_of_random_records(seed: int) -> None:
-    """Texts are made of what the form itself is made of."""
+    """Texts are made of the form's own characters."""
     record = _random(random.Random(seed))
     assert task_markdown.parse(task_markdown.export(record)) == record
     assert task_form.parse(task_form.compact(task_form.dump(record))) == record
@@ -303,7 +303,7 @@ def test_markdown_edited_into_nonsense_is_refused(old: str, new: str, why: str) 
 
 
 def test_markdown_is_taken_as_people_write_it() -> None:
-    """Bullets, indentation, boxes and numbers as trackers have them; who and when are the importer's."""
+    """Bullets, indentation, boxes and numbers as trackers have them; author and time are the importer's."""
     text = task_markdown.export(task_items.note(begun(), BY, "by the agent").record)
     edits = [
         ("# Task: Port the store", "<!-- please review\nby Friday -->\n# Task: Port the store"),

@@ -1,4 +1,4 @@
-"""Who is at a step, what a step waits for, how it is verified, and the paths that were not taken."""
+"""The agent at a step, the step's dependencies, its verification, and the paths not taken."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def begun() -> TaskRecord:
 
 
 def test_a_claimed_step_is_left_to_its_claimant() -> None:
-    """Another run of the same agent is another one; the error names what it can do instead."""
+    """A second run of the same agent is a different claimant; the error names its alternatives."""
     record = task_changes.claim(begun(), ONE, "1.1").record
     step = step_rules.find_step(record, "1.1")
     assert (step.status, step.claim and step.claim.by) == ("active", "agent:coder/a1")
@@ -75,7 +75,7 @@ def test_a_question_blocks_its_step_until_it_is_answered() -> None:
 
 
 def test_a_question_follows_its_step_into_another_plan() -> None:
-    """By the step's title; of one that is gone it blocks nothing any more."""
+    """By the step's title; a question of a removed step blocks nothing any more."""
     record = task_items.note(begun(), ONE, "Which?", "question", step="2.1").record
     moved = task_changes.plan(record, ONE, "Change\n- Move :: make check\nPrepare\n- Read").record
     assert moved.questions[0].step == "1.1"

@@ -1,4 +1,4 @@
-"""What was done on tasks in a span of time: of entries as homes keep them, in sessions that are gone too."""
+"""The work on tasks in a span of time: of entries as homes keep them, also in removed sessions."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def home(tmp_path: Path) -> Holdfast:
 
 
 def test_a_report_covers_removed_sessions_and_only_its_period(home: Holdfast) -> None:
-    """Removed ones are named so; what is older is left out."""
+    """Removed ones are marked as such; older work is left out."""
     entries = home.store.entries
     ids = {name: home.store.add_session(name, "image", {}, state="running").id for name in ("gone", "here")}
     for name, at in (("gone", 100.0), ("here", 200.0), ("here", 50.0)):

@@ -27,7 +27,7 @@ class Bounded:
         self._paint()
 
     def feed(self, data: bytes) -> None:
-        """Show output, and paint the row again if that may have erased it, as a mirror does."""
+        """Show output, and paint the row again if the output could have erased it, as a mirror does."""
         self.terminal.feed_bytes(self._safe.feed(data))
         if self.bound.erased:
             self.bound.erased = False
@@ -88,7 +88,7 @@ def test_a_region_that_ends_above_is_reported() -> None:
 
 
 def test_a_saved_place_is_reported() -> None:
-    """In each of its forms: to save another place would lose the program's."""
+    """In each of its forms: saving a second place would lose the program's."""
     for data in (b"\x1b7", b"\x1b[s", b"\x1b[?1048h"):
         bounded = Bounded()
         bounded.feed(data)

@@ -208,7 +208,7 @@ def test_a_sequence_without_end_costs_no_memory() -> None:
     ],
 )
 def test_modes_are_switched_off_at_the_end(data: bytes, undone: bytes) -> None:
-    """A shell finds the terminal as it expects it; what needs no undoing gets none."""
+    """A shell finds the terminal as it expects it; modes that do not need undoing are left alone."""
     safe = SafeOutput()
     safe.feed(data)
 

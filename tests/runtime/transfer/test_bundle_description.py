@@ -1,4 +1,4 @@
-"""Our own texts in a bundle have no secrets in them, whatever field they are in."""
+"""Our own texts in a bundle do not contain secrets, whatever field they are in."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def test_values_of_secrets_that_the_gateway_has_do_not_leave(tmp_path: Path) -> 
 
 
 def test_only_a_continuation_elsewhere_is_in_the_way() -> None:
-    """Not another session, nor an earlier state of this one, nor what says nothing."""
+    """Not an unrelated session, nor an earlier state of this one, nor a record without a chain."""
     mine = Tenures.begun(1.0, "box")
     there = bundle_description.identity_annotations(SESSION, mine.plus("f" * 12, "other"))
     assert not bundle_description.identity_passes(there, SESSION, mine)

@@ -1,4 +1,4 @@
-"""A second bundle of a series: made of what the first brought, and refused if that is not what it was."""
+"""A second bundle of a series: based on the first one's content, and refused if that has changed."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ SEARCHED = SearchedFiles(None, {})
 
 
 class Ends:
-    """Both ends of a series, with what goes from one to the other."""
+    """Both ends of a series, with the files that travel between them."""
 
     def __init__(self, folder: Path) -> None:
         self.origin = Blobs()
@@ -39,7 +39,7 @@ class Ends:
             (each / "images").mkdir(parents=True)
 
     def send(self, data: bytes) -> tuple[BundleConfig, list[BlobDescriptor]]:
-        """Send a file in the way of `send`; return what the receiver learns of it."""
+        """Send a file in the way of `send`; return the receiver's view of it."""
         path = self.here / NAME
         path.unlink(missing_ok=True)
         path.write_bytes(data)
@@ -73,7 +73,7 @@ class Ends:
         return (self.there / name).read_bytes()
 
     def first(self, data: bytes) -> EarlierImport:
-        """Send and receive a first bundle; return what is kept of it."""
+        """Send and receive a first bundle; return the kept parts of it."""
         config, blobs = self.send(data)
         assert self.receive(config, blobs, NAME) == data
         return EarlierImport(self.there, config, blobs)
@@ -96,7 +96,8 @@ def ends(tmp_path: Path) -> Iterator[Ends]:
 
 
 def _changed(data: bytes, seed: int) -> bytes:
-    """Return memory as it may be a moment later: pages that came, went, and have changed; and zeros."""
+    """Return memory as it could be a moment later: pages that came, disappeared, and have changed; and
+    zeros."""
     chance = random.Random(seed)
     pages = [data[at : at + PAGE] for at in range(0, len(data), PAGE)]
     pages[100:100] = [chance.randbytes(PAGE) for _ in range(5)]
@@ -123,7 +124,7 @@ def test_a_second_bundle_sends_and_reads_only_new_parts(ends: Ends, seed: int) -
 
 
 def test_removed_history_is_reported(ends: Ends) -> None:
-    """What was sent is read again then, within the bounds for any bundle."""
+    """Sent bytes are then read again, within the bounds for any bundle."""
     earlier = ends.first(MEMORY)
     config, blobs = ends.send(_changed(MEMORY, 1))
     (ends.there / NAME).unlink()
@@ -137,7 +138,7 @@ def test_removed_history_is_reported(ends: Ends) -> None:
 
 @pytest.mark.parametrize("damage", ["changed", "shorter"])
 def test_damage_to_kept_parts_does_not_pass(ends: Ends, damage: str) -> None:
-    """What is made of it differs from its digest, which `receive` compares; what is short is read again."""
+    """A result made of it differs from its digest, which `receive` compares; a short part is read again."""
     earlier = ends.first(MEMORY)
     config, blobs = ends.send(MEMORY)
     with (ends.there / NAME).open("r+b") as file:
@@ -181,7 +182,7 @@ def test_a_file_in_too_many_pieces_is_sent_whole(ends: Ends, monkeypatch: pytest
 
 
 def test_segments_that_were_not_sent_are_refused(ends: Ends, tmp_path: Path) -> None:
-    """Under digests of one's own, under those of what the home holds, and with a wrong size or place."""
+    """Under digests of one's own, under digests in the home, and with a wrong size or place."""
     earlier = ends.first(MEMORY)
     config, blobs = ends.send(MEMORY)
     secret = b"what another import brought" * 100

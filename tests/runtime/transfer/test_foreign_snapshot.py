@@ -158,7 +158,7 @@ def test_a_sound_manifest_is_accepted() -> None:
     ],
 )
 def test_a_manifest_that_no_session_has_is_refused(changed: dict[str, Any], why: str) -> None:
-    """Each field that becomes a path, a name or a number on this host is judged by itself."""
+    """Each field that becomes a path, a name or a number on this host is judged separately."""
     with pytest.raises(BundleRefused, match=why):
         foreign_snapshot.check_manifest(SOUND.model_copy(update=changed))
 

@@ -70,7 +70,7 @@ def test_a_secret_in_new_memory_refuses(tmp_path: Path, new: int) -> None:
 
 
 def test_other_rules_search_all_again(tmp_path: Path) -> None:
-    """Those of an earlier search that was not made, or found less, say nothing."""
+    """Rules of an earlier search that was not made, or found less, do not count."""
     data = {NAME: _page(TOKEN) + _page(b"made-by-hand-4711")}
     first = _inspection(tmp_path, data, "ignore")
     first.files(tmp_path, None)

@@ -1,4 +1,4 @@
-"""The source of a ladder, by what a caller names: without an engine or a network."""
+"""The source of a ladder, by a caller's reference: without an engine or a network."""
 
 from __future__ import annotations
 

@@ -100,7 +100,7 @@ def test_existing_blobs_are_not_even_read(tmp_path: Path, read: list[str]) -> No
 
 
 def test_layers_of_the_other_engine_are_not_compressed(tmp_path: Path, read: list[str]) -> None:
-    """Nor sent; they are named by what they are, and not read again for the next sender."""
+    """Nor sent; they are named by their digests, and not read again for the next sender."""
     there = There(engine_has=1)
     found = _layers(tmp_path).send(there, lambda _: None)
     assert (found[0].media_type, found[0].digest, found[0].size) == (media.LAYER, IDS[0], 100_000)

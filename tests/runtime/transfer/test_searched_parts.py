@@ -1,4 +1,4 @@
-"""What an earlier snapshot does not have is searched with what surrounds it, and nothing else is."""
+"""Pages that an earlier snapshot does not have are searched with their surroundings, and no others are."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def _ranges(pages: int, *new: int) -> list[PageRange]:
 
 @pytest.mark.parametrize("at", [10 * PAGE - 20, 10 * PAGE, 11 * PAGE - 20, 10 * PAGE - len(TOKEN) + 1])
 def test_a_secret_that_reaches_into_a_new_page_is_found_once(tmp_path: Path, at: int) -> None:
-    """Begun in the page before, within, and ended in the one after."""
+    """Begun in the previous page, within it, and ended in the next."""
     data = bytearray(b"." * (20 * PAGE))
     data[at : at + len(TOKEN)] = TOKEN
     (tmp_path / "x").write_bytes(data)

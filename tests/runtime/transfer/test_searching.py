@@ -80,7 +80,7 @@ def test_a_path_that_is_a_secret_is_not_shown(tmp_path: Path) -> None:
 
 
 def test_a_layer_of_our_own_image_is_not_searched(tmp_path: Path) -> None:
-    """By its expected digest: another one under its name is a layer that no one accepts."""
+    """By its expected digest: a different layer under its name is refused everywhere."""
     data = _layer()
     searched = _searched(tmp_path, Matcher(RULES), ("sha256:ours",))
 
@@ -118,7 +118,7 @@ def test_a_damaged_record_counts_as_missing(tmp_path: Path, text: str) -> None:
 
 
 def test_invalid_entries_are_searched_again(tmp_path: Path) -> None:
-    """Such as those of another version."""
+    """Such as entries of a different version."""
     layer = Hashed([_layer()])
     searched = _searched(tmp_path, Matcher(RULES))
     searched.read(layer)

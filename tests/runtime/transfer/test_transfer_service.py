@@ -1,4 +1,4 @@
-"""Sending and receiving: what is refused, in which order parts travel, and what a failure leaves."""
+"""Sending and receiving: refusals, the order in which parts travel, and the remains of a failure."""
 
 from __future__ import annotations
 
@@ -188,7 +188,7 @@ def _nothing(context: Context, engine: LayeredEngine) -> bool:
 
 
 def test_parts_travel_before_their_index(context: Context, taken: SnapshotRow, tmp_path: Path) -> None:
-    """A bundle that was cut off has no index."""
+    """A bundle that was cut off does not have an index."""
     end = Recorded(tmp_path / "bundle")
     sent = _send(context, taken, end)
     assert end.kinds[0] == media.LAYER_GZIP

@@ -100,7 +100,7 @@ def test_a_file_is_put_together_of_parts_and_zeros(origin: Blobs, tmp_path: Path
 
 
 def test_a_wrong_segment_is_refused(origin: Blobs, tmp_path: Path) -> None:
-    """Changed on its way, exchanged for another of the same size, of another kind, or beyond its end."""
+    """Changed on its way, exchanged for one of the same size, of the wrong kind, or beyond its end."""
     for change in ("bytes", "other", "kind", "beyond"):
         segments = _segments(origin, b"hello")
         blob = form.described(media.SEGMENT, bundle_segments.segment(b"hello"))

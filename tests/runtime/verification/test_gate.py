@@ -1,4 +1,4 @@
-"""What the gate answers a checkpointer that asks whether images may be loaded, and their tree may run."""
+"""The gate's answer to a checkpointer that asks whether images can be loaded, and their tree run."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def stopped(running: RecordedTree | None = None) -> dict[str, Any]:
 
 
 def answers(folder: Path, *questions: Mapping[str, Any]) -> tuple[list[Any], str]:
-    """Return what is answered, and why the restore is refused, if it is."""
+    """Return the answer, and the reason if the restore is refused."""
     asking = Asking(*questions)
     try:
         Gate("taken", folder).follow(cast("CheckpointerLink", asking))
@@ -95,7 +95,7 @@ def test_images_that_ask_for_more_are_not_loaded(kept: Path) -> None:
 def test_images_with_other_rights_than_at_the_freeze_are_not_loaded(
     kept: Path, changed: dict[str, Any]
 ) -> None:
-    """Although a session may have them: someone altered them."""
+    """Even if a session is allowed to have them: someone altered them."""
     found, refused = answers(kept, images(tree(**changed)))
     assert (found, "altered after the freeze" in refused) == ([{}], True)
 

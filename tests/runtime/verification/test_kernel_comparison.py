@@ -1,4 +1,4 @@
-"""A restored session's report on its kernels, compared with the one before."""
+"""A restored session's report on its kernels, compared with the earlier one."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def after(kernel: HeldKernel | None) -> Verification:
 
 
 def test_values_that_change_on_their_own_do_not_deviate() -> None:
-    """A thread appends to a list and counts; a cell has made another name."""
+    """A thread appends to a list and counts; a cell has made a new name."""
     moved = {**NAMES, "data": ("list of 11", ""), "n": ("int", "bb"), "new": ("int", "c")}
     found = after(HeldKernel(epoch=1, names=moved))
     assert found.exact
@@ -26,7 +26,7 @@ def test_values_that_change_on_their_own_do_not_deviate() -> None:
 
 
 def test_names_removed_or_of_a_different_type_are_reported() -> None:
-    """A restarted kernel has nothing; one with another epoch is a different one."""
+    """A restarted kernel has nothing; one with a new epoch is a different one."""
     assert [one.text for one in after(HeldKernel(epoch=1, names={"n": ("str", "")})).deviations] == [
         "main: names are gone: data, f",
         "main: names have an unexpected type: n",
@@ -43,7 +43,7 @@ def test_a_busy_kernel_is_not_compared() -> None:
 
 
 def test_changes_before_the_freeze_do_not_deviate(tmp_path: Path) -> None:
-    """The names are those of before; the session need not even be asked."""
+    """The names are the earlier ones; the session does not have to be asked."""
     record = StateRecord(tree=RecordedTree(processes=[]), kernels=BEFORE)
     found = kernel_check.compare(tmp_path, record, 8, Verification())
     assert found.exact

@@ -27,7 +27,7 @@ def _open(data: bytes, kind: str, limit: int) -> bytes:
 @pytest.mark.parametrize("size", [0, 1, bundle_segments.BLOCK, 3 * bundle_segments.BLOCK + 17])
 @pytest.mark.parametrize("kind", ["gzip", "zstd"])
 def test_packed_images_are_opened_to_the_byte(kind: str, size: int) -> None:
-    """Also across the blocks that are compressed apart from each other."""
+    """Also across the separately compressed blocks."""
     data = (os.urandom(1000) * (size // 1000 + 1))[:size]
     packed = b"".join(getattr(bundle_segments, kind)([data[:5], data[5:]]))
 
@@ -57,7 +57,7 @@ def test_a_layer_that_is_larger_than_it_says_is_refused_while_it_is_opened(kind:
 
 @pytest.mark.parametrize("kind", ["gzip", "zstd"])
 def test_a_layer_that_is_smaller_than_it_says_or_cut_short_is_refused(kind: str) -> None:
-    """Nothing is made up for what is missing."""
+    """Missing bytes are never made up."""
     packed = b"".join(getattr(bundle_segments, kind)([os.urandom(100_000)]))
 
     for data, size in ((packed, 100_001), (packed[:50_000], 100_000), (b"no such thing", 100)):
@@ -100,7 +100,7 @@ def test_a_segment_of_a_different_size_or_with_more_behind_it_is_refused() -> No
 
 
 def test_many_members_of_gzip_cost_as_much_as_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is behind a member is copied for it: never more than one step, however many there are."""
+    """The rest after a member is copied for it: never more than one step, however many there are."""
     behind: list[int] = []
     really = zlib.decompressobj
 
@@ -197,7 +197,7 @@ def test_long_runs_of_zeros_are_in_no_segment() -> None:
 
 
 def test_pages_that_are_inserted_change_one_segment() -> None:
-    """Cuts are where the pages say, not where a count is full: what follows has the digests it had."""
+    """Pages decide the cuts, not a full count: the segments after it keep their digests."""
     data = _noise(9_000)
     before = {piece.data for piece in _pieces(data)}
     after = {piece.data for piece in _pieces(data[: 50 * PAGE] + _noise(3, seed=2) + data[50 * PAGE :])}

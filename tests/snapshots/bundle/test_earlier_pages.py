@@ -19,7 +19,7 @@ def _pages(count: int, seed: int = 0) -> bytes:
 
 
 def _compared(folder: Path, earlier: dict[str, bytes], now: bytes, name: str = NAME) -> list[PageRange]:
-    """Return the ranges of a file, having checked that they are what they say."""
+    """Return the ranges of a file, after checking them against the file."""
     (folder / "images").mkdir(exist_ok=True)
     for path, data in earlier.items():
         (folder / path).write_bytes(data)
@@ -55,7 +55,7 @@ def test_changed_pages_alone_are_new(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("at", [0, 1, SAMPLED, SAMPLED + 1, 250, 499])
 def test_pages_that_come_and_go_move_the_rest(tmp_path: Path, at: int) -> None:
-    """None of those that moved is new, also before the one that was sampled."""
+    """None of the moved pages is new, also before the sampled one."""
     before = _pages(500)
     more = before[: at * PAGE] + _pages(3, 1) + before[at * PAGE :]
     assert _new(_compared(tmp_path, {NAME: before}, more)) <= 3 * PAGE + SHORTEST
@@ -64,7 +64,7 @@ def test_pages_that_come_and_go_move_the_rest(tmp_path: Path, at: int) -> None:
 
 
 def test_a_file_is_found_under_a_different_name(tmp_path: Path) -> None:
-    """A process that began meanwhile moves the numbers of those after it."""
+    """A process that began in the meantime moves the numbers of those after it."""
     before = {NAME: _pages(100), OTHER: _pages(300, 1)}
     assert _new(_compared(tmp_path, before, before[OTHER], NAME)) == 0
     assert _new(_compared(tmp_path, before, before[OTHER], "images/pages-3.img")) == 0
@@ -122,7 +122,7 @@ def test_a_missing_file_or_a_link_is_an_error(tmp_path: Path) -> None:
 
 
 def test_a_sample_is_not_believed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """All pages under one number: only those that are equal count."""
+    """All pages under one number: only equal ones count."""
     monkeypatch.setattr(earlier_pages, "hash", lambda _page: 1, raising=False)
     before = _pages(100)
     _compared(tmp_path, {NAME: before}, _pages(5, 3) + before)

@@ -1,4 +1,4 @@
-"""What all ends of a bundle's way keep to, as `endpoints` has it: files, shared parts, registries."""
+"""Rules for all ends of a bundle's way, as `endpoints` has them: files, shared parts, registries."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def test_stored_content_is_found_by_its_digest(ends: Ends) -> None:
 
 
 def test_a_blob_can_be_put_again(ends: Ends) -> None:
-    """The sender may not know that it is there."""
+    """The sender does not necessarily know that it exists."""
     with ends.destination() as destination:
         for _ in range(2):
             destination.put(blob_of(SMALL), io.BytesIO(SMALL))

@@ -71,7 +71,7 @@ def test_files_that_snapshots_have_belong(name: str) -> None:
     ],
 )
 def test_other_names_do_not(name: str) -> None:
-    """Neither those that lead elsewhere, nor images that have CRIU do more than bring processes back."""
+    """Neither names that lead elsewhere, nor images that have CRIU do more than bring processes back."""
     assert not foreign_files.belongs(name)
 
 
@@ -146,7 +146,7 @@ def test_a_layer_cannot_lead_out_or_bring_devices(tmp_path: Path, member: dict[s
     ],
 )
 def test_shared_memory_has_files_folders_and_links_within(tmp_path: Path, member: dict[str, Any]) -> None:
-    """It is unpacked as root, beside everything else of a container."""
+    """It is unpacked as root, next to everything else of a container."""
     foreign_files.check_memory(
         _archive(
             tmp_path / "good.tar",

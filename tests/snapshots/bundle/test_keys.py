@@ -136,7 +136,7 @@ def test_another_home_can_trust_a_key(keys: Keys, tmp_path: Path) -> None:
 
 
 def test_which_key_signs_is_never_guessed(keys: Keys) -> None:
-    """The one named, the only one, or the one called default."""
+    """The key is the named one, the only one, or the one called default."""
     first = keys.new("first")
     assert keys.signer() is not None
     keys.new("second")

@@ -129,7 +129,7 @@ def test_an_invalid_or_truncated_archive_is_refused(tmp_path: Path) -> None:
 
 
 def test_an_index_that_differs_from_index_json_is_refused(tmp_path: Path) -> None:
-    """Several, of another kind, too large, changed, or none."""
+    """Several, of the wrong kind, too large, changed, or none."""
     index = form.described(media.INDEX, b'{"manifests":[]}').as_dict()
     for number, (manifests, why) in enumerate(
         (
@@ -188,7 +188,7 @@ def test_an_index_has_one_image_and_one_snapshot_both_manifests() -> None:
 
 
 def test_a_key_that_occurs_twice_is_refused(tmp_path: Path) -> None:
-    """Other tools may believe the first one: on any level, in the index and in what it leads to."""
+    """Other tools could believe the first one: on any level, in the index and in its targets."""
     good = form.described(media.INDEX, b"{}").as_dict()
     one = json.dumps(good)
     for number, index in enumerate(
@@ -209,7 +209,7 @@ def test_a_key_that_occurs_twice_is_refused(tmp_path: Path) -> None:
 
 
 def test_links_and_devices_in_the_archive_are_not_blobs(tmp_path: Path) -> None:
-    """A member that only points somewhere is passed over: what it should be is missing."""
+    """A member that only points somewhere is passed over: its content is missing."""
     found = form.described("", b"secret")
     path = tmp_path / "links.tar"
     with tarfile.open(path, "w") as archive:
@@ -290,7 +290,7 @@ def test_more_than_a_pipe_holds_passes_through_it(pipe: tuple[int, int], tmp_pat
 
 
 def test_the_archive_is_the_one_in_a_file(tmp_path: Path) -> None:
-    """Either end may be a file: `cat` joins them."""
+    """Either end can be a file: `cat` joins them."""
     _send(FileDestination(tmp_path / "file", "name"))
     with (tmp_path / "piped").open("wb") as stream:
         _send(PipeDestination(stream.fileno(), "name"))
@@ -331,7 +331,7 @@ def test_a_folder_that_cannot_take_it_is_one_clear_error(tmp_path: Path) -> None
 def test_a_pipe_without_end_does_not_fill_the_disk(
     pipe: tuple[int, int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It ends while there is room for others, and what was read is gone."""
+    """It ends while there is room for others, and the part that was read is removed."""
     monkeypatch.setattr(oci_layout, "LEAST_FREE", 1 << 60)
     os.write(pipe[1], b"x")
     with pytest.raises(StoreError, match="would stay free"):

@@ -48,7 +48,7 @@ def _read(origin: Flaky, folder: Path, start: int = 0) -> bytes:
 
 
 def test_an_interrupted_fetch_resumes_where_it_stopped(tmp_path: Path) -> None:
-    """Also in another process; what is here in full is not asked for again."""
+    """Also in a different process; parts that are complete here are not requested again."""
     origin = Flaky(most=1 << 20)
     for _ in range(2):
         with pytest.raises(StoreError, match="ended after"):
@@ -70,7 +70,7 @@ def test_data_with_a_wrong_digest_is_not_kept(tmp_path: Path) -> None:
 
 
 def test_an_imported_bundle_leaves_no_parts(tmp_path: Path) -> None:
-    """Nor of what was not requested for a week."""
+    """Nor parts of a bundle that was not requested for a week."""
     folder = tmp_path / "downloads"
     with Resuming(Flaky(), folder) as resuming:
         resuming.open(BLOB).close()
@@ -106,7 +106,7 @@ def test_two_concurrent_readers_fetch_a_part_once(tmp_path: Path) -> None:
 
 
 class Several(Flaky):
-    """An origin of several parts, which gives none before as many are asked for at once."""
+    """An origin of several parts, which gives none before that many are requested concurrently."""
 
     def __init__(self, at_once: int) -> None:
         super().__init__()

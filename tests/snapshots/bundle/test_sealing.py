@@ -90,7 +90,7 @@ def test_only_recipients_can_open_it(private: X25519PrivateKey) -> None:
 
 
 def test_the_same_bytes_are_sealed_differently_each_time(one: Sealing) -> None:
-    """Who sees two bundles cannot tell what they have in common."""
+    """An observer of two bundles cannot tell their common content."""
     assert _seal(one, b"hello") != _seal(one, b"hello")
 
 

@@ -53,7 +53,7 @@ def squashed(folder: Path, *layers: bytes, below: Sequence[str] = ()) -> dict[st
 
 
 def test_removed_and_overwritten_files_do_not_leave(tmp_path: Path) -> None:
-    """Nor the names of those that the image below does not have."""
+    """Nor the names of files that the image below does not have."""
     lowest = archive("a/", "a/gone=old", "a/same=1", "over=old", "theirs=old", "f/", "f/in=old")
     found = squashed(
         tmp_path, lowest, archive("a/", "a/.wh.gone", "over=new", ".wh.theirs", "f=file"), below=["theirs"]
@@ -91,7 +91,7 @@ def test_names_of_a_folder_equal_its_archives(tmp_path: Path) -> None:
 
 
 def test_parts_are_the_writes_of_each_container() -> None:
-    """Whatever others say in the label: positions that do not exist are no parts."""
+    """Whatever others write in the label: positions that do not exist are not parts."""
 
     def parts(text: str, layers: int = 5) -> list[tuple[int, int]]:
         return image.parts({"Labels": {image.WRITTEN_LABEL: text}}, layers)

@@ -67,7 +67,7 @@ def test_a_process_with_many_mappings_of_long_names_costs_little_memory(crowded:
 
 
 def test_a_file_is_read_up_to_its_bound_and_no_further(tmp_path: Path) -> None:
-    """What is as long as it may be is read; one byte more is an error, not a part of it."""
+    """A file of exactly the bound is read; one byte more is an error, not a part of it."""
     (tmp_path / "file").write_bytes(b"x" * 100_000)
 
     assert len(bounded.read(tmp_path / "file", 100_000)) == 100_000
@@ -122,7 +122,7 @@ def test_memory_mapped_for_writing_is_known_as_a_whole_or_not_at_all(
 
 
 def test_mappings_that_cannot_all_be_judged_are_not_the_sessions(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A list that is longer than what is read of it is a reason to refuse, not to stop looking."""
+    """A list beyond the reading limit is a reason to refuse, not to stop looking."""
     monkeypatch.setattr("holdfast.procfs.walk.MAX_MAPS", 200)
 
     assert Mappings(lambda _: True).foreign(os.getpid()) == ["memory (of more files than can be checked)"]

@@ -1,4 +1,4 @@
-"""Killed at any step, what is stored stays whole."""
+"""Killed at any step, stored data stays whole."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pages kept once: what is packed comes back as it was, and costs what is new."""
+"""Pages kept once: packed content comes back unchanged, and only new pages cost room."""
 
 from __future__ import annotations
 
@@ -135,7 +135,7 @@ def test_zeros_cost_nothing_and_come_back_as_holes(home: Home) -> None:
 
 
 def test_text_is_compressed(home: Home) -> None:
-    """What is not random takes less than it is long."""
+    """Text that is not random takes less than its length."""
     text = b"".join(b"line %d of a log that says much the same\n" % number for number in range(100_000))
 
     assert home.keep("a", text).written < len(text) / 4
@@ -239,7 +239,7 @@ def test_a_recipe_is_passed_on_to_a_snapshot_of_the_same(home: Home, rng: random
 
 
 def test_sweeping_removes_unneeded_pages(home: Home, rng: random.Random) -> None:
-    """A removed snapshot's pages go; those that others need stay."""
+    """A removed snapshot's pages go; pages that others need stay."""
     data = rng.randbytes(4 * MIB)
     home.keep("a", data)
     half = data[: 2 * MIB] + rng.randbytes(2 * MIB)
@@ -260,7 +260,7 @@ def test_sweeping_removes_unneeded_pages(home: Home, rng: random.Random) -> None
 
 
 def test_nothing_is_swept_while_a_recipe_cannot_be_read(home: Home, rng: random.Random) -> None:
-    """What it needs is not known, so everything stays."""
+    """Its needs are unknown, so everything stays."""
     home.keep("a", rng.randbytes(MIB))
     home.keep("b", rng.randbytes(MIB))
     home.remove("a")
@@ -273,7 +273,7 @@ def test_nothing_is_swept_while_a_recipe_cannot_be_read(home: Home, rng: random.
 
 
 def test_each_page_counts_for_the_oldest_that_needs_it(home: Home, rng: random.Random) -> None:
-    """The sum of what snapshots own is what the packs take; the rest is shared."""
+    """The sum over the snapshots equals the space of the packs; the rest is shared."""
     data = rng.randbytes(2 * MIB)
     home.keep("a", data)
     home.keep("b", changed(data, [0, 1, 2]))
@@ -287,7 +287,7 @@ def test_each_page_counts_for_the_oldest_that_needs_it(home: Home, rng: random.R
 
 
 def test_a_writer_waits_for_the_other(home: Home, rng: random.Random) -> None:
-    """Several pack at once without losing anything; a caller that will not wait gets an error."""
+    """Several pack concurrently without losing anything; a caller that will not wait gets an error."""
     parts = {f"s{number}": rng.randbytes(MIB) for number in range(4)}
     threads = [threading.Thread(target=home.keep, args=item) for item in parts.items()]
     for thread in threads:

@@ -21,7 +21,7 @@ MIB = 1 << 20
 
 
 class Counted:
-    """What packing hashed and looked up."""
+    """Pages that packing hashed and looked up."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.groups = self.pages = self.lookups = 0
@@ -63,7 +63,7 @@ def touched(rng: random.Random, data: bytes, pages: int) -> bytes:
 
 
 def test_work_follows_change(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Only pages beside a changed one are hashed for themselves; only changed ones are looked up."""
+    """Only pages next to a changed one are hashed individually; only changed ones are looked up."""
     rng = random.Random(7)
     data = rng.randbytes(16 * MIB)
     _, parent = pack(tmp_path, "a", data)
@@ -105,7 +105,7 @@ def test_zeros_between_pages_are_followed(tmp_path: Path, monkeypatch: pytest.Mo
 def test_after_an_insertion_the_course_is_found_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What moved costs a few lookups, and new pages one each; also without a parent."""
+    """A moved page costs a few lookups, and new pages one each; also without a parent."""
     rng = random.Random(9)
     data = touched(rng, rng.randbytes(4 * MIB), 30)
     _, parent = pack(tmp_path, "a", data)
@@ -138,7 +138,7 @@ def lying(parent: Recipe, change: Callable[[PageRun], PageRun]) -> Recipe:
     ids=["other group", "other page", "beyond", "no such pack", "path", "zeros", "short"],
 )
 def test_a_parent_that_lies_costs_time_only(tmp_path: Path, change: Callable[[PageRun], PageRun]) -> None:
-    """Whatever it says of the pages, what is packed comes back, and is not stored twice."""
+    """Whatever it claims about the pages, packed content comes back, and is not stored twice."""
     data = random.Random(10).randbytes(MIB)
     _, parent = pack(tmp_path, "a", data)
     done, _ = pack(tmp_path, "b", data, lying(parent, change))

@@ -1,9 +1,9 @@
-"""A program: changes files of an overlay at random, keeps them many times, and compares each image with them,
-and with what it is when it leaves.
+"""A program: changes files of an overlay at random, keeps them many times, and compares each image with
+them, and with its exported form.
 
     unshare --mount [--user --map-root-user] python3 overlay_model.py FOLDER SEED STEPS
 
-Copies are made as those of a session's files, images on top of each other as the chain says, in folders as an
+Copies are made like a session's files, images on top of each other as the chain says, in folders as an
 engine unpacks them. Says how many bytes the images have, how many whole ones would have had, and how many
 layers the tallest one has.
 """
@@ -98,7 +98,7 @@ class Model:
             path.write_bytes(self.data())
 
     def again(self) -> None:
-        """Bytes in place, whose size and, since a program may set it back, time of writing do not tell."""
+        """Bytes in place, unnoticeable by size and, since a program can set it back, time of writing."""
         if (path := self.any("file")) and (size := path.stat().st_size):
             before = path.stat()
             with path.open("r+b") as file:
@@ -256,7 +256,7 @@ class Model:
             os.utime(path, ns=(when, when), follow_symlinks=False)
 
     def leave(self, stack: list[Path], beside: Path, expected: dict[str, object]) -> None:
-        """Compare an image whose layers have become one, which has nothing that a session could not see."""
+        """Compare an image whose layers have become one, without anything that a session could not see."""
         with tempfile.TemporaryDirectory(dir=self.folder) as scratch:
             one, image = Path(scratch, "archive"), Path(scratch, "image")
             image.mkdir()

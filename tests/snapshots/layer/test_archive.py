@@ -75,7 +75,7 @@ def test_several_names_of_a_file_stay_one_file(folder: Path) -> None:
 
 
 def test_links_pipes_and_devices_have_no_contents(folder: Path) -> None:
-    """What they are is all there is."""
+    """Their kind is all they have."""
     with read(
         folder,
         FileEntry("l", file_entry.LINK, target="../x"),

@@ -1,4 +1,4 @@
-"""Which earlier image the next one is made on, and images made like that of an overlay that changes."""
+"""The earlier image as the base of the next one, and images made like a changing overlay's."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from holdfast.snapshots.layer.oci import Blob
 
 
 class Engine:
-    """Takes snapshots of one container; `there` are the images that have not been removed."""
+    """Takes snapshots of one container; `there` lists the images that have not been removed."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder / "written"
@@ -113,7 +113,7 @@ def test_damaged_layers_are_not_built_on(engine: Engine, damage: str) -> None:
 def test_images_of_other_containers_and_boots_are_not_built_on(
     engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Their folders differ; after a crash of the machine files may lack what was in them."""
+    """Their folders differ; after a crash of the machine files can lack their content."""
     engine.take("0")
     assert engine.take("1", container="d") == ""
     assert engine.take("2", container="d") == "1"
@@ -129,7 +129,7 @@ def test_an_image_does_not_get_more_layers_than_an_engine_stacks(engine: Engine)
 
 
 def test_images_do_not_keep_files_removed_long_ago(engine: Engine) -> None:
-    """What they need twice over is the most they have; then one has the whole layer again."""
+    """At most twice the needed room is used; then one has the whole layer again."""
     large = 1 << 30
     assert engine.take("0", whole=large) == ""
     assert engine.take("1", whole=large // 4, written=10) == "0"

@@ -1,4 +1,4 @@
-"""An image that is made later: what its snapshot keeps, who makes it, and what happens in between."""
+"""An image that is made later: the kept parts of its snapshot, its maker, and events in between."""
 
 from __future__ import annotations
 
@@ -92,7 +92,8 @@ def snapshots(tmp_path: Path) -> Path:
 
 
 def kept(snapshots: Path, name: str, text: str, on: Path | None = None) -> tuple[Path, str]:
-    """Make a snapshot whose image is to be made, perhaps on top of another one; return folder and image."""
+    """Make a snapshot whose image is to be made, perhaps on top of an earlier one; return folder and
+    image."""
     folder = snapshots / name
     folder.mkdir()
     earlier = unmade_image.share(on, folder, whole=False) if on is not None else None
@@ -237,7 +238,7 @@ def test_an_image_from_before_a_power_failure_is_made_again(
 
 
 def test_one_of_many_callers_makes_the_image(engine: Any, snapshots: Path) -> None:
-    """The others wait, also those that remove what it is made of."""
+    """The others wait, also callers that remove its sources."""
     folder, made = kept(snapshots, "one", "1")
     failed: list[BaseException] = []
 

@@ -38,7 +38,8 @@ class _Transport(httpx.BaseTransport):
 
 
 class FakeRegistry:
-    """`fault` is asked before each request whether it fails; `cut` is one that keeps a part of what came."""
+    """`fault` is asked before each request whether it fails; `cut` keeps only a part of the received
+    bytes."""
 
     def __init__(self) -> None:
         self.blobs: dict[str, bytes] = {}

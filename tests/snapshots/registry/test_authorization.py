@@ -1,4 +1,4 @@
-"""What registries ask for is read as RFC 9110 has it."""
+"""Registries' requests for a pause are read by RFC 9110."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""How requests are sent: again where it may help, with credentials where they may go, and within limits."""
+"""The sending of requests: again where it can help, with credentials only for their host, and within
+limits."""
 
 from __future__ import annotations
 
@@ -41,7 +42,7 @@ def _first(count: int, broken: Callable[[], httpx.Response | Exception]) -> Call
 
 @pytest.mark.parametrize("status", [408, 429, 500, 502, 503, 504])
 def test_transient_obstacles_are_tried_again(registry: FakeRegistry, status: int) -> None:
-    """With growing pauses; the answer is that of the last time."""
+    """With growing pauses; the answer is the last attempt's."""
     registry.blobs["x"] = b"text"
     registry.fault = _first(3, lambda: httpx.Response(status))  # type: ignore[assignment]
     assert _ask(registry.client()).content == b"text"
@@ -193,7 +194,7 @@ def test_passwords_go_over_no_open_line(registry: FakeRegistry) -> None:
 
 
 def test_redirects_take_no_credentials_along(registry: FakeRegistry) -> None:
-    """Blobs are often elsewhere; who has them need not know who asks."""
+    """Blobs are often elsewhere; their host does not have to know the caller."""
     registry.challenge, registry.blobs["y"] = 'Basic realm="r"', b"text"
     registry.allowed = lambda header: header == ME.basic
 
@@ -226,7 +227,7 @@ def test_redirects_lead_somewhere_safe(registry: FakeRegistry, location: str, wh
 
 
 def test_answers_have_an_end(registry: FakeRegistry) -> None:
-    """What is larger than such an answer can be is not read."""
+    """A body larger than such an answer can be is not read."""
     registry.fault = lambda _request: httpx.Response(200, content=b"x" * (MAX_ANSWER + 1))
     with pytest.raises(RegistryError, match="too long"):
         _ask(registry.client())
@@ -244,6 +245,6 @@ def test_a_registrys_messages_are_made_printable(registry: FakeRegistry) -> None
 
 
 def test_plain_http_is_asked_for(registry: FakeRegistry) -> None:
-    """TLS is what is spoken with everybody else."""
+    """TLS is spoken with all other hosts."""
     assert registry.client().url("x").scheme == "https"
     assert registry.client(plain_http=True).url("x").scheme == "http"

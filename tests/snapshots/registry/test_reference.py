@@ -55,7 +55,7 @@ def test_parts(text: str, host: str, repository: str, tag: str | None, digest: s
     ],
 )
 def test_invalid_values_are_refused(text: str) -> None:
-    """What is no reference is refused with a form to follow."""
+    """An invalid reference is refused with an example of the form."""
     with pytest.raises(InvalidArgument) as raised:
         Reference.parse(text)
     assert "registry.example.com/team/work:failed" in raised.value.hint

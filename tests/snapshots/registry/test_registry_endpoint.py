@@ -25,7 +25,7 @@ def registry() -> FakeRegistry:
 
 
 class Unseekable(io.BytesIO):
-    """What comes out of a compressor."""
+    """The output of a compressor."""
 
     def seekable(self) -> bool:
         return False
@@ -87,7 +87,7 @@ def test_a_failure_lets_nothing_be_found(registry: FakeRegistry) -> None:
 
 
 def test_no_digest_is_pushed_to(registry: FakeRegistry) -> None:
-    """Its digest results from what is pushed."""
+    """Its digest results from the pushed content."""
     with pytest.raises(InvalidArgument, match="its digest is computed from the content"):
         _push(registry, "registry.test/team/work@sha256:" + "0" * 64)
 
@@ -143,7 +143,7 @@ def test_no_more_comes_than_announced(registry: FakeRegistry) -> None:
 
 
 def test_a_registry_that_knows_no_parts_sends_all(registry: FakeRegistry) -> None:
-    """What is there already is passed over."""
+    """Existing parts are passed over."""
     content = bytes(range(200))
     registry.fault = lambda _request: httpx.Response(200, content=content)
     with RegistryOrigin(registry.client()) as origin:
@@ -206,7 +206,7 @@ def _push_large(registry: FakeRegistry, folder: Path, repository: str) -> bool:
 
 
 def test_blobs_of_another_repository_are_mounted(registry: FakeRegistry, tmp_path: Path) -> None:
-    """Without a byte of it; what the other has no more is sent."""
+    """Without transferring a byte; a blob that the other repository has lost is sent."""
     assert not _push_large(registry, tmp_path, "team/other")
     registry.elsewhere, registry.blobs = {"team/other": registry.blobs}, {}
     assert _push_large(registry, tmp_path, "team/work")

@@ -23,7 +23,7 @@ def _auth(text: str) -> dict[str, str]:
 
 
 def test_the_environment_comes_first(tmp_path: Path) -> None:
-    """It is for every registry, or for the one that is named."""
+    """It is for every registry, or for the named one."""
     environ = _config(tmp_path, auths={"r.test": _auth("docker:1")})
     environ |= {"HOLDFAST_REGISTRY_USER": "me", "HOLDFAST_REGISTRY_PASSWORD": "secret"}
     assert find("r.test", environ) == RegistryCredentials("me", "secret")
@@ -34,7 +34,7 @@ def test_the_environment_comes_first(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("key", ["r.test", "https://r.test", "https://r.test/v1/", "r.test/v2/"])
 def test_credentials_of_docker_login_are_read(tmp_path: Path, key: str) -> None:
-    """A password may have colons; hosts were also written as addresses."""
+    """A password can have colons; hosts were also written as addresses."""
     environ = _config(tmp_path, auths={"x.test": _auth("no:no"), key: _auth("me:pass:word")})
     assert find("r.test", environ) == RegistryCredentials("me", "pass:word")
     assert find("other.test", environ) is None
@@ -47,7 +47,7 @@ def test_docker_hub_has_a_key_of_its_own(tmp_path: Path) -> None:
 
 
 def test_helpers_are_asked(tmp_path: Path) -> None:
-    """The one of the registry, else the one for all; one that knows nothing leaves it to the file."""
+    """The registry's helper, else the one for all; a helper without an answer leaves it to the file."""
     asked: list[tuple[str, str]] = []
 
     def helper(name: str, server: str) -> str | None:
@@ -88,7 +88,7 @@ def test_a_helper_is_a_program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     "text", ["{", '{"auths": {"r.test": {"auth": "%%%"}}}', '{"auths": {"r.test": {"auth": "bm9jb2xvbg=="}}}']
 )
 def test_a_file_that_cannot_be_read_is_reported(tmp_path: Path, text: str) -> None:
-    """Not as if there were no credentials."""
+    """It is not treated as missing credentials."""
     (tmp_path / "config.json").write_text(text)
     with pytest.raises(RegistryError, match=r"cannot read the credentials in .*config\.json"):
         find("r.test", {"DOCKER_CONFIG": str(tmp_path)})

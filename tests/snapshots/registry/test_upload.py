@@ -36,7 +36,7 @@ def _requests(registry: FakeRegistry, method: str) -> int:
 
 
 def test_small_ones_take_two_requests(registry: FakeRegistry) -> None:
-    """What fits into one piece is not sent in pieces."""
+    """A blob that fits into one piece is not sent in pieces."""
     _upload(registry.client(), chunk=5000)
     assert registry.blobs == {BLOB.digest: CONTENT}
     assert [each.partition(" ")[0] for each in registry.seen] == ["POST", "PUT"]
@@ -71,7 +71,7 @@ def test_an_upload_resumes_where_it_was_cut(registry: FakeRegistry, piece: int, 
 
 
 def test_an_upload_resumes_after_a_kill(registry: FakeRegistry, tmp_path: Path) -> None:
-    """Another process continues, from what is remembered in a folder."""
+    """A second process continues, from the notes in a folder."""
 
     class Killed(BaseException):
         pass
@@ -181,7 +181,7 @@ def test_an_upload_is_sent_to_no_open_line(registry: FakeRegistry) -> None:
 
 
 def test_a_missing_repository_is_reported(registry: FakeRegistry) -> None:
-    """Some registries make none by themselves."""
+    """Some registries do not make any automatically."""
     registry.fault = lambda request: httpx.Response(404) if request.method == "POST" else None
     with pytest.raises(RegistryError, match=r"it does not take sha256:.* \(404\)") as raised:
         _upload(registry.client())

@@ -1,4 +1,4 @@
-"""Programs that may be refused, in advance and by name: nested sandboxes, debuggers, FUSE file systems."""
+"""Programs that can be refused, in advance and by name: nested sandboxes, debuggers, FUSE file systems."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`go test -json`: events, one to a line; between them a compiler may print lines. Pure."""
+"""`go test -json`: one event per line; a compiler can print lines between them. Pure."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ _WORDS = {"failure": "failed", "error": "failed", "skipped": "skipped"}
 
 
 def read(text: str) -> dict[str, str]:
-    """Return outcomes by `class::name`; text that is not XML to its end has no cases."""
+    """Return outcomes by `class::name`; incomplete XML has no cases."""
     try:
         root = ElementTree.fromstring(text)
     except ElementTree.ParseError:

@@ -1,4 +1,4 @@
-"""Code by an unmodified async client: results, output, errors, contexts, and what ends an execution."""
+"""Code by an unmodified async client: results, output, errors, contexts, and the ends of executions."""
 
 import asyncio
 import base64

@@ -1,4 +1,4 @@
-"""What the asynchronous client of E2B does with sandboxes as wholes: their lives, snapshots and forks."""
+"""E2B's asynchronous client handles whole sandboxes: their lives, snapshots and forks."""
 
 import asyncio
 import time

@@ -1,4 +1,4 @@
-"""What the synchronous client of E2B does with sandboxes as wholes: lives, snapshots, forks and limits."""
+"""E2B's synchronous client handles whole sandboxes: lives, snapshots, forks and limits."""
 
 import time
 from collections.abc import Callable

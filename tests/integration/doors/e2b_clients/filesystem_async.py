@@ -1,4 +1,4 @@
-"""What the asynchronous client of E2B does with files: read, write, list, move, and watch as a stream."""
+"""E2B's asynchronous client handles files: read, write, list, move, and watch as a stream."""
 
 import asyncio
 import io

@@ -1,4 +1,4 @@
-"""What the synchronous client of E2B does with files: read, write, list, watch, and signed addresses."""
+"""E2B's synchronous client handles files: read, write, list, watch, and signed addresses."""
 
 import io
 import random
@@ -179,7 +179,7 @@ def watched(files: Any) -> None:
 
 
 def with_metadata(files: Any) -> None:
-    """What older clients do not know."""
+    """A parameter that older clients do not know."""
     told = files.write("/tmp/with", "x", metadata={"Author": "Ada"})
     check(told.metadata == {"author": "Ada"}, "metadata that was written")
     check(files.get_info("/tmp/with").metadata == {"author": "Ada"}, "metadata of a file")

@@ -1,4 +1,4 @@
-"""What the asynchronous client of E2B does with processes: commands, their input and ends, and terminals."""
+"""E2B's asynchronous client handles processes: commands, their input and ends, and terminals."""
 
 import asyncio
 import hashlib

@@ -1,4 +1,4 @@
-"""What the synchronous client of E2B does with processes: commands, their input and ends, and terminals."""
+"""E2B's synchronous client handles processes: commands, their input and ends, and terminals."""
 
 import hashlib
 import threading
@@ -163,7 +163,7 @@ def input_(box: Any) -> None:
 
 
 class Screen:
-    """What a terminal shows, followed by a thread."""
+    """The screen of a terminal, followed by a thread."""
 
     def __init__(self, handle: Any) -> None:
         self.shown = b""

@@ -1,4 +1,4 @@
-"""What mini-swe-agent does with an environment."""
+"""Operations of mini-swe-agent on an environment."""
 
 from __future__ import annotations
 

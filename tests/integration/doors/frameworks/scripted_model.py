@@ -27,7 +27,7 @@ def calls(name: str, number: int, **arguments: Any) -> Item:
 
 
 def patches(text: str, number: int) -> Item:
-    """Return a call of `apply_patch`, whose input is no JSON."""
+    """Return a call of `apply_patch`, whose input is not JSON."""
     return {
         "type": "custom_tool_call",
         "id": f"p{number}",

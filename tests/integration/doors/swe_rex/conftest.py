@@ -1,4 +1,4 @@
-"""What SWE-ReX's tests of execution need beside their file; run by pytest of its environment.
+"""Requirements of SWE-ReX's execution tests in addition to their file; run by pytest of its environment.
 
 Variables name the session that they use, which sees the folder of their files under the same path.
 """

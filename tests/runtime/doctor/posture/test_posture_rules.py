@@ -135,7 +135,7 @@ def test_members_of_the_sockets_group_are_named() -> None:
 
 
 def test_unknown_facts_do_not_count_as_good() -> None:
-    """An engine that reports nothing has no filter, no profile and no quota."""
+    """An engine without reports does not have a filter, a profile or a quota."""
     found = {each.name: each.level for each in judge(MachineFacts(engine=EngineFacts.parse({})))}
 
     assert found["seccomp"] == "weak"

@@ -47,7 +47,7 @@ def number(told: Told) -> int:
 
 
 def test_requests_without_a_server_are_refused(told: Told) -> None:
-    """A new request is refused at once; so are waiting ones when the server has left."""
+    """A new request is refused immediately; so are waiting ones when the server has left."""
     told.ask("a")
     told.captures.serve(0)
     told.ask("b", "c")
@@ -58,7 +58,7 @@ def test_requests_without_a_server_are_refused(told: Told) -> None:
 
 
 def test_one_request_is_out_at_a_time(told: Told) -> None:
-    """The next goes out when the one before is answered; a second answer is ignored."""
+    """The next goes out after the previous answer; a second answer is ignored."""
     told.captures.serve(0)
     told.ask("a", "b")
     first = number(told)

@@ -22,20 +22,20 @@ def prepare(guest: Guest) -> dict[str, Any]:
 
 
 def wake(guest: Guest, **told: Any) -> None:
-    """Write the host's notice at once, as the host does."""
+    """Write the host's notice immediately, as the host does."""
     leave_word(guest, **told)
     guest.wait_for_socket()
 
 
 def leave_word(guest: Guest, **told: Any) -> None:
-    """Write the notice for a supervisor that may not run yet."""
+    """Write the notice for a supervisor that is possibly not running yet."""
     path = guest.run / "wake.new"
     path.write_text(json.dumps(told))
     path.rename(guest.run / "wake.json")
 
 
 def open_files(pid: int) -> list[str]:
-    """Return what a process has open. A descriptor that is closed during the listing is not open."""
+    """Return the open files of a process. A descriptor that is closed during the listing is not open."""
     links = []
     for descriptor in Path(f"/proc/{pid}/fd").iterdir():
         with contextlib.suppress(FileNotFoundError):
@@ -54,7 +54,7 @@ def outside_sockets(pid: int) -> int:
 
 
 def test_nothing_is_open_to_the_outside_while_paused(guest: Guest) -> None:
-    """After the answer there is no listening socket, no connection and no file of the run folder."""
+    """After the answer there is neither a listening socket nor a connection nor a file of the run folder."""
     guest.exec("true")
     reader = guest.call("read", offset=0, follow=True)
     reader.until("output")

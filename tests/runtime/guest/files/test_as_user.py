@@ -1,4 +1,4 @@
-"""What root makes for another user belongs to that user, and nothing else does."""
+"""Files that root makes for a different user belong to that user, and no others do."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Attributes that programs give files: what is taken from a caller, and how much of a file's is shown."""
+"""Attributes that programs give files: the values taken from a caller, and the shown part of a file's."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_attributes_are_read_as_they_were_written(tmp_path: Path) -> None:
 
 
 def test_no_more_than_an_answer_has_room_for_is_read(tmp_path: Path) -> None:
-    """Nor what is no text; and nothing of a link, or of what is not there."""
+    """Nor a value that is not text; and none of a link, or of a missing file."""
     path = tmp_path / "file"
     path.touch()
     os.setxattr(path, "user.a", b"\xff")

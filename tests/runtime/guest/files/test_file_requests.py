@@ -39,7 +39,7 @@ def test_a_search_is_answered_in_frames_and_ends_at_its_limit(
 
 
 def test_a_search_of_something_else_is_refused(guest: Guest, tmp_path: Path) -> None:
-    """What is not there, is not a folder, or is no line of text."""
+    """A missing path, one that is not a folder, or a pattern that is not a line of text."""
     (tmp_path / "file").write_text("x")
     for asked, code in (
         ({"path": str(tmp_path / "none"), "name": "*"}, "no_file"),

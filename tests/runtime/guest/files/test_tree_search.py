@@ -1,4 +1,4 @@
-"""A search below a folder: what is found, what is left out, and where it ends."""
+"""A search below a folder: its finds, its omissions, and its end."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_names_are_found_in_order(tree: Path) -> None:
 
 
 def test_lines_are_found_across_the_pieces_that_are_read(tree: Path) -> None:
-    """Each with its number; one at the end needs no newline, and a long one is cut."""
+    """Each with its number; one at the end does not need a newline, and a long one is cut."""
     assert found(tree, containing="two") == [
         {"path": f"{tree}/a.py", "line": 2, "text": "two"},
         {"path": f"{tree}/src/deep/c.txt", "line": 1, "text": "two"},
@@ -59,7 +59,7 @@ def test_lines_are_found_across_the_pieces_that_are_read(tree: Path) -> None:
 
 
 def test_invalid_text_is_left_out(tree: Path) -> None:
-    """Files with NUL bytes, and those that are too large; nothing waits at a pipe."""
+    """Files with NUL bytes, and files that are too large; a pipe is not waited for."""
     (tree / "binary").write_bytes(b"two\0")
     with (tree / "large").open("wb") as large:
         large.write(b"two\n")
@@ -72,7 +72,7 @@ def test_invalid_text_is_left_out(tree: Path) -> None:
 
 
 def test_no_link_is_followed(tree: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
-    """A loop of links ends, and what a link leads to is not found through it."""
+    """A loop of links ends, and the target of a link is not found through it."""
     outside = tmp_path_factory.mktemp("outside")
     (outside / "secret.py").write_text("two")
     (tree / "loop").symlink_to(tree)

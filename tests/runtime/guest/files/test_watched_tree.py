@@ -1,4 +1,4 @@
-"""What is watched and what is really there, after any sequence of changes."""
+"""The watched files and the existing ones, after any sequence of changes."""
 
 from __future__ import annotations
 
@@ -143,7 +143,7 @@ def test_folders_that_arrive_are_watched_with_all_that_is_in_them(root: Path, tm
 
 
 def test_one_file_is_watched_by_its_name(root: Path) -> None:
-    """From before it is there; others in its folder are not reported."""
+    """Even before it exists; other files in its folder are not reported."""
     watcher = Watcher(root, recursive=False, only="file")
     (root / "other").touch()
     assert watcher.catch_up() == []

@@ -66,7 +66,7 @@ def test_files_and_shell_know_the_copy(guest: Guest) -> None:
 
 
 def test_the_users_own_values_stay(guest: Guest) -> None:
-    """A host name of the user's own, and a variable that is gone or read-only or not exported, stay."""
+    """A host name of the user's own, and an unset, read-only or unexported variable, stay."""
     guest.exec("HOSTNAME=mine; unset HOLDFAST_NAME; readonly HOLDFAST_SESSION; export -n HOLDFAST_IDENTITY")
     become(guest)
     said = guest.exec('echo "$HOSTNAME-${HOLDFAST_NAME-gone}-$HOLDFAST_SESSION-$HOLDFAST_GENERATION"')

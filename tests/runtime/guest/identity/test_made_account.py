@@ -37,7 +37,7 @@ def test_an_image_without_any_table_gets_them(tmp_path: Path) -> None:
 
 
 def test_lines_of_others_stay_and_numbers_are_free_ones(root: Path) -> None:
-    """A last line without an end, bytes that are no text, and the modes of tables included."""
+    """A last line without an end, bytes that are not text, and the modes of tables included."""
     before = b"root:x:0:0::/root:/bin/sh\nnode:x:1000:1000::/home/node:/bin/sh\n\xff:x:1001:1::/:/bin/sh"
     (root / "etc/passwd").write_bytes(before)
     (root / "etc/group").write_text("root:x:0:\nnode:x:1000:\nother:x:1002:\n")
@@ -84,7 +84,7 @@ def test_malformed_names_are_refused(root: Path, name: str) -> None:
 
 
 def test_a_link_in_the_place_of_the_home_is_not_followed(root: Path) -> None:
-    """What it leads to is not given to the account."""
+    """Its target is not given to the account."""
     (root / "home").mkdir()
     (root / "victim").mkdir()
     (root / "home/user").symlink_to(root / "victim")
@@ -114,7 +114,7 @@ def test_a_table_that_is_a_link_is_replaced_and_its_target_stays(root: Path) -> 
 
 
 def test_invalid_tables_of_files_are_refused(root: Path) -> None:
-    """A FIFO is not waited for, a folder is no table, and a huge file is not read."""
+    """A FIFO is not waited for, a folder is not a table, and a huge file is not read."""
     place = root / "etc/passwd"
     os.mkfifo(place)
     with pytest.raises(CannotMakeAccount, match="not a file"):

@@ -47,7 +47,7 @@ def test_a_job_runs_beside_the_shell(guest: Guest) -> None:
 
 
 def test_a_job_begins_where_the_shell_is(guest: Guest) -> None:
-    """It has the shell's directory and what the shell exports, plus the caller's variables."""
+    """It has the shell's directory and exported variables, plus the caller's variables."""
     guest.exec("mkdir sub; cd sub; export SHOWN='a b' OTHER=1; hidden=1")
     start(
         guest,
@@ -79,7 +79,7 @@ def test_a_job_that_asks_for_a_password_says_so(guest: Guest) -> None:
 
 
 def test_a_follower_of_a_job_learns_that_it_waits(guest: Guest) -> None:
-    """After what it wrote before, and once, as with a command of the shell."""
+    """After its earlier output, and once, as with a command of the shell."""
     start(guest, "echo first; read -p 'Name: ' name; echo $name")
     with guest.call("wait", id="t") as follower:
         frames = []
@@ -103,7 +103,7 @@ def test_the_same_id_starts_one_job(guest: Guest) -> None:
 
 
 def test_a_signal_ends_all_in_the_terminal(guest: Guest) -> None:
-    """The sender is known, and the exit code is that of shells."""
+    """The sender is known, and the exit code is a shell's."""
     start(guest, "sleep 1000 & echo $!; set -m; sleep 1000 & echo $!; wait")
     with guest.call("job_wait", id="t") as follower:
         seen = follower.until_output(b"\n")
@@ -121,7 +121,7 @@ def test_a_signal_ends_all_in_the_terminal(guest: Guest) -> None:
 
 
 def test_an_interrupt_is_that_of_the_terminal(guest: Guest) -> None:
-    """As Ctrl-C: a program may catch it."""
+    """As Ctrl-C: a program can catch it."""
     start(guest, "trap 'echo caught; exit 5' INT; echo ready; while :; do sleep 0.01; done")
     with guest.call("job_wait", id="t") as follower:
         follower.until_output(b"ready")
@@ -154,7 +154,7 @@ def test_a_job_survives_a_pause(guest: Guest) -> None:
 
 
 def test_processes_left_by_a_job_belong_to_it(guest: Guest) -> None:
-    """Its end is reported like that of a command's server."""
+    """Their ends are reported like those of a command's server."""
     wait_for = "until [ -e {} ]; do sleep 0.01; done"
     daemon, rest = wait_for.format("go"), wait_for.format("now")
     start(guest, f"setsid sh -c '{daemon}; exit 3' & {rest}; echo $!")
@@ -192,7 +192,7 @@ def test_jobs_that_cannot_be_started(guest: Guest, command: str, args: dict[str,
 
 
 def test_jobs_are_limited(guest: Guest) -> None:
-    """A limited number runs at once; of those that ended the oldest are forgotten."""
+    """A limited number runs in parallel; of the ended ones the oldest are forgotten."""
     for number in range(32):
         start(guest, "read x", id=f"t{number}")
     with pytest.raises(Refused, match="32 are running already"):
@@ -204,7 +204,7 @@ def test_jobs_are_limited(guest: Guest) -> None:
 
 
 def test_a_job_is_named_after_its_present_program(guest: Guest) -> None:
-    """bash becomes the last program of its text; while it is bash itself, its arguments say nothing new."""
+    """bash becomes the last program of its text; while it is bash itself, its arguments add nothing."""
     source = "python3 -c 'input(\"who? \")'"
     start(guest, source)
     with guest.call("job_wait", id="t") as job:

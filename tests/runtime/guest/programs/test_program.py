@@ -1,4 +1,4 @@
-"""What a program writes is recorded; it waits only for a reader that is far behind."""
+"""A program's output is recorded; it waits only for a reader that is far behind."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Servers of ssh in a session: what they learn, and what becomes of a connection that has none."""
+"""Servers of ssh in a session: their input, and the end of a connection without one."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ def test_a_command_is_two_entries(guest: Guest) -> None:
 
 
 def test_the_end_of_a_command_has_a_digest_of_its_output(guest: Guest) -> None:
-    """Of what readers see, and of its beginning if it is long; it is the same in any shell."""
+    """Of the output that readers see, and of its beginning if it is long; it is the same in any shell."""
     for command in (
         "echo same",
         "printf 'same\\n'",
@@ -63,7 +63,7 @@ def test_the_end_of_a_command_has_a_digest_of_its_output(guest: Guest) -> None:
 
 
 def test_the_output_of_a_command_that_was_given_something_hidden_has_no_digest(guest: Guest) -> None:
-    """It may say it again, and what is short could be guessed."""
+    """It could repeat it, and a short text could be guessed."""
     with guest.begin("read -s -p 'PIN: ' x; echo $x") as running:
         running.until_output(b"PIN: ")
         while guest.shell()["observed"]["detail"] != "password":
@@ -77,7 +77,7 @@ def test_the_output_of_a_command_that_was_given_something_hidden_has_no_digest(g
 
 @pytest.mark.parametrize("typed", [False, True])
 def test_a_command_is_at_work_before_its_entry_is_written(guest: Guest, tmp_path: Path, typed: bool) -> None:
-    """Even if the supervisor is paused meanwhile, nothing that it does is older than its start."""
+    """Even if the supervisor is paused in between, none of its effects is older than its start."""
     guest.exec("true")
     for number in range(10):
         made = tmp_path / str(number)
@@ -230,7 +230,7 @@ def test_a_key_stands_for_one_text(guest: Guest) -> None:
 
 
 def test_a_command_that_was_refused_leaves_its_key_free(guest: Guest) -> None:
-    """It did not run, so it may be tried again."""
+    """It did not run, so it can be tried again."""
     with guest.begin("read go") as running:
         with pytest.raises(Refused) as failure:
             guest.exec("echo ran", key="later")

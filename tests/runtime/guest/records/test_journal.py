@@ -61,7 +61,7 @@ def test_a_torn_last_line_is_cut(tmp_path: Path, cut: int) -> None:
 
 
 def test_zeros_after_the_last_line_are_cut(tmp_path: Path) -> None:
-    """A machine that lost power may leave a file longer than what was written to it."""
+    """A machine that lost power can leave a file longer than the data written to it."""
     _filled(tmp_path, 3).close()
     path = next(tmp_path.iterdir())
     path.write_bytes(path.read_bytes() + bytes(50))
@@ -84,7 +84,7 @@ def test_the_oldest_segments_are_dropped_at_the_limit(tmp_path: Path) -> None:
 
 
 def test_dropped_entries_are_an_entry(tmp_path: Path) -> None:
-    """With the numbers and the size of what is gone."""
+    """With the numbers and the size of the dropped ones."""
     journal = Journal(tmp_path / "journal", capacity=3 << 20)
     for _ in range(50):
         journal.append("note", text="x" * (100 << 10))
@@ -123,7 +123,7 @@ def test_an_entry_that_is_too_long_loses_its_texts(tmp_path: Path) -> None:
 
 
 def test_the_copy_has_entries_since_the_session_began(tmp_path: Path) -> None:
-    """Not the entries of the session it was forked from, but all of its own, also those of a pause."""
+    """Not the entries of the session it was forked from, but all of its own, also the entries of a pause."""
     journal = Journal(tmp_path / "journal", tmp_path / "run")
     journal.append("before")
     journal.pause()
@@ -157,7 +157,7 @@ def test_the_journal_records_when_a_session_begins(guest: Any) -> None:
 
 
 def test_a_reader_from_beyond_the_end_keeps_nobody_waiting(guest: Any) -> None:
-    """It waits for entries with higher numbers; the supervisor serves others meanwhile."""
+    """It waits for entries with higher numbers; the supervisor serves others in the meantime."""
     end = guest.ask("moment")[0].head["journal_seq"]
     with guest.call("journal", follow=True, after_seq=end + 2) as call:
         for _ in range(3):
@@ -187,6 +187,6 @@ def test_an_actor_has_a_text_form(text: str) -> None:
 
 @pytest.mark.parametrize("text", ["", "alice", "person:", "person:a b", "agent:\x1b", f"agent:{'x' * 65}"])
 def test_an_invalid_actor_is_refused(text: str) -> None:
-    """No other kinds, no blanks or controls in names."""
+    """Only the known kinds, without blanks or controls in names."""
     with pytest.raises(ValueError, match="actor"):
         Actor.parse(text)

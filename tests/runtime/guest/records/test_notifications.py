@@ -111,7 +111,7 @@ def test_users_of_shells_are_bounded() -> None:
 
 
 def test_actors_are_bounded() -> None:
-    """Anyone may come under any name."""
+    """Any name can be used by anyone."""
     notifications = Notifications()
     died(notifications, 1, signal=9)
     for number in range(MAX_ACTORS * 2):

@@ -1,4 +1,4 @@
-"""What a supervisor knows of the runs of the one before it."""
+"""A supervisor's knowledge of its predecessor's runs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def journal(tmp_path: Path) -> Journal:
 
 
 def test_a_run_that_was_cut_off_is_not_repeated(journal: Journal) -> None:
-    """Its end is unknown; that of another is in the journal; a new one may run."""
+    """Its end is unknown; the end of a different run is in the journal; a new one can run."""
     journal.append("command_started", id="a", command="make", actor="agent")
     ended = journal.append("command_ended", id="a", exit_code=0)
     journal.append("cell_started", id="b", code="work()", actor="person:ann")
@@ -30,12 +30,12 @@ def test_a_run_that_was_cut_off_is_not_repeated(journal: Journal) -> None:
 
 
 def test_a_request_that_perhaps_arrived_is_not_repeated(journal: Journal) -> None:
-    """The supervisor may have been killed before it could write down what it had begun."""
+    """The supervisor could have been killed before it wrote down the run that it had begun."""
     assert "cannot know whether that ran" in (PastRuns(journal).refusal("a", again=True) or "")
 
 
 def test_an_earlier_life_is_over(journal: Journal) -> None:
-    """What was cut off by the death before the last one is not what caused the last one."""
+    """Runs cut off by the death before the last one are not its cause."""
     journal.append("job_started", id="a", command="kill -9 -1")
     journal.append("restarted", begins=True)
     journal.append("run_started", id="b", argv="./serve")

@@ -37,7 +37,7 @@ def test_forgetting_all_leaves_an_empty_stream_that_continues() -> None:
 
 
 def test_negative_offsets_count_from_the_end() -> None:
-    """A reader may ask for the last bytes without knowing where they are."""
+    """A reader can ask for the last bytes without knowing where they are."""
     index = SegmentIndex(10, 20)
     index.append(35)
     index.trim()
@@ -68,7 +68,7 @@ def test_a_log_stays_within_its_capacity(tmp_path: Path) -> None:
 
 
 def test_a_write_that_fails_becomes_a_gap(tmp_path: Path) -> None:
-    """When nothing can be written, what was kept reads as a gap, and the stream recovers."""
+    """When writing is impossible, kept output reads as a gap, and the stream recovers."""
     log = StreamLog(tmp_path / "log", 5000, segment_size=1000)
     log.append(b"x" * 1500)
     (tmp_path / "log").rename(tmp_path / "away")

@@ -1,4 +1,4 @@
-"""What the user's own settings do before the first prompt of a bash: they may be hostile to ours."""
+"""The user's own settings before the first prompt of a bash: they can be hostile to ours."""
 
 from __future__ import annotations
 

@@ -87,7 +87,7 @@ def test_texts_are_not_judged_by_the_grammar_of_bash(fish: Guest) -> None:
 
 
 def test_a_command_that_takes_too_long_is_interrupted(fish: Guest) -> None:
-    """Be it a program, or a loop of builtins or programs; what follows it does not run."""
+    """A program, or a loop of builtins or programs; the text after it does not run."""
     for command in ("sleep 1000", "while true; end", "while true; /bin/true; end"):
         result = fish.exec(f"{command}\necho not reached", timeout=0.5)
         assert (result.exit_code, result.timed_out) == (130, True)

@@ -100,7 +100,7 @@ def test_force_takes_it_from_any_holder() -> None:
 
 
 def test_after_a_capture_the_holder_comes_back_first() -> None:
-    """The cut connection does not return the lease: for a while no one else may take it, then it is free."""
+    """The cut connection does not return the lease: for a while no one else can take it, then it is free."""
     lease = ShellLease()
     lease.take(ALICE, 0.0, token="a")
     lease.cut()

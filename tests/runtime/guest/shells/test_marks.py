@@ -32,7 +32,7 @@ def test_marks_are_found_with_their_place_and_values() -> None:
 
 
 def test_a_mark_can_carry_its_time() -> None:
-    """In Unix seconds; those of older shells carry none."""
+    """In Unix seconds; marks of older shells have no time."""
     new, old = mark("C", 3, serial=";x=7;t=1700000000250000"), mark("C", 4, serial=";x=8")
 
     assert [one.at for one in MarkReader(NONCE).feed(new + old)] == [1700000000.25, None]
@@ -76,7 +76,7 @@ def test_readers_get_output_without_marks_at_true_offsets() -> None:
 
 
 def test_every_start_gives_the_same_rest() -> None:
-    """A reader may begin anywhere, even in the middle of a mark."""
+    """A reader can begin anywhere, even in the middle of a mark."""
     shown = [(piece.offset + i, byte) for piece in visible(STREAM)[0] for i, byte in enumerate(piece.data)]
     for start in range(len(STREAM)):
         pieces, _ = visible(STREAM, start=start)
@@ -100,7 +100,7 @@ def test_an_endless_mark_is_output() -> None:
 
 
 def test_marks_in_capital_letters_are_marks() -> None:
-    """A terminal may be set to write nothing else (`stty olcuc`)."""
+    """A terminal can be set to write only capital letters (`stty olcuc`)."""
     capitals = (
         STREAM.replace(NONCE.encode(), NONCE.upper().encode()).replace(b"hf=", b"HF=").replace(b"x=", b"X=")
     )

@@ -1,4 +1,4 @@
-"""Shells beside the main one, with a real supervisor and real bash."""
+"""Shells in addition to the main one, with a real supervisor and real bash."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_commands_in_them_run_beside_each_other(guest: Guest) -> None:
 
 
 def test_opening_one_again_finds_it(guest: Guest) -> None:
-    """A request whose answer was lost may be repeated."""
+    """A request whose answer was lost can be repeated."""
     first = opened(guest, "build")
     guest.exec("x=1", shell="build")
     again = opened(guest, "build", rows=10)
@@ -112,7 +112,7 @@ def test_the_main_one_stays(guest: Guest) -> None:
 
 
 def test_a_used_shell_is_closed_only_by_force(guest: Guest) -> None:
-    """What waits for its command, reads its output or is attached to it comes to an end."""
+    """A caller that waits for its command, reads its output or is attached to it comes to an end."""
     opened(guest, "build")
     with guest.begin("echo up; sleep 1000", id="job", shell="build") as job:
         job.until_output(b"up")
@@ -215,7 +215,7 @@ def test_a_shell_at_its_prompt_gets_none(terminal: ProcessTerminal, monkeypatch:
 
 
 def test_a_terminal_that_ended_meanwhile_gets_no_size(terminal: ProcessTerminal) -> None:
-    """Its number may already belong to another one."""
+    """Its number can already belong to a different terminal."""
 
     async def run() -> None:
         await terminal.write(NOTICED.encode())

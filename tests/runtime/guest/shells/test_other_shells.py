@@ -1,4 +1,5 @@
-"""What zsh and fish give as bash does: questions, people at the terminal, jobs; with a real supervisor."""
+"""Features of bash that zsh and fish share: questions, people at the terminal, jobs; with a real
+supervisor."""
 
 from __future__ import annotations
 
@@ -33,7 +34,7 @@ def _kind(guest: Guest) -> str:
 
 
 def test_a_password_is_asked_for_and_answered(guest: Guest) -> None:
-    """By the shell itself and by a program; what is typed is not in the output."""
+    """By the shell itself and by a program; the typed text is not in the output."""
     for command, answer in ((ASKS[_kind(guest)], b"secret\n"), (GETPASS, b"secret\n")):
         with guest.begin(command) as asking:
             state = asking.until("waiting").head["state"]
@@ -87,7 +88,7 @@ def test_a_job_is_read_as_the_shell_reads_commands(guest: Guest) -> None:
 
 
 def test_jobs_have_the_variables_of_the_shell(guest: Guest) -> None:
-    """As programs that it starts would: those that are exported, lists and lines included."""
+    """As its child programs would: exported ones, with lists and lines."""
     export = SET[_kind(guest)]
     inner = {"zsh": "inner=no", "fish": "set -g inner no"}[_kind(guest)]
     lines = {"zsh": "$'a b\\nc'", "fish": "'a b'\\n'c'"}[_kind(guest)]
@@ -117,7 +118,7 @@ def test_changes_of_variables_are_in_the_journal(guest: Guest) -> None:
 
 
 def test_programs_learn_the_name_of_the_shell(guest: Guest) -> None:
-    """`SHELL` is its path, in the shell, in jobs, and in what runs beside them."""
+    """`SHELL` is its path, in the shell, in jobs, and in programs started outside it."""
     path = shutil.which(_kind(guest))
     assert guest.exec("sh -c 'echo $SHELL'").output.decode().strip() == path
     guest.ask("job_start", b"sh -c 'echo $SHELL'", id="told")

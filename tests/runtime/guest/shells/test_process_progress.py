@@ -58,7 +58,7 @@ def _programs(shell: int) -> list[Stat]:
 def test_a_program_is_found_without_reading_all_processes(
     shell: subprocess.Popen[bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Where there are many processes, one of a millisecond is gone before all have been read."""
+    """Where there are many processes, one that lives a millisecond has ended before all have been read."""
     programs = _programs(shell.pid)
     monkeypatch.setattr(access, "numbers", lambda folder: pytest.fail(f"reads {folder}"))
 
@@ -166,7 +166,7 @@ def test_each_program_is_interrupted_once(groups: list[int], hit: list[int]) -> 
 
 
 def test_a_program_that_could_not_run_has_not_settled() -> None:
-    """On a busy machine it may end on its own before it takes the signal; then the next one gets it."""
+    """On a busy machine it can end on its own before it takes the signal; then the next one gets it."""
     scene = Scene([5] * 12 + [6, 6])
     scene.waiting = set(range(12))
     scene.play()
@@ -174,7 +174,7 @@ def test_a_program_that_could_not_run_has_not_settled() -> None:
 
 
 def test_a_copy_that_was_taken_for_a_program_is_one_later() -> None:
-    """The program that a signalled copy became has not got the signal; it gets it once."""
+    """The program that a signalled copy became has not received the signal; it gets it once."""
     scene = Scene([5] * (COPY_LOOKS + 8))
     scene.copies = {5: COPY_LOOKS + 2}
     scene.play()

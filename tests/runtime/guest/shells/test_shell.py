@@ -331,7 +331,7 @@ def test_the_terminal_can_be_read_without_its_marks(guest: Guest) -> None:
 
 
 def test_people_attach_and_type(guest: Guest) -> None:
-    """Several clients see the same terminal; each may type and resize; without them the original size
+    """Several clients see the same terminal; each can type and resize; without them the original size
     returns.
     """
     guest.exec("true")

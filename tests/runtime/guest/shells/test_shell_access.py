@@ -1,4 +1,4 @@
-"""The people at a shell, without a terminal: when a copy's size may change."""
+"""The people at a shell, without a terminal: the times at which a copy's size can change."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ SMALL = TerminalSize(30, 100)
 
 
 def test_a_terminal_lost_with_the_capture_does_not_resize_a_copy_before_it_has_arrived() -> None:
-    """Programs of the copy may not run yet when its dead connection is noticed."""
+    """Programs of the copy are possibly not running yet when its dead connection is noticed."""
     sizes: list[TerminalSize] = []
 
     async def run() -> None:

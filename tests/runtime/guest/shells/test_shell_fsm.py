@@ -156,7 +156,7 @@ def test_an_eaten_key_is_sent_again_and_then_given_up() -> None:
 
 
 def test_an_unfinished_command_is_cancelled_until_it_is_over() -> None:
-    """The shell may miss the first interrupt, but not twenty; then the shell itself is the problem."""
+    """The shell can miss the first interrupt, but not twenty; after that the shell itself is the problem."""
     play = Play()
     request = play.running()
     play.mark(MarkKind.MORE)
@@ -170,7 +170,7 @@ def test_an_unfinished_command_is_cancelled_until_it_is_over() -> None:
 
 
 def test_an_incomplete_command_is_cancelled() -> None:
-    """When the shell wants more, its input is cancelled; the result says so and has no prompt in it."""
+    """When the shell wants more, its input is cancelled; the result reports that without a prompt in it."""
     play = Play()
     request = play.running()
     assert play.mark(MarkKind.MORE) == [ShellAction.CANCEL_INPUT]
@@ -182,7 +182,7 @@ def test_an_incomplete_command_is_cancelled() -> None:
 
 
 def test_the_end_of_the_shell_ends_the_command() -> None:
-    """`exit 3` in a command is its result, which also says that the shell is gone."""
+    """`exit 3` in a command is its result, which also reports the end of the shell."""
     play = Play()
     request = play.running()
     play.machine.exited(99, play.now, exit_code=3, signal=None)
@@ -260,7 +260,7 @@ def test_the_end_of_an_older_command_does_not_end_a_newer_one() -> None:
 
 
 def test_a_shell_that_is_at_work_is_waited_for_longer() -> None:
-    """A prompt may take long where there is much to do; one that never comes is not waited for."""
+    """A prompt can take long where there is much to do; one that never comes is not waited for."""
     play = Play()
     request, _ = play.submit()
     for _ in range(EXTENSIONS):

@@ -143,7 +143,7 @@ def test_variables_of_every_kind(guest: Guest) -> None:
 
 
 def test_every_change_is_seen(guest: Guest) -> None:
-    """A changed element, body or long value has another digest; what is unset is gone."""
+    """A changed element, body or long value has a different digest; an unset one has none."""
     before = (
         "list=(1 2 3); declare -A map=([a]=1); long=$(printf %5000s x); f() { echo one; }; alias q=a; gone=1"
     )

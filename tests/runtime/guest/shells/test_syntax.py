@@ -42,7 +42,7 @@ def test_text_is_checked_without_running_it(guest: Guest) -> None:
 
 
 def test_nothing_of_a_checked_text_runs(guest: Guest, tmp_path: Path) -> None:
-    """Neither the text nor what the shell has in its environment runs; the shell may be busy."""
+    """Neither the text nor commands in the shell's environment run; the shell can be busy."""
     made = tmp_path / "made"
     guest.exec(f"export BASH_ENV={tmp_path}/env; echo 'touch {made}' > $BASH_ENV")
     guest.exec(f"echo() {{ touch {made}; }}; export -f echo; alias -- 'x=$(touch {made})'; alias \"y='`:`\"")
@@ -91,7 +91,7 @@ SAID = {
 
 
 def test_results_quote_text_that_bash_could_not_read(guest: Guest) -> None:
-    """Also where the exit code is that of a later line; a caller that joins later gets the same."""
+    """Also where the exit code is a later line's; a caller that joins later gets the same."""
     for number, (command, said) in enumerate(SAID.items()):
         message = guest.exec(command, id=f"c{number}").finished.get("message", "")
 

@@ -11,7 +11,7 @@ ENDS = b"\n\x04\x15\r"
 
 
 def test_lines_are_measured_with_earlier_input() -> None:
-    """Up to their ends, whatever ends them; a terminal that reads keys has no lines."""
+    """Up to their ends, whatever ends them; a terminal that reads keys does not have lines."""
     limit = LineLimit()
     assert limit.excess(b"x" * LONGEST_TYPED + b"\n" + b"y" * LONGEST_TYPED, ENDS) == 0
     assert limit.excess(b"\n" + b"x" * (LONGEST_TYPED + 1) + b"\n", ENDS) == LONGEST_TYPED + 1

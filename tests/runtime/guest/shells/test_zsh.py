@@ -100,7 +100,7 @@ def test_a_command_of_a_megabyte(zsh: Guest) -> None:
 
 
 def test_a_command_that_takes_too_long_is_interrupted(zsh: Guest) -> None:
-    """Be it a program, a builtin, or a loop of either; what follows it does not run."""
+    """A program, a builtin, or a loop of either; the text after it does not run."""
     for command in ("sleep 1000", "while true; do :; done", "while true; do /bin/true; done"):
         result = zsh.exec(f"{command}\necho not reached", timeout=0.5)
         assert (result.exit_code, result.timed_out) == (130, True)
@@ -117,7 +117,7 @@ def test_a_question_is_noticed_and_answered(zsh: Guest) -> None:
 
 
 def test_a_person_types_between_commands(zsh: Guest) -> None:
-    """What they typed is in the journal with its exit code, and the shell is free afterwards."""
+    """Their commands are in the journal with exit codes, and the shell is free afterwards."""
     zsh.exec("cd /tmp")
     zsh.ask("send", b"typed=yes; (exit 6)\r")
     assert zsh.exec("echo $? $typed").output == b"6 yes\r\n"
@@ -166,7 +166,7 @@ def test_settings_of_the_user_cannot_break_completion(made: Make, settings: str)
 
 
 def test_files_elsewhere_are_found(made: Make, tmp_path: Path) -> None:
-    """The folder may be named by a variable or by the user's first file; children see it as it was."""
+    """A variable or the user's first file can name the folder; children see it unchanged."""
     (tmp_path / ".zshrc").write_text("from=there\n")
     guest = made(zshenv=f"ZDOTDIR={tmp_path}\nsetopt norcs\n")
     assert guest.exec("echo $from $ZDOTDIR").output == f"there {tmp_path}\r\n".encode()

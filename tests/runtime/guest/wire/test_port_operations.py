@@ -95,7 +95,7 @@ def test_the_end_of_a_client_ends_the_connection_to_the_server(guest: Guest) -> 
 
 
 def test_a_server_that_speaks_first_is_heard_from_its_first_byte(guest: Guest) -> None:
-    """What it says must not be taken for a frame, however early it comes."""
+    """Its output must not be taken for a frame, however early it comes."""
     said = b"\0\0\0\2\0\0\0\0{}220 ready\r\n"
     with (
         served(lambda accepted: accepted.sendall(said)) as port,
@@ -148,7 +148,7 @@ def test_a_server_that_floods_waits_for_its_client(guest: Guest) -> None:
 
 
 def test_the_limit_is_exact(guest: Guest) -> None:
-    """One more is refused; those that have ended make room."""
+    """One more is refused; ended ones make room."""
     calls: list[Connection] = []
     with served(echo) as port:
         for _ in range(MAX_LINKS):
@@ -172,7 +172,7 @@ def _echoed(guest: Guest, port: int) -> Connection:
 
 
 def test_a_capture_finds_no_connection(guest: Guest) -> None:
-    """Both ends read an end or a reset at once; a new connection is possible when it is over."""
+    """Both ends read an end or a reset immediately; a new connection is possible afterwards."""
     ended = threading.Event()
 
     def wait(accepted: socket.socket) -> None:

@@ -1,4 +1,4 @@
-"""A shell that is taken: which callers wait for it, how long, and what is already ending."""
+"""A taken shell: the callers that wait for it, their time, and commands that are already ending."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ def _said(guest: Guest, **args: object) -> str:
 
 
 def test_the_next_command_after_an_interrupt_or_an_answer_is_taken(guest: Guest) -> None:
-    """A command that is ending does not make the shell busy; one that waits for more does, at once."""
+    """A command that is ending does not make the shell busy; a command that waits for more does,
+    immediately."""
     for number in range(3):
         with guest.begin("read x", id=f"r{number}") as connection:
             connection.until("waiting")
@@ -36,7 +37,7 @@ def test_the_next_command_after_an_interrupt_or_an_answer_is_taken(guest: Guest)
 
 
 def test_an_interrupt_of_one_command_leaves_others_alone(guest: Guest) -> None:
-    """A caller that gives up must not stop what another one runs, nor what a person types."""
+    """A caller that gives up must not stop a different caller's command, nor a person's input."""
     with guest.begin("mkfifo gate; read x < gate", id="first") as connection:
         sent = guest.ask("signal", signal="INT", id="other")[-1].head
         assert (sent["exec"], sent["reached"]) == (None, False)
@@ -66,7 +67,7 @@ def test_a_caller_can_wait_for_a_taken_shell(guest: Guest) -> None:
 
 
 def test_a_caller_can_wait_for_a_taken_kernel(guest: Guest) -> None:
-    """The next cell begins when the one before it is over; a caller whose time is over is refused."""
+    """The next cell begins after the end of the previous one; a caller whose time has passed is refused."""
     guest.exec("mkfifo gate")
     with guest.cell("open('gate').read(); x = 7") as first:
         first.until("started")

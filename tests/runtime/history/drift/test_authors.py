@@ -1,4 +1,4 @@
-"""Files that were written into a session from this host: who is named for which of them."""
+"""Files that were written into a session from this host, and the author named for each."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_a_file_is_of_the_copy_that_wrote_it_when_it_changed(
 
 
 def test_a_session_cannot_name_the_author_of_a_copy() -> None:
-    """An entry of its own that looks like the host's says nothing."""
+    """An entry of its own that looks like the host's has no effect."""
     assert host_copies([entry(host=False, **COPY)]) == []
 
 

@@ -85,7 +85,7 @@ def test_since_a_time() -> None:
 
 
 def test_spans_are_joined() -> None:
-    """A file made and deleted in between is no change; a new one stays new; a restored one is changed."""
+    """A file made and deleted in between is not a change; a new one stays new; a restored one is changed."""
     earlier = {
         "/a": FileChange("/a", "new"),
         "/b": FileChange("/b", "new"),
@@ -126,7 +126,7 @@ def test_noise_is_left_out(path: str) -> None:
     ["/w/app.py", "/root/.bashrc", "/etc/hosts", "/tmp/x", "/w/cache/a", "/var/log/app.log", "/srv/dev/a"],
 )
 def test_work_is_not_noise(path: str) -> None:
-    """Files that a person may have written by hand are always reported."""
+    """Files that a person could have written by hand are always reported."""
     assert not noise(path)
     assert sift([FileChange(path, "new")]) == ([FileChange(path, "new")], 0)
 

@@ -188,7 +188,8 @@ POINTS = starting_point.points_by_id(
 
 
 def test_the_path_from_a_snapshot_to_now() -> None:
-    """In one container from the snapshot, in a restored one from its start, else over those in between."""
+    """In one container from the snapshot, in a restored one from its start, else over the snapshots in
+    between."""
     assert starting_point.to_snapshot(POINTS["a1"], "a", None, POINTS) == [TrailSpan("a1", None)]
     assert starting_point.to_snapshot(POINTS["a1"], "b", "a1", POINTS) == [TrailSpan(None, None)]
     assert starting_point.to_snapshot(POINTS["b1"], "b", "a1", POINTS) == [TrailSpan("b1", None)]

@@ -109,7 +109,7 @@ def test_long_values_and_arrays_are_reported_by_size() -> None:
 
 
 def test_a_shell_without_known_state_is_not_compared() -> None:
-    """A shell of another kind writes no state; that is not the loss of all variables."""
+    """A shell of a different kind writes no state; that is not the loss of all variables."""
     assert holdings.changed_shells({"m": shell_with(A=value("1"))}, {"m": shell(9)}) == []
 
 
@@ -187,7 +187,7 @@ ENTRIES: list[dict[str, Any]] = [
 
 
 def test_authors_by_time() -> None:
-    """All commands running at a time are its authors; without any, there is no author."""
+    """All commands running at a time are its authors; without any, the author is unknown."""
     known = authors(ENTRIES)
 
     assert known.at(11.0) == (1,)
@@ -199,13 +199,13 @@ def test_authors_by_time() -> None:
 
 
 def test_times_can_be_off_by_a_tick() -> None:
-    """A file's time may be a tick older than the command that wrote it, but an exact match is preferred."""
+    """A file's time can be a tick older than its command, but an exact match is preferred."""
     assert authors(ENTRIES).at(9.99) == (1,)
     assert authors(ENTRIES).at(20.0) == (4,)
 
 
 def test_a_command_is_at_work_before_its_entry_is_written() -> None:
-    """What it did meanwhile is its own; a time later than the entry's is not believed."""
+    """Its effects until then are its own; a time later than the entry's is not believed."""
     late = [{**ENTRIES[0], "not_before": 9.5}, *ENTRIES[1:]]
     odd: list[Any] = ["9.5", None, [], 1e300, 10**400, -(10**400), float("nan")]
 
@@ -250,7 +250,7 @@ def test_the_past_is_the_present_without_later_changes() -> None:
 
 
 def test_a_restore_gives_processes_new_start_times() -> None:
-    """A process without a known command, started at the restore, may be older than the starting point."""
+    """A process without a known command, started at the restore, can be older than the starting point."""
     restored = {"seq": 11, "at": 90.0, "kind": "woken", "event": "restored"}
     now = held(process(7, "old", 89.9), process(8, "new", 95.0))
     past = rewind(now, [*ENTRIES, restored], 3, 12.0, authors(ENTRIES))

@@ -20,7 +20,7 @@ def test_a_wheel_is_recognized_by_its_record() -> None:
 
 
 def test_an_upgrade_has_both_versions() -> None:
-    """The folder of the old version is gone and that of the new one is there."""
+    """The folder of the old version has been removed and the new one's exists."""
     found = find(
         [
             change(f"{SITE}/urllib3-1.26.dist-info", "deleted", folder=True),
@@ -32,7 +32,7 @@ def test_an_upgrade_has_both_versions() -> None:
 
 
 def test_an_uninstalled_package() -> None:
-    """Only an old version: it is gone, and so are the files next to it."""
+    """Only an old version: it has been removed, with the files next to it."""
     changes = [change(f"{SITE}/six-1.dist-info", "deleted"), change(f"{SITE}/six.py", "deleted")]
     found = settle(find(changes), {}, {})
 
@@ -68,7 +68,7 @@ def test_packages_of_other_managers() -> None:
 
 
 def test_versions_are_filled_in() -> None:
-    """The guest reports new versions and those of a log; the snapshot's record has the old ones."""
+    """The guest reports new versions and a log's; the snapshot's record has the old ones."""
     found = find([change("/var/lib/dpkg/info/jq.list", "changed"), change("/w/node_modules/a/package.json")])
     jq, a = found
 
@@ -77,7 +77,7 @@ def test_versions_are_filled_in() -> None:
 
 
 def test_a_removed_debian_package() -> None:
-    """Without an installed version it is gone, although its list may stay for its configuration."""
+    """Without an installed version it has been removed, although its list can stay for its configuration."""
     found = find([change("/var/lib/dpkg/info/jq.list", "changed")])
 
     assert told(settle(found, {found[0].key: {"new": "", "old": "1.6"}}, {})) == [("apt", "jq", "1.6", None)]

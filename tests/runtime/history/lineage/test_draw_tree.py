@@ -107,7 +107,7 @@ def test_a_line_of_hundreds_stays_a_column() -> None:
 
 @pytest.mark.parametrize("width", [80, 40, 20])
 def test_no_tree_is_wider_than_the_terminal(width: int) -> None:
-    """Branches of branches continue further down when there is no room; nothing is left out."""
+    """Branches of branches continue further down where room is missing; nothing is left out."""
     rows, at = [], 0
     for depth in range(60):
         rows.append(_taken(f"n{depth}", f"n{depth - 1}" if depth else None, f"s{depth}", at := at + 1))
@@ -133,7 +133,7 @@ def test_a_damaged_lineage_is_drawn() -> None:
 
 
 def test_the_part_of_a_session() -> None:
-    """Its past, its snapshots, and what continues from these; not the work of others elsewhere."""
+    """Its past, its snapshots, and their continuations; not unrelated work of others."""
     found = _lineage(
         [_taken("a", None), _taken("b", "a", at=1), _taken("x", "a", "t", at=2), _taken("z", None, "u")],
         [_session("s", "b"), _session("t", "x"), _session("u", "z")],

@@ -38,7 +38,7 @@ def test_a_circle_in_the_store_ends() -> None:
 
 
 def test_a_session_is_rewound_to_its_own_snapshots_and_their_past() -> None:
-    """Also to those of an abandoned life; those of others are refused."""
+    """Also to snapshots of an abandoned life; others' snapshots are refused."""
     fork = SessionRow("f", "fork", "running", "i", NOW, None, "b", 1)
     family.check(_session("a", 1), CHAIN[2], CHAIN)
     family.check(fork, CHAIN[0], CHAIN)
@@ -48,7 +48,7 @@ def test_a_session_is_rewound_to_its_own_snapshots_and_their_past() -> None:
 
 
 def test_a_snapshot_is_named_by_its_place_in_the_past() -> None:
-    """@-1 is the last one; other texts are not places; there may be too few."""
+    """`@-1` is the last one; other texts are not places; a past can be too short."""
     found = [family.relative(text, _session(), CHAIN) for text in ("@-1", "@-3", "before", "@-0", "@1")]
 
     assert [row and row.id for row in found] == ["c", "a", None, None, None]

@@ -198,7 +198,8 @@ def packed(common: Path, idx: bytes, data: bytes) -> Path:
 
 
 def test_the_tree_is_the_one_that_git_names(tmp_path: Path) -> None:
-    """Loose and packed, also where the commit is a difference from another: then it may be unknown."""
+    """Loose and packed, also where the commit is a difference from a previous object: then it can be
+    unknown."""
     run = ["git", "-C", str(tmp_path), "-c", "user.name=a", "-c", "user.email=a@b"]
     subprocess.run([*run, "init", "-q"], check=True)
     for number in range(3):
@@ -318,7 +319,7 @@ def test_only_regular_files_are_read(tmp_path: Path) -> None:
 
 
 def test_a_file_is_read_no_further_than_it_was_long(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One that a program writes to meanwhile would otherwise be read for as long as it grows."""
+    """A file that a program is still writing would otherwise be read for as long as it grows."""
     path = tmp_path / "growing"
     path.write_bytes(b"x" * 8)
     monkeypatch.setattr(work_tree, "_PIECE", 4)

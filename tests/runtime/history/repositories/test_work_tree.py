@@ -1,4 +1,4 @@
-"""The files that Git would keep, compared with what Git says."""
+"""The files that Git would keep, compared with Git's own answer."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def test_files_are_the_ones_git_lists(tmp_path: Path, seed: int, monkeypatch: py
 
 
 def test_a_pattern_takes_no_longer_than_it_is(tmp_path: Path) -> None:
-    """One that makes other matchers try every way ends at once, whatever the names are."""
+    """A pattern that makes other matchers try every way ends immediately, whatever the names are."""
     found = git_ignore.read(b"/" + b"**/a/" * 400 + b"b\n" + b"*a" * 1000 + b"b\n")
     assert len(found) == 2
     ignored = git_ignore.Ignored(0, found)

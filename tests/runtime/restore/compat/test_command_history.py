@@ -1,4 +1,4 @@
-"""What was run, from a journal and from a file that came from elsewhere; as a script."""
+"""The past runs, from a journal and from a foreign file; as a script."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from holdfast.runtime.store.entry import Entry
 
 
 def entries(*told: tuple[str, dict[str, Any]]) -> list[Entry]:
-    """Entries of a journal, numbered; those of the host have `host` in their details."""
+    """Entries of a journal, numbered; the host's entries have `host` in their details."""
     found = []
     for seq, (kind, details) in enumerate(told, start=1):
         host = bool(details.pop("host", False))
@@ -32,7 +32,7 @@ def ended(ident: str, code: int) -> tuple[str, dict[str, Any]]:
 
 
 def test_commands_cells_and_jobs_are_listed_in_order_with_their_results() -> None:
-    """One that had not ended has no result."""
+    """A command that had not ended has no result."""
     found = command_history.of_entries(
         entries(
             started("a", "make"),
@@ -52,7 +52,7 @@ def test_commands_cells_and_jobs_are_listed_in_order_with_their_results() -> Non
 
 
 def test_hidden_input_is_not_recorded() -> None:
-    """Only that there was something; and what is typed at the prompt is a command, not input of one."""
+    """Only its presence; and text typed at the prompt is a command, not input of one."""
     shown = {"shell": "main", "hidden": False, "text": "bob\n"}
     found = command_history.of_entries(
         entries(
@@ -68,7 +68,7 @@ def test_hidden_input_is_not_recorded() -> None:
 
 
 def test_only_commands_since_the_processes_began_count() -> None:
-    """A session that was made of files alone has nothing of the variables made before."""
+    """A session that was made of files alone has none of the variables made before."""
     found = command_history.of_entries(
         entries(
             started("a", "export OLD=1"),
@@ -97,7 +97,7 @@ def test_new_processes_are_known_without_the_hosts_note() -> None:
 
 
 def test_processes_that_were_started_again_begin_there() -> None:
-    """What ran before the supervisor was killed has left nothing but files."""
+    """Commands from before the supervisor was killed have left only files."""
     found = command_history.of_entries(
         entries(started("a", "export OLD=1"), ("restarted", {"begins": True}), started("b", "export NEW=1"))
     )
@@ -151,7 +151,7 @@ def test_control_characters_of_others_are_left_out() -> None:
 
 
 def test_a_script_runs_commands_of_the_shell_and_shows_the_rest(tmp_path: Path) -> None:
-    """Variables stay in the shell that reads it; cells, jobs and what was cut are comments."""
+    """Variables stay in the shell that reads it; cells, jobs and cut entries are comments."""
     text = shell_script(
         [
             Recorded("command", "export A=1\nB='two\nlines'", "main", 1.0, "agent", 0),

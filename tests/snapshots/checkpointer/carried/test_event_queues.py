@@ -1,4 +1,4 @@
-"""Tests of queues of inotify events, those of this process: what a capture and a restore do with them."""
+"""Tests of queues of inotify events of this process: the effects of a capture and a restore on them."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def ours(monkeypatch: pytest.MonkeyPatch) -> Iterator[Watchers]:
 
 
 def test_a_queue_that_was_empty_is_empty_again(queue: Queue, ours: Watchers, tmp_path: Path) -> None:
-    """What came meanwhile is taken out, once: what comes later belongs to a program."""
+    """Events since then are taken out, once: later ones belong to a program."""
     ours.note()
     (tmp_path / "meanwhile").touch()
     ours.forget()
@@ -88,7 +88,7 @@ def test_possible_work_of_others_is_left_there(
 def test_a_descriptor_that_is_another_by_now_is_not_noted(
     queue: Queue, ours: Watchers, tmp_path: Path
 ) -> None:
-    """Its number may stand for a queue that is not empty."""
+    """Its number can stand for a queue that is not empty."""
     other = Queue(tmp_path)
     os.dup2(other.fd, queue.fd)
     os.close(other.fd)
@@ -98,7 +98,7 @@ def test_a_descriptor_that_is_another_by_now_is_not_noted(
 
 
 def test_an_empty_queue_is_reported_by_the_number_its_process_has(queue: Queue, ours: Watchers) -> None:
-    """Which is what the guard asks for."""
+    """The guard asks for that number."""
     ours.note()
     (list_, *_) = ours.handles
     assert f" {os.getpid()}:{queue.fd} ".encode() in os.pread(list_, 1 << 16, 0)
@@ -138,7 +138,7 @@ def test_missing_subscribers_cannot_be_notified(queue: Queue) -> None:
 
 
 def test_malformed_queues_are_not_read(tmp_path: Path) -> None:
-    """A number may stand for another file by the time it is borrowed."""
+    """A number can stand for a different file by the time it is borrowed."""
     with (tmp_path / "file").open("w") as file, pytest.raises(OSError, match="not an inotify"):
         pidfd_files.queue(os.getpid(), file.fileno())
 

@@ -34,7 +34,7 @@ def found(*mappings: str) -> HeapsOf | None:
 
 
 def test_large_anonymous_memory_is_found() -> None:
-    """Whatever its name; what is swapped out counts."""
+    """Whatever its name; swapped-out memory counts."""
     named = "7f1000000000-7f1004000000 rw-p 00000000 00:00 0                          [anon:glibc: malloc]"
     heap = "00a00000-02a00000 rw-p 00000000 00:00 0                          [heap]"
     one = found(mapping(CODE, 8), mapping(heap, 8192), mapping(BIG, 20480, swap=4096), mapping(named, 9000))
@@ -65,7 +65,7 @@ def test_other_memory_is_not(line: str) -> None:
 
 
 @pytest.mark.parametrize("flag", ["dc", "wf", "io", "pf", "lo", "ht", "gd", "sh"])
-def test_memory_that_a_child_has_not_or_that_is_special_is_not(flag: str) -> None:
+def test_memory_withheld_from_children_and_special_memory_are_not_heaps(flag: str) -> None:
     """Each flag of such memory excludes it."""
     assert found(mapping(CODE, 8), mapping(BIG, 65536, f"{ORDINARY} {flag}")) is None
 
@@ -77,7 +77,7 @@ def test_a_process_whose_faults_are_served_has_no_twin() -> None:
 
 
 def test_there_must_be_code_of_a_file_and_flags() -> None:
-    """What cannot be read as a process's memory has no heap."""
+    """Text that cannot be read as a process's memory does not have a heap."""
     anonymous = CODE.replace("08:01 1234 /usr/bin/program", "00:00 0")
     assert found(mapping(anonymous, 8), mapping(BIG, 65536)) is None
     assert found(mapping(CODE, 8), mapping(BIG, 65536).replace(f"VmFlags: {ORDINARY} \n", "")) is None
@@ -102,7 +102,7 @@ def test_sparse_memory_is_not_searched() -> None:
 
 
 def test_heaps_are_found_again_in_maps() -> None:
-    """They may have grown since; what is gone or of another kind is left out."""
+    """They can have grown since; heaps that ended or changed their kind are left out."""
     seen = HeapsOf(0x400000, (Heap(0x1000, 0x9000, 10), Heap(0x20000, 0x30000, 20)))
     grown = b"00001000-0000a000 rw-p 00000000 00:00 0 [heap]"
     code = CODE.encode()
@@ -113,7 +113,7 @@ def test_heaps_are_found_again_in_maps() -> None:
 
 
 def test_a_twin_must_have_been_given_the_heaps() -> None:
-    """What its process kept to itself since the heaps were found, it lacks or has empty."""
+    """Memory that its process withheld since the heaps were found is missing or empty in it."""
     seen = HeapsOf(0x400000, (Heap(0x7F0000000000, 0x7F0004000000, 1),))
     assert heaps.is_faithful(seen, (mapping(CODE, 8) + mapping(BIG, 8)).encode())
     assert not heaps.is_faithful(seen, mapping(BIG, 8, f"{ORDINARY} wf").encode())

@@ -1,4 +1,4 @@
-"""Tests of what is noted of personalities."""
+"""Tests of the notes of personalities."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_personalities_that_programs_can_take_are_restored() -> None:
     ],
 )
 def test_a_note_of_impossible_rights_is_refused(found: Any) -> None:
-    """It may come from elsewhere."""
+    """It can come from elsewhere."""
     with pytest.raises(ImagesUnreadable):
         personalities.noted(found)
 

@@ -1,4 +1,4 @@
-"""Tests of what is noted of open files, and of finding and renewing it in memory: that of this process."""
+"""Tests of the notes of open files, and of finding and renewing them in memory: this process's."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_places_are_found_where_memory_has_both_numbers(tmp_path: Path) -> None:
     ],
 )
 def test_two_numbers_alone_can_be_anything(tmp_path: Path, after: bytes, *, is_one: bool) -> None:
-    """What follows must be what programs keep behind them."""
+    """They must be followed by the fields that programs keep behind them."""
     assert bool(searched(tmp_path, PAIR + after)) is is_one
 
 
@@ -92,7 +92,7 @@ def test_places_of_several_files_are_reported_separately(tmp_path: Path) -> None
 def test_a_process_that_has_it_everywhere_is_written_to_in_some_places_only(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What is done for it has a bound."""
+    """The work for it has a bound."""
     monkeypatch.setattr(remembered, "MOST", 5)
     (found,) = searched(tmp_path, STAT.ljust(32, b"\0") * 100)
     assert len(found.addresses) == 5
@@ -161,7 +161,7 @@ def test_notes_are_read_again(tmp_path: Path) -> None:
     ],
 )
 def test_a_note_of_an_unexpected_form_is_refused(tmp_path: Path, noted: str) -> None:
-    """It may come from elsewhere."""
+    """It can come from elsewhere."""
     (tmp_path / remembered.NUMBERS_FILE).write_text(noted)
     with pytest.raises(ImagesUnreadable, match=remembered.NUMBERS_FILE):
         remembered.read_numbers(tmp_path)

@@ -69,7 +69,7 @@ def test_a_timer_of_a_process_is_found_and_set(timer: int) -> None:
 
 
 def test_expired_entries_are_counted(timer: int) -> None:
-    """From the time for which it was set, with what was not read before."""
+    """From the time for which it was set, with the earlier unread ones."""
     wall_timers.put(timer, WallTimer(0, 0, time.time_ns() - 2 * HOURS - SECOND, HOURS, 1, 7))
     assert int.from_bytes(os.read(timer, 8), "little") == 7 + 3
     wall_timers.put(timer, WallTimer(0, 0, time.time_ns() + HOURS, 0, 1, 0))

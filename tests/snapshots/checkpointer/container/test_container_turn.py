@@ -1,4 +1,4 @@
-"""One at a time with a container, and who waits asks for its memory."""
+"""One at a time with a container; a waiting caller asks for its memory."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ PRIVATE = 0x44000
 
 @pytest.fixture
 def init(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A program that may be the first process of containers."""
+    """A program that can be the first process of containers."""
     monkeypatch.setattr(folders, "INIT", tmp_path)
     sleep = Path(shutil.which("sleep") or "").resolve()
     place = tmp_path / "image" / hashlib.sha256(sleep.read_bytes()).hexdigest()
@@ -80,7 +80,7 @@ def test_the_program_is_known_by_its_file(ours: int) -> None:
 
 @pytest.mark.usefixtures("never_waits")
 def test_a_file_of_the_container_is_refused_at_once(copied: int) -> None:
-    """Whatever it has in it, and although it could become ours: meanwhile it would run."""
+    """Whatever its content, and although it could become ours: until then it would run."""
     with pytest.raises(tree.TargetMismatch, match=NOT_OURS):
         first_process.check(copied)
     with pytest.raises(tree.TargetMismatch, match=NOT_OURS):

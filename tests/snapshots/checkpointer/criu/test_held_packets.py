@@ -1,4 +1,4 @@
-"""What a process that holds packets back tells of its end. For what it holds: test_moving_streams.py."""
+"""The report of a process that holds packets back, at its end. For what it holds: test_moving_streams.py."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from holdfast.snapshots.checkpointer.ground import separate_process
 
 @pytest.fixture
 def refused(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The words of what nftables refuses, in a process that enters no namespace."""
+    """nftables' refusal texts, in a process that enters no namespace."""
     words: list[str] = []
 
     def cmd(text: str) -> tuple[int, str, str]:

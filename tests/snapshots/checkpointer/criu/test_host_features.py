@@ -1,4 +1,4 @@
-"""What the checkpointer tells of its machine."""
+"""The checkpointer's report about its machine."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ ARM = "processor\t: 0\nFeatures\t: fp asimd sve\nCPU part\t: 0xd0c\n"
     ],
 )
 def test_only_features_of_every_processor_count(text: str, expected: tuple[str, list[str]]) -> None:
-    """A program may be moved from one to another at any time."""
+    """A program can be moved from one to another at any time."""
     assert cpu_flags(text) == expected
 
 

@@ -76,7 +76,7 @@ class Group:
     ],
 )
 def test_connections_not_yet_accepted_are_found(sockets: list[SocketRow], found: list[SocketRow]) -> None:
-    """Neither those that a program has, nor those of a peer outside, nor those that were closed."""
+    """Neither the accepted ones, nor connections of an outside peer, nor closed ones."""
     assert standstill.unaccepted_among(sockets) == found
 
 
@@ -145,7 +145,7 @@ def test_a_busy_machine_does_not_prolong_the_search(monkeypatch: pytest.MonkeyPa
 def test_unix_connections_that_no_capture_has_are_found(
     client: SocketRow | None, waiting: tuple[int, ...], is_blocked: bool
 ) -> None:
-    """Those that carry data, and those that were closed; CRIU has all others."""
+    """Connections that carry data, and closed ones; CRIU has all others."""
     listener = BUSY._replace(waiting=waiting)
     found = standstill.blocked_listeners([listener, *([client] if client is not None else [])])
     assert found == ([listener] if is_blocked else [])
@@ -193,7 +193,7 @@ def parent(tmp_path: Path) -> Iterator[subprocess.Popen[bytes]]:
 
 
 def test_a_process_that_waits_for_its_child_is_found(parent: subprocess.Popen[bytes]) -> None:
-    """As long as the child has neither ended nor started a program; one that is gone does not count."""
+    """While the child has neither ended nor started a program; an ended process does not count."""
     assert parent.stdout is not None
     assert parent.stdin is not None
     assert parent.stdout.readline() == b"begun\n"
@@ -236,7 +236,7 @@ def test_a_session_is_frozen_when_no_child_is_being_born(monkeypatch: pytest.Mon
 
 
 def test_a_child_that_is_never_born_is_reported_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A bounded number of times; then the session runs on, and who it is is named."""
+    """After a bounded number of tries; then the session continues, and the process is named."""
     group = BearingGroup(10**6)
     monkeypatch.setattr(standstill, "waiting_for_vfork", group.waiting)
     monkeypatch.setattr(standstill, "PAUSES", (0.0,) * 5)

@@ -27,7 +27,8 @@ def test_the_reader_of_an_end_without_descriptor_is_found() -> None:
 
 
 def test_a_reader_of_another_family_is_found() -> None:
-    """A client of IPv4 may have sent it to a server of IPv6, which sees its address in a form of its own."""
+    """A client of IPv4 could have sent it to a server of IPv6, which sees its address in a form of its
+    own."""
     reader = SocketRow("tcp6", "established", "::ffff:7f00:1", 2, "::ffff:7f00:1", 1, 0, 100, 0, 77)
     assert drain_closed_sockets.readers([row("fin_wait1", 1, 2, 900, 0, 0), reader]) == [
         ClosedReader(77, 1000)
@@ -46,12 +47,12 @@ def test_a_reader_of_another_family_is_found() -> None:
     ids=["open", "still open", "only its end", "of another", "all said"],
 )
 def test_others_are_left_alone(other: SocketRow) -> None:
-    """Who has a descriptor is captured itself; the mere end of a stream takes no room."""
+    """A process with a descriptor is captured itself; the mere end of a stream takes no room."""
     assert drain_closed_sockets.readers([other, READER]) == []
 
 
 def test_data_waiting_in_the_kernel_is_restored() -> None:
-    """The reader asks for nothing meanwhile, and reads every byte afterwards."""
+    """The reader asks for nothing in between, and reads every byte afterwards."""
     said = os.urandom(1_500_000)
     with socket.create_server(("127.0.0.1", 0)) as listener:
         reader = socket.create_connection(listener.getsockname())

@@ -1,4 +1,4 @@
-"""Which processes may be ended: those that were named, and no other that has their number now."""
+"""Processes that can be ended: the named ones, and no other that has their number now."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ PIECE = 4096
 def test_parts_are_written_in_order_whatever_the_number_of_buffers(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, hurried: bool
 ) -> None:
-    """A buffer is given out again only when it is written; the disk begins meanwhile."""
+    """A buffer is given out again only after it is written; the disk begins in the meantime."""
     monkeypatch.setattr("holdfast.snapshots.checkpointer.dump.write_behind.STRETCH", 3 * PIECE)
     expected = b""
     with (tmp_path / "file").open("xb", buffering=0) as file:

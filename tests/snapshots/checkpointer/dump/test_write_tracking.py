@@ -1,9 +1,10 @@
-"""Pages taken from the last snapshot are those of the memory: captures of a program that changes itself.
+"""Pages taken from the last snapshot equal the memory: captures of a program that changes itself.
 
 The guard makes twins of the program and has its writes noted as in a capture, driven by a small program in
-place of CRIU. Pages that CRIU would write besides heaps are left out: its images have no pages at first.
+place of CRIU. Pages that CRIU would write in addition to heaps are left out: its images have no pages at
+first.
 
-HOLDFAST_TRACKING_ROUNDS and HOLDFAST_TRACKING_SEED: how many captures, and of what.
+HOLDFAST_TRACKING_ROUNDS and HOLDFAST_TRACKING_SEED: the number of captures, and their contents.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ MAGIC = criu_images._magic("pagemap")
 
 
 def _supported() -> bool:
-    """Return whether this kernel notes writes (Linux 6.7), and this user may ask for it."""
+    """Return whether this kernel notes writes (Linux 6.7), and this user has permission to ask for it."""
     release = tuple(int(part) for part in os.uname().release.split("-")[0].split(".")[:2])
     return os.geteuid() == 0 and release >= (6, 7) and os.uname().machine == "x86_64"
 
@@ -82,7 +83,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 class Captures:
-    """Captures of one program into folders of their own, each on top of the one before."""
+    """Captures of one program into folders of their own, each on top of the previous one."""
 
     def __init__(self, built: Path, folder: Path, pid: int, chance: random.Random) -> None:
         self._built = built
@@ -164,7 +165,7 @@ def _go_on(stream: IO[str]) -> None:
 
 
 def _memory(pid: int, start: int, end: int) -> bytes:
-    """Return memory of a stopped process; zeros where a page is missing that it may not read."""
+    """Return memory of a stopped process; zeros where a missing page is protected from it."""
     file = os.open(f"/proc/{pid}/mem", os.O_RDONLY)
     try:
         return os.pread(file, end - start, start)
@@ -238,7 +239,7 @@ def captures(built: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> It
 
 
 def _check_flat(kept: Path, pid: int, truth: dict[int, bytes], images: Path) -> None:
-    """Compare each page of the one image that a restore makes, half of whose heaps wait."""
+    """Compare each page of the only image that a restore makes, half of whose heaps wait."""
     images.mkdir()
     waiting = [(start, start + len(data)) for start, data in sorted(truth.items())[::2]]
     memory = flat_memory.FlatMemory(kept, str(pid))

@@ -1,4 +1,4 @@
-"""The rules at a container's links: what nft is given, and what is noticed."""
+"""The rules at a container's links: nft's input, and the checks of its result."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_every_frame_is_judged_by_the_addresses_of_its_link() -> None:
 
 
 def test_denied_names_leave_no_link() -> None:
-    """But for what is allowed of it, and only if it is not refused for other reasons."""
+    """Except for its allowed part, and only if it is not refused for other reasons."""
     rules = replace(RULES, denied=(ip_network("0.0.0.0/0"),), allowed=(ip_network("1.1.1.1/32"),))
     text = link_rules.text(rules, [LINK])
 

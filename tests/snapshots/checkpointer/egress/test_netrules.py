@@ -1,4 +1,4 @@
-"""The rules for a session's network: what nft is given, what the socket accepts, what is noticed."""
+"""The rules for a session's network: nft's input, the socket's limits, the checks of the result."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ RULES = NetworkRules(
 
 
 def listed(rules: NetworkRules) -> dict[str, Any]:
-    """What nft lists once these rules are set, as far as it is looked at."""
+    """The relevant part of nft's list once these rules are set."""
 
     def rule(chain: str, comment: str, verdict: str) -> dict[str, Any]:
         return {"rule": {"chain": chain, "comment": comment, "expr": [{"match": {}}, {verdict: None}]}}
@@ -89,7 +89,7 @@ def test_one_transaction_replaces_what_was_there() -> None:
 
 
 def test_the_order_is_that_of_the_verdicts() -> None:
-    """The engine's resolver is refused although it is loopback; what is opened precedes what is refused."""
+    """The engine's resolver is refused although it is loopback; opened addresses precede refused ones."""
     said = netrules.text(RULES)
     order = [
         "ip daddr 127.0.0.11 goto refuse",
@@ -121,7 +121,7 @@ DENYING = replace(
 
 
 def test_denials_come_after_the_fixed_refusals() -> None:
-    """Thus what is allowed of it opens nothing else. Without any, there are no sets and rules for it."""
+    """Thus what is allowed of it opens nothing else. Without any, sets and rules for it are left out."""
     said = netrules.text(DENYING)
     order = [
         "ip6 daddr fd00::1/128 accept",
@@ -154,7 +154,7 @@ def test_an_empty_set_has_no_elements() -> None:
 
 
 def test_rules_survive_the_socket() -> None:
-    """What the host says is what the checkpointer understands."""
+    """The checkpointer understands the host's rules."""
     for rules in (RULES, DENYING):
         assert netrules.parsed(json.loads(json.dumps(rules.as_dict()))) == rules
 
@@ -250,7 +250,8 @@ def element(address: str, protocol: object, port: object, packets: int, left: in
 
 
 def test_refusals_are_read_from_the_sets() -> None:
-    """The latest first; a protocol that has no name is a number; elements of another form are left out."""
+    """The latest first; a protocol without a name is a number; elements of an unexpected form are left
+    out."""
     said = listed(RULES)
     said["nftables"][3]["set"]["elem"] = [
         element("10.1.2.3", "tcp", 5432, 3, 3000),
@@ -276,7 +277,7 @@ GATEWAY = replace(RULES, gateway=Opening(ip_network("172.18.0.1/32"), 20001))
 
 
 def with_gateway() -> dict[str, Any]:
-    """What nft lists with the way to a gateway."""
+    """nft's list with the way to a gateway."""
     said = listed(GATEWAY)
     dnat = {"dnat": {"family": "ip", "addr": "172.18.0.1", "port": 20001}}
     after = next(

@@ -13,7 +13,7 @@ from holdfast.snapshots.checkpointer.ground import folders
 def test_leftovers_of_a_killed_restore_are_removed_later(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A folder that a restore may still use stays; an old one goes."""
+    """A folder that a restore could still use stays; an old one goes."""
     monkeypatch.setattr(folders, "STATE", tmp_path)
     folders.create_scratch("aaaaaaaaaaaa")
     old = folders.create_scratch("bbbbbbbbbbbb")
@@ -31,7 +31,7 @@ def test_leftovers_of_a_killed_restore_are_removed_later(
 
 
 def test_removing_nothing_is_not_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A new state directory has no such folder."""
+    """A new state directory does not have such a folder."""
     monkeypatch.setattr(folders, "STATE", tmp_path)
 
     folders.discard_old_scratch()

@@ -32,7 +32,7 @@ def proc(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Proc:
 
 
 def test_two_equal_scans_are_needed(proc: Proc) -> None:
-    """One scan may have missed a child that a task made just before it stopped."""
+    """One scan can have missed a child that a task made just before it stopped."""
     proc.add(10, "t", "11 ")
     proc.add(11, "t")
     watch = tree.FreezeWatch(10)
@@ -83,7 +83,7 @@ def test_threads_count_for_the_highest_id(proc: Proc) -> None:
 
 
 def test_groups_and_sessions_count_for_the_highest_id(proc: Proc) -> None:
-    """Their leaders may be gone; in a restore something takes the leader's id."""
+    """Their leaders can have ended; in a restore something takes the leader's id."""
     proc.add(10, "t", inner=301)
     (proc.root / "10" / "task" / "10" / "status").write_text(
         "NSpid:\t10\t301\nNSpgid:\t9\t305\nNSsid:\t8\t304\n"
@@ -104,7 +104,7 @@ def test_a_root_is_found_by_its_inner_pid(proc: Proc) -> None:
 
 
 def test_a_process_has_ended_with_its_last_thread(proc: Proc) -> None:
-    """A zombie, a dead task and one that is gone run no more; a stopped one may."""
+    """A zombie, a dead task and an ended one run no more; a stopped one can."""
     for pid, state in ((10, "Z"), (11, "X"), (12, "T"), (13, "t"), (14, "S")):
         proc.add(pid, state)
 

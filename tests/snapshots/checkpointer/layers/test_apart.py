@@ -1,4 +1,4 @@
-"""What is kept beside an image, from the list to the files of a copy."""
+"""The files next to an image, from the list to the files of a copy."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ DEEP = "/".join(["p" * 50] * 120)
 
 
 def kept(upper: Path, tmp_path: Path) -> Path:
-    """Copy a layer as a capture does, and return a folder with its archive and what is kept apart."""
+    """Copy a layer as a capture does, and return a folder with its archive and the separate files."""
     copy = LayerCopy(tmp_path / "copy", "trusted.overlay.")
     copy.first(upper)
     copy.last(upper, ())
@@ -38,7 +38,7 @@ def kept(upper: Path, tmp_path: Path) -> Path:
 
 
 def made(folder: Path, root: Path) -> None:
-    """Make a copy's files: those of the image as an engine does, then the others."""
+    """Make a copy's files: the image's as an engine does, then the others."""
     root.mkdir()
     with tarfile.open(folder / "layer.tar") as archive:
         for member in archive:
@@ -56,7 +56,7 @@ def names(folder: Path) -> list[str]:
 
 
 def test_files_with_holes_are_as_they_were(tmp_path: Path) -> None:
-    """Names, contents, what they take on the disk; the image only hides what was there."""
+    """Names, contents, their space on the disk; the image only hides the earlier ones."""
     upper = tmp_path / "upper"
     upper.mkdir()
     with (upper / "map").open("wb") as file:
@@ -114,7 +114,7 @@ def test_names_that_images_reserve_are_as_they_were(tmp_path: Path) -> None:
 def test_names_of_one_file_are_noted_as_far_as_copies_make_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What was open, pipes, and what was written to last; the image has all of it in any case."""
+    """Open files, pipes, and the last written ones; the image has all of it in any case."""
     upper = tmp_path / "upper"
     upper.mkdir()
     for number, name in enumerate(("old", "large", "new", "link_remap.1")):
@@ -247,7 +247,7 @@ def test_a_socket_finds_its_name_free() -> None:
     ],
 )
 def test_lists_that_no_capture_writes_are_refused(tmp_path: Path, entry: Any) -> None:
-    """It may be of a bundle that was made by hand."""
+    """It can be from a bundle that was made by hand."""
     (tmp_path / apart.LIST).write_text(json.dumps({"entries": [entry]}))
     with pytest.raises(OSError, match="cannot be read"):
         apart.read(tmp_path)

@@ -34,7 +34,7 @@ def folder(tmp_path: Path) -> Path:
 
 @pytest.fixture(autouse=True)
 def settled_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The tests do not wait for the clock to tick; what depends on it says so."""
+    """The tests do not wait for the clock to tick; tests that depend on it state that."""
     monkeypatch.setattr(scan, "UNSETTLED", 0)
     monkeypatch.setattr(scan, "settled", lambda identity, least=0: identity[1] < time.time_ns() - least)
 
@@ -76,7 +76,7 @@ def data(folder: Path, item: FileEntry) -> bytes:
 
 
 def contents_of(folder: Path, item: FileEntry) -> list[tuple[int, bytes]]:
-    """Return the parts of a file that are no holes."""
+    """Return the parts of a file that are not holes."""
     stored, found = data(folder, item), []
     for begin, length in item.pieces():
         found.append((begin, stored[:length]))
@@ -86,7 +86,7 @@ def contents_of(folder: Path, item: FileEntry) -> list[tuple[int, bytes]]:
 
 
 def test_unchanged_files_are_not_copied_again(upper: Path, folder: Path) -> None:
-    """The second pass costs what was written meanwhile, not what was ever written."""
+    """The second pass costs the writes since the first, not all earlier ones."""
     (upper / "old").write_bytes(b"o" * 100_000)
     (upper / "new").write_bytes(b"n")
     age(upper / "new")
@@ -100,7 +100,7 @@ def test_unchanged_files_are_not_copied_again(upper: Path, folder: Path) -> None
 
 
 def test_files_removed_during_a_copy_are_not_in_it(upper: Path, folder: Path) -> None:
-    """The copy is that of the last pass."""
+    """The copy equals the last pass."""
     (upper / "gone").write_text("x")
     (upper / "folder").mkdir()
     (upper / "folder" / "inside").write_text("y")
@@ -140,7 +140,7 @@ def test_files_replaced_during_a_look_are_found_by_the_next_pass(upper: Path, fo
 
 
 def test_files_of_a_moved_directory_are_not_copied_again(upper: Path, folder: Path) -> None:
-    """A file is known by what it is, not by where it is."""
+    """A file is known by its identity, not by its place."""
     (upper / "folder").mkdir()
     (upper / "folder" / "large").write_bytes(b"l" * 1_000_000)
     first = begin(upper, folder)
@@ -151,7 +151,7 @@ def test_files_of_a_moved_directory_are_not_copied_again(upper: Path, folder: Pa
 
 
 def test_a_change_that_keeps_size_and_time_is_seen(upper: Path, folder: Path) -> None:
-    """Programs can set the time of a file's contents, but not that of its last change."""
+    """Programs can set the time of a file's contents, but not the time of its last change."""
     file = upper / "file"
     file.write_text("before")
     os.utime(file, ns=(1, 1))
@@ -166,7 +166,7 @@ def test_a_change_that_keeps_size_and_time_is_seen(upper: Path, folder: Path) ->
 def test_a_change_within_a_tick_is_copied_again(
     upper: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A file that changed just before it was copied may change again without another time."""
+    """A file that changed just before it was copied can change again without a new time."""
     monkeypatch.setattr(scan, "settled", lambda identity, least=10**12: False)
     (upper / "file").write_text("fresh")
     first = begin(upper, folder)
@@ -263,7 +263,7 @@ def test_all_names_of_a_large_file_have_its_contents(
 def test_files_larger_than_the_free_space_are_refused_by_name(
     upper: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nothing large is copied then. What a file takes counts, and its length where the image has it."""
+    """Nothing large is copied then. A file counts by its space, and by its length where the image has it."""
     monkeypatch.setattr(copy, "LARGE_FILE", 4096)
     monkeypatch.setattr(os, "statvfs", lambda _: SimpleNamespace(f_bavail=20, f_frsize=1 << 20))
     (upper / "large").write_bytes(bytes(8 << 20))
@@ -278,7 +278,7 @@ def test_files_larger_than_the_free_space_are_refused_by_name(
 
 
 def test_a_programs_attribute_is_not_a_mark_of_the_overlay(upper: Path, folder: Path) -> None:
-    """Which of them the overlay heeds is decided by its mount; any program may set the other one."""
+    """The overlay's mount decides which of them it heeds; any program can set the other one."""
     (upper / "etc").mkdir()
     os.setxattr(upper / "etc", "user.overlay.opaque", b"y")
     os.setxattr(upper / "etc", "user.overlay.redirect", b"/somewhere")
@@ -292,7 +292,7 @@ def test_a_programs_attribute_is_not_a_mark_of_the_overlay(upper: Path, folder: 
 
 
 def test_every_entry_is_described(upper: Path, folder: Path) -> None:
-    """Modes, owners, times, links, pipes, attributes and names that are no text come through."""
+    """Modes, owners, times, links, pipes, attributes and names that are not text come through."""
     (upper / "link").symlink_to("/etc/passwd")
     os.mkfifo(upper / "pipe", 0o640)
     strange = upper / "\udcff\nname"
@@ -314,7 +314,7 @@ def test_every_entry_is_described(upper: Path, folder: Path) -> None:
 
 
 def test_all_names_of_a_special_file_are_one_group(upper: Path, folder: Path) -> None:
-    """Pipes and links may have several names as well: each pair stays one thing."""
+    """Pipes and links can also have several names: each pair stays one thing."""
     os.mkfifo(upper / "pipe")
     (upper / "link").symlink_to("pipe")
     for name in ("pipe", "link"):
@@ -372,7 +372,7 @@ def test_sockets_are_known_by_their_inodes(upper: Path, folder: Path) -> None:
 def test_passes_are_repeated_while_much_changes(
     upper: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What is written during a long first pass is also copied before the freeze, within limits."""
+    """Writes during a long first pass are also copied before the freeze, within limits."""
     monkeypatch.setattr(copy, "LITTLE", 10)
     file = upper / "file"
     passes = 0
@@ -439,7 +439,7 @@ except scan.TooManyEntries as error:
 
 
 def test_crowded_folders_within_each_other_are_counted_together(upper: Path, tmp_path: Path) -> None:
-    """Whatever is in them: names that no image has, as those of sockets, are in memory as well."""
+    """Whatever is in them: names that no image has, such as sockets', are also in memory."""
     at = upper
     for _ in range(12):
         for number in range(5000):
@@ -460,7 +460,7 @@ def test_crowded_folders_within_each_other_are_counted_together(upper: Path, tmp
 def test_kept_layers_below_count(
     upper: Path, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """All layers that are put together are in memory at once."""
+    """All layers that are put together are in memory together."""
     lowers = [tmp_path / "one", tmp_path / "two"]
     for layer in (upper, *lowers):
         layer.mkdir(exist_ok=True)
@@ -484,7 +484,7 @@ def test_a_copy_that_takes_too_long_ends(upper: Path, folder: Path) -> None:
 
 
 def test_a_large_file_is_left_in_its_middle(upper: Path, tmp_path: Path) -> None:
-    """One file may be larger than what a disk takes in the time there is."""
+    """One file can be larger than the amount a disk takes in the given time."""
     (upper / "large").write_bytes(b"x" * (80 << 20))
     calls: list[int] = []
 
@@ -538,17 +538,17 @@ def test_the_upper_file_wins() -> None:
 
 
 def test_directories_are_joined() -> None:
-    """What both have in a directory is in it."""
+    """The entries that both have in a directory are in it."""
     assert shape(merged([[d("x"), f("x/a")], [d("x"), f("x/b")]])) == ["x:directory", "x/a:file", "x/b:file"]
 
 
 def test_a_deletion_takes_entries_below_and_stays() -> None:
-    """The image below may also have the name."""
+    """The image below can also have the name."""
     assert shape(merged([[d("x"), f("x/a")], [gone("x")]])) == ["x:whiteout"]
 
 
 def test_an_opaque_directory_hides_lower_layers() -> None:
-    """A directory that was removed and made again has only what came after."""
+    """A directory that was removed and made again has only the entries after that."""
     below = [d("x"), f("x/a")]
     assert shape(merged([below, [d("x", opaque=True), f("x/b")]])) == ["x:directory:opaque", "x/b:file"]
 

@@ -1,4 +1,4 @@
-"""The difference between a layer and what an earlier image has of it."""
+"""The difference between a layer and an earlier image's part of it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ PRIVATE = "user.overlay."
 
 
 class Home:
-    """Copies of one layer, each made with the index of the one before."""
+    """Copies of one layer, each made with the index of the previous one."""
 
     def __init__(self, folder: Path) -> None:
         self.upper, self.index = folder / "upper", folder / "index.json"
@@ -36,7 +36,7 @@ class Home:
         self.folder: Path
 
     def keep(self, *mapped: str) -> dict[str, str]:
-        """Return what a layer on top of the last image has: kinds by path, `+` with those that hide."""
+        """Return the content of a layer on top of the last image: kinds by path, `+` for hiding ones."""
         folder = self.folder = self._folder / f"copy{next(self._numbers)}"
         first = LayerCopy(folder, PRIVATE)
         first.first(self.upper, (), self.index if self.index.exists() else None)
@@ -129,7 +129,7 @@ def test_files_mapped_for_writing_count_as_changed_once_more(home: Home) -> None
 
 @pytest.mark.parametrize("first", ["a", "z"])
 def test_all_names_of_a_file_come_together(home: Home, first: str) -> None:
-    """A folder is renamed: its file is the same under a new name, its other name as it was."""
+    """A folder is renamed: its file is the same under a new name, its second name as it was."""
     (home.upper / first).mkdir()
     (home.upper / first / "file").write_bytes(b"contents")
     os.link(home.upper / first / "file", home.upper / "name")
@@ -140,7 +140,7 @@ def test_all_names_of_a_file_come_together(home: Home, first: str) -> None:
 
 
 def test_separately_kept_files_are_copied_each_time(home: Home) -> None:
-    """Beside an image is all of it, whatever earlier images have beside them."""
+    """All of it is next to an image, whatever is next to earlier images."""
     (home.upper / ".wh.x").write_bytes(b"12345")
     for _ in range(2):
         home.keep()

@@ -33,7 +33,7 @@ def check(session: tuple[Path, Path], has: Callable[[str], bool], *paths: str, k
 
 
 def test_files_of_the_copy_and_of_the_image_are_there(session: tuple[Path, Path]) -> None:
-    """So is what is gone, which CRIU keeps itself."""
+    """So are deleted files, which CRIU keeps itself."""
     check(session, lambda _: True, "/work/file", "work/inner", "/image")
     check(session, {"work", "work/file"}.__contains__, "/work/file", "/work", "/image", "/", "/gone/file")
     check(session, lambda _: False, "/work/file", kept=1)

@@ -15,7 +15,7 @@ LINE = (
 
 
 def test_layers_are_found_where_they_are_mounted_here() -> None:
-    """The container's own and those of its image, the topmost first."""
+    """The container's own and its image's, the topmost first."""
     found = find_layers(f"499 400 0:4 / /proc rw - proc proc rw\n{LINE}\n".encode(), THERE, Path("/layers"))
     assert found is not None
     assert found.upper == Path("/layers/0f/diff")
@@ -23,7 +23,7 @@ def test_layers_are_found_where_they_are_mounted_here() -> None:
 
 
 def test_options_of_the_newer_mount_interface_are_understood() -> None:
-    """Each lower layer may be an option of its own; spaces are escaped."""
+    """Each lower layer can be an option of its own; spaces are escaped."""
     line = LINE.replace(
         f"lowerdir={THERE}/l/AAA:{THERE}/l/BBB", f"lowerdir+={THERE}/l/A,lowerdir+={THERE}/l/B"
     )

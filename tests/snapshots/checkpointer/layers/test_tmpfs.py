@@ -34,7 +34,7 @@ MOUNTINFO = """\
 
 
 def test_shared_memory_is_carried() -> None:
-    """What else is in memory is the engine's, or a folder of the host that was mounted."""
+    """Other content in memory is the engine's, or a mounted folder of the host."""
     assert mounts(MOUNTINFO.encode()) == ["/dev/shm"]
 
 
@@ -62,7 +62,8 @@ def memory(tmp_path: Path) -> Iterator[int]:
 def test_archives_that_tar_rejects_are_not_kept(
     memory: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A line for each socket there is: they come back in another way, and a session may have a million."""
+    """A line for each existing socket: they come back in a different way, and a session can have a
+    million."""
     monkeypatch.setattr(separate_process, "keep_capabilities", lambda *_: None)
     for number in range(2000):
         os.mknod(tmp_path / "memory" / f"{number:0200}", 0o140600)
@@ -104,7 +105,7 @@ def unpacked(archive: Path, target: Path) -> None:
 
 @pytest.fixture
 def target(tmp_path: Path) -> Path:
-    """The folder to unpack into, beside one that nothing may reach."""
+    """The folder to unpack into, next to one that must stay untouched."""
     (tmp_path / "outside").mkdir()
     (tmp_path / "outside" / "file").write_bytes(b"untouched")
     (tmp_path / "target").mkdir()

@@ -59,7 +59,7 @@ def test_a_session_without_leader_is_begun_for_its_first_member() -> None:
 
 
 def test_children_from_before_their_parent_began_a_session_are_born_into_theirs() -> None:
-    """Also if those are of two sessions, of which one has no leader any more."""
+    """Also if they belong to two sessions, of which one does not have a leader any more."""
     daemon = [Relatives(321, 310, 321, 321), Relatives(322, 321, 320, 322)]
     made = plan([ROOT, SHELL, REAPER, *daemon])
     assert (made.births, made.tasks[4]) == ([Birth(322, 320, 321, 321)], Relatives(322, 321, 321, 322))
@@ -68,7 +68,7 @@ def test_children_from_before_their_parent_began_a_session_are_born_into_theirs(
 
 
 def test_an_ended_child_is_its_parents_to_collect() -> None:
-    """Alone it returns into its session; beside others only they do, and it is given its parent's."""
+    """A single child returns into its session; with others only they do, and it is given its parent's."""
     ended, other = Relatives(321, 310, 320, 320, ended=True), Relatives(323, 310, 320, 320)
     assert plan([ROOT, SHELL, REAPER, ended]).births == [Birth(321, 320, 302, 310)]
     both = plan([ROOT, SHELL, REAPER, ended, other])
@@ -81,7 +81,7 @@ def test_an_ended_child_is_its_parents_to_collect() -> None:
 
 
 def test_an_adopter_can_itself_be_an_orphan() -> None:
-    """CRIU knows its session by then, and so that of the processes it adopted."""
+    """CRIU knows its session by then, and so the session of the processes it adopted."""
     orphan = Relatives(331, 310, 330, 331)
     made = plan([ROOT, SHELL, REAPER, orphan, Relatives(341, 331, 320, 320)])
     assert made.lost == set()
@@ -116,7 +116,7 @@ def test_unplaceable_sessions(tasks: list[Relatives], expected: set[int]) -> Non
 
 
 def test_placeable_sessions_are_not_listed_with_the_others() -> None:
-    """Once those that are reported have ended, the rest can be captured."""
+    """Once the reported ones have ended, the rest can be captured."""
     fit, unfit = Relatives(321, 310, 320, 320), Relatives(312, 310, 330)
     assert lost([ROOT, SHELL, REAPER, fit, unfit]) == {312}
 

@@ -1,4 +1,4 @@
-"""What CRIU's images say of a tree, from messages made by hand."""
+"""A tree in CRIU's images, from messages made by hand."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def test_the_rights_of_a_thread() -> None:
 
 
 def test_a_chain_of_filters_that_leads_nowhere_or_round_ends() -> None:
-    """Numbers in an image are not trusted to be of it; what never ends is refused."""
+    """Numbers in an image are not trusted to refer to it; an endless chain is refused."""
     for previous in (0, 1, 7):
         circle = [
             Message(
@@ -192,7 +192,7 @@ def test_descriptors_have_descriptions() -> None:
 
 
 def test_a_long_name_that_is_open_often_is_reported_a_few_times(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A small image must not ask for memory many times over; what is left out is counted."""
+    """A small image must not ask for memory many times over; omitted ones are counted."""
     monkeypatch.setattr("holdfast.snapshots.checkpointer.record.decode.MAX_NAMES", 1000)
     infos = [Message(id=1, type=1, fd=fd, flags=0) for fd in range(30)]
     told = decode(tree(files=[reg(1, "/" + "x" * 99)], fdinfo_2=infos))
@@ -202,7 +202,7 @@ def test_a_long_name_that_is_open_often_is_reported_a_few_times(monkeypatch: pyt
 
 
 def test_more_groups_than_can_be_judged_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A thread may be in 65536, and a session may have thousands of threads."""
+    """A thread can be in 65536, and a session can have thousands of threads."""
     monkeypatch.setattr("holdfast.snapshots.checkpointer.record.decode.MAX_GROUPS", 3)
     pstree = [Message(pid=pid, ppid=0, pgid=301, sid=301, threads=[pid]) for pid in (301, 302)]
     with pytest.raises(ImagesUnreadable, match="groups"):
@@ -253,7 +253,7 @@ def test_a_zombie_has_no_rights_and_no_descriptors() -> None:
 
 
 def test_the_command_is_read_from_the_memory_in_the_images() -> None:
-    """Where the kernel would look for it; of variables only names, and only of what may be secret."""
+    """In the kernel's own place; of variables only names, and only of possible secrets."""
     mm = Message(
         mm_arg_start=4096,
         mm_arg_end=4105,

@@ -90,9 +90,9 @@ class Images:
 
 
 def test_every_opened_bound_or_watched_path_is_judged() -> None:
-    """A relative socket is bound in a folder, which a link may lead out of the session as any other name.
+    """A relative socket is bound in a folder, which a link can lead out of the session as any other name.
 
-    A removed file has no name that would be followed, only a folder.
+    A removed file does not have a name that would be followed, only a folder.
     """
     assert list(image_paths.names(Images())) == [
         "/srv/\udcff",

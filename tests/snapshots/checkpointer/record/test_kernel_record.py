@@ -16,7 +16,7 @@ from holdfast.snapshots.checkpointer.record.kernel_record import look
 
 
 def test_all_descriptors_of_one_process_are_examined(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A session may have more in one process than one survey reads: none of its descriptors goes unjudged."""
+    """A session can have more in one process than one survey reads: none of its descriptors goes unjudged."""
     monkeypatch.setattr(walk, "MAX_DESCRIPTORS", 2)
     opened = [os.open("/dev/null", os.O_RDONLY) for _ in range(5)]
     # In a process of its own: threads of this one may end between two reads.

@@ -26,12 +26,12 @@ from holdfast.snapshots.checkpointer.record import labels
     ],
 )
 def test_a_profile_is_a_label_without_its_mode(label: str, profile: str) -> None:
-    """CRIU writes the name alone; what confines nothing is no profile."""
+    """CRIU writes the name alone; a label that confines nothing is not a profile."""
     assert labels.profile(label) == profile
 
 
 def test_labels_are_compared_as_text() -> None:
-    """AppArmor ends them with a line break, SELinux with NUL; bytes that are no text stay distinct."""
+    """AppArmor ends them with a line break, SELinux with NUL; bytes that are not text stay distinct."""
     assert labels.normal(b"docker-default (enforce)\n") == "docker-default (enforce)"
     assert (
         labels.normal(b"system_u:system_r:container_t:s0:c1,c2\0") == "system_u:system_r:container_t:s0:c1,c2"
@@ -106,7 +106,7 @@ def test_a_profile_named_by_an_image_does_not_decide() -> None:
 
 
 def test_criu_is_reported_of_profiles_only_where_there_is_one(tmp_path: Path) -> None:
-    """And keeps what it then knows of the kernel apart: a capture must find that it knows of none."""
+    """And keeps its knowledge of the kernel separately: a capture must find that there is none."""
     assert profiles.give(tmp_path, "") == {}
     told = {profiles.CLAIMED: "1"}
 

@@ -10,7 +10,7 @@ from holdfast.snapshots.checkpointer.record import outside
 
 
 class Message(SimpleNamespace):
-    """A message of protobuf: what it was given, and zeros."""
+    """A message of protobuf: the given fields, and zeros."""
 
     def HasField(self, name: str) -> bool:  # noqa: N802 - protobuf's
         return name in self.__dict__
@@ -81,7 +81,7 @@ def _creds(**given: Any) -> Message:
     ],
 )
 def test_names_that_kernels_give_to_files_are_ordinary(name: str, flags: int) -> None:
-    """What programs of sessions have open."""
+    """Open files of programs in sessions."""
     assert outside.strange(Images(files=[_file(name, flags)])) == []
 
 
@@ -117,18 +117,18 @@ def test_sockets_are_judged_by_their_paths() -> None:
 
 
 def test_a_namespace_that_is_open_is_the_sessions_own() -> None:
-    """CRIU opens that of a restored process, not one by a name or number."""
+    """CRIU opens a restored process's namespace, not one by a name or number."""
     assert outside.strange(Images(files=[Message(type=14)])) == []
 
 
 @pytest.mark.parametrize("kind", [0, 10, 15, 16, 19, 99])
 def test_files_of_kinds_that_no_session_has_are_reported(kind: int) -> None:
-    """Tunnels, packets, what is external, and unknown kinds."""
+    """Tunnels, packets, external files, and unknown kinds."""
     assert outside.strange(Images(files=[Message(type=kind)]))
 
 
 def test_files_terminals_and_memory_from_outside_are_reported() -> None:
-    """What CRIU would take from its own command line, its plugins, or the host."""
+    """Files that CRIU would take from its own command line, its plugins, or the host."""
     area = Message(status=1 << 27)
     images = Images(
         files=[_file("/x", ext=True)],
@@ -225,7 +225,7 @@ def test_a_watch_by_number_is_of_this_machines_disks_only() -> None:
 
 
 def test_files_without_a_name_are_not_devices() -> None:
-    """CRIU makes them again: a session has no CAP_MKNOD, and its links lead only inside."""
+    """CRIU makes them again: a session does not have CAP_MKNOD, and its links lead only inside."""
     for mode in (0o100755, 0o040700, 0o010600, 0o140777):
         assert outside.strange(Images(ghost_file_1=[Message(mode=mode)])) == []
     assert outside.strange(Images(ghost_file_1=[Message(mode=0o120777, symlnk_target="/srv/x")])) == []
@@ -257,7 +257,7 @@ def test_a_file_is_open_without_the_flags_that_made_it(flags: int) -> None:
     ],
 )
 def test_images_of_a_different_version_are_not_judged(head: dict[str, Any]) -> None:
-    """CRIU reads those of its first version from another place than the judge."""
+    """CRIU reads images of its first version from a different place than the judge."""
     assert len(outside.strange(Images(inventory=[_inventory(**head)]))) == 1
 
 

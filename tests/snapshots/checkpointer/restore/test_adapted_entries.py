@@ -48,7 +48,7 @@ class Isk:
 
 @dataclass
 class Entry:
-    """A file of a snapshot that may be a socket."""
+    """A file of a snapshot that can be a socket."""
 
     isk: Isk | None = None
     usk: Any = None
@@ -117,7 +117,7 @@ def test_one_end_of_a_loopback_connection_is_not_enough() -> None:
     "address", ["127.0.0.1", "::1", "::ffff:127.0.0.1", "172.17.0.2", "::ffff:172.17.0.2"]
 )
 def test_data_of_a_closed_inside_peer_is_kept(address: str, state: int) -> None:
-    """The peer's socket is gone, but not what it sent: an answer that was not read yet."""
+    """The peer's socket is closed, but its data is kept: an answer that was not read yet."""
     left = connection(address, 80, address, 5000)
     isk(left).state = state
 
@@ -161,7 +161,7 @@ def test_the_old_address_becomes_the_new_one() -> None:
 
 
 def test_mapped_addresses_also_move() -> None:
-    """An IPv6 socket may be bound to the IPv4 address."""
+    """An IPv6 socket can be bound to the IPv4 address."""
     listener = bound("::ffff:172.17.0.2", 80)
 
     adapt_sockets([listener], ("172.17.0.2",), ("172.17.0.3",))
@@ -179,7 +179,7 @@ def test_without_a_new_address_it_is_any() -> None:
 
 
 def test_a_listener_on_all_addresses_stays() -> None:
-    """What is bound to no address in particular needs nothing."""
+    """A socket without a particular address needs no change."""
     listener = bound("0.0.0.0", 80)
 
     assert adapt_sockets([listener], ("172.17.0.2",), ("172.17.0.3",)).kept == 1
@@ -213,7 +213,7 @@ class Process:
 
 
 class SparseEntry(SimpleNamespace):
-    """One of CRIU's messages: what it has not been given, it has not."""
+    """One of CRIU's messages: fields that it has not been given are missing."""
 
     def HasField(self, name: str) -> bool:  # noqa: N802 - as protobuf calls it
         return hasattr(self, name)
@@ -253,7 +253,7 @@ def test_a_living_group_stays_in_the_foreground() -> None:
 
 
 def test_a_terminal_of_no_session_is_left_alone() -> None:
-    """A PTY that controls no session has no foreground."""
+    """A PTY that controls no session does not have a foreground."""
     terminal = Terminal(sid=0, pgrp=0)
 
     assert adapt_terminals([terminal], []) == 0
@@ -334,7 +334,7 @@ def test_shared_mappings_of_sealed_files_are_made_to_read() -> None:
 
 
 def test_mappings_that_prevent_loading_on_demand() -> None:
-    """A private mapping of a memory file; not one of another kind, and not a shared one."""
+    """A private mapping of a memory file; not one of a different kind, and not a shared one."""
     assert adapted_entries.mapped_privately(Memory([Area(5), Area(5, flags=mmap.MAP_PRIVATE)]))
     assert not adapted_entries.mapped_privately(Memory([Area(5), Area(5, status=0, flags=mmap.MAP_PRIVATE)]))
 

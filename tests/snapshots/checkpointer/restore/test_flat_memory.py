@@ -55,7 +55,7 @@ def test_pages_that_wait_stay_where_they_are(tmp_path: Path) -> None:
 
 
 def test_pages_that_no_capture_has_are_refused(tmp_path: Path) -> None:
-    """A page named as an earlier capture's, in a chain that lacks it, is no page of zeros."""
+    """A page named as an earlier capture's, in a chain that lacks it, is not a page of zeros."""
     capture(tmp_path, 0, (1, 2, IN_EARLIER))
     with pytest.raises(ImagesUnreadable, match="lacks pages"):
         FlatMemory(tmp_path, "5")

@@ -1,4 +1,4 @@
-"""A process whose life hangs on another one's."""
+"""A process whose life depends on a second one's."""
 
 from __future__ import annotations
 

@@ -118,7 +118,7 @@ def test_processes(text: str, more: dict[str, Any], kind: str) -> None:
 
 
 def test_a_watch_of_a_file_that_was_deleted_ends_in_copies() -> None:
-    """The process has it open; others may have the same number on another file system."""
+    """The process has it open; others can have the same number on a different file system."""
     watcher = opened(
         "anon_inode:inotify", f"inotify wd:1 ino:5 sdev:{os.major(7) << 20 | os.minor(7):x} mask:2\n"
     )
@@ -139,7 +139,7 @@ def test_a_tracer_within_the_session_is_named() -> None:
 
 
 def test_a_process_adopted_out_of_its_session_is_reported() -> None:
-    """Its leader is gone, another process than the supervisor is its parent, and no copy can make it so."""
+    """Its leader has ended, a process other than the supervisor is its parent, and no copy can make it so."""
     shell = process("Pid:4200\nNSpid:4200 42\nNSsid:4200 42", pid=4200, inner=42)
     daemon = process("Pid:4300\nNSpid:4300 43\nPPid:4200\nNSsid:4399 50", pid=4300, inner=43)
     found = verdicts(shell, daemon)
@@ -192,7 +192,7 @@ def test_a_process_of_docker_exec_is_reported() -> None:
 
 
 def test_the_page_server_of_a_restore_is_not_taken_for_such_a_process() -> None:
-    """The host's processes have no number in the session's PID namespace."""
+    """The host's processes do not have a number in the session's PID namespace."""
     serving = process(pid=4300, inner=0)
     found = list(judge.findings(dataclasses.replace(world(), outside=(serving,))))[-1]
 
@@ -262,7 +262,7 @@ REGULAR = FileState("file", 50, 5, 4096, 1)
     ],
 )
 def test_descriptors(descriptor: SeenDescriptor, kind: str) -> None:
-    """Each kind of what can be open."""
+    """Each kind of descriptor."""
     assert of(descriptor) == kind
 
 
@@ -367,7 +367,8 @@ def test_sockets(family: str, seen: Network, kind: str) -> None:
 def test_a_busy_server_has_no_blocker_twice(
     first: tuple[int, tuple[int, ...]], later: tuple[int, tuple[int, ...]], same: bool
 ) -> None:
-    """What is there in one look and the next counts: not what has its descriptor a moment later."""
+    """A blocker must be present in two consecutive looks: a process that has its descriptor later does not
+    count."""
 
     def identity(inode: int, waiting: tuple[int, ...]) -> object:
         state = "listening" if waiting else "established"
@@ -445,7 +446,7 @@ def test_sizes_count_deleted_files_once() -> None:
 
 
 def test_every_kind_has_its_texts() -> None:
-    """A blocker says why and what to do; every text fits into a sentence."""
+    """A blocker has a reason and advice; every text fits into a sentence."""
     for kind in CATALOGUE.values():
         assert kind.verdict in ("survives", "reset", "blocks")
         assert kind.title

@@ -1,4 +1,4 @@
-"""What the checkpointer accepts."""
+"""The checkpointer's valid requests."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_a_dump_names_its_target() -> None:
 
 
 def test_a_dump_has_a_time_limit() -> None:
-    """Never longer than the checkpointer would by itself."""
+    """Never longer than the checkpointer's own."""
     request = parse(DUMP | {"limit": 1.5})
     assert isinstance(request, Dump)
     assert request.limit == 1.5
@@ -111,7 +111,7 @@ def test_the_others_are_short() -> None:
 
 
 def test_a_check_and_an_end_name_their_target() -> None:
-    """What is looked at, and who is ended, is below one supervisor."""
+    """The inspected and the ended process are below one supervisor."""
     target = CaptureTarget(CONTAINER, 4000, 301)
 
     asked = parse(DUMP | {"op": "check", "everything": True, "mounts": ["/mnt/data"], "supervisor": 302})
@@ -123,7 +123,8 @@ def test_a_check_and_an_end_name_their_target() -> None:
 
 @pytest.mark.parametrize("pids", [None, 310, ["310"], [1], [0], [True], [310] * 257])
 def test_only_pids_are_ended(pids: Any) -> None:
-    """Neither the container's first process nor what is no number, and not any number of them."""
+    """Neither the container's first process nor a value that is not a number, and only a limited number of
+    them."""
     with pytest.raises(BadRequest):
         parse(DUMP | {"op": "end", "pids": pids, "supervisor": 302})
 
@@ -146,14 +147,14 @@ def test_only_pids_are_ended(pids: Any) -> None:
     ],
 )
 def test_anything_else_is_refused(changes: dict[str, Any]) -> None:
-    """A name that could be a path, a pid that could be the host's first process, another version."""
+    """A name that could be a path, a pid that could be the host's first process, an unknown version."""
     with pytest.raises(BadRequest):
         parse(DUMP | changes)
 
 
 @pytest.mark.parametrize("line", [b"", b"\xff", b"[]", b"[" * 60_000, b" " * 70_000, b"null"])
 def test_invalid_requests_are_refused(line: bytes) -> None:
-    """Bytes that are no JSON object end in an answer, not in a crash."""
+    """Bytes that are not a JSON object end in an answer, not in a crash."""
     with pytest.raises(BadRequest):
         requests.parse(line)
 
@@ -188,7 +189,7 @@ def test_a_lease_is_passed_on_to_one_container() -> None:
 
 
 def test_a_container_is_confined_by_rules_and_released_only_on_request() -> None:
-    """Addresses are parsed here: what is not one is refused with the request."""
+    """Addresses are parsed here: an invalid one is refused with the request."""
     asked = {"v": 1, "op": "confine", "container": CONTAINER, "init_pid": 4000, "rules": RULES}
 
     found = parse({**asked, "load": True})
@@ -209,7 +210,7 @@ def test_a_container_is_confined_by_rules_and_released_only_on_request() -> None
 
 
 def test_a_description_is_a_strangers_by_default() -> None:
-    """What a restore would refuse is asked of captures of our own; of names, while it is frozen."""
+    """The conditions of a restore are asked of our own captures; of names, while it is frozen."""
     described = {"v": 1, "op": "describe", "folder": "00112233aabb"}
     assert parse(described) == Describe("00112233aabb", ours=False, target=None)
     still = described | {"ours": True, "container": CONTAINER, "init_pid": 4000, "root_pid": 301}

@@ -1,4 +1,4 @@
-"""Requests with an access key: what it opens, for as long as it is valid.
+"""Requests with an access key: the operations it opens, while it is valid.
 
 A request is answered by a task of its own, which is cancelled within a second after the key was revoked or
 has expired: a stream ends, and a WebSocket is closed. Knows neither operations nor scopes.
