@@ -1,4 +1,4 @@
-"""What the README tells a newcomer to do for an agent of their own, done as it stands there, on a busy machine."""
+"""The README's steps for an agent of one's own, done as they stand there, on a busy machine."""
 
 from __future__ import annotations
 
