@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from holdfast.runtime.api.option_types import LifetimeOptions
     from holdfast.runtime.api.running_program import SessionPrograms
     from holdfast.runtime.api.session_files import SessionFiles
+    from holdfast.runtime.api.session_git import SessionGit
     from holdfast.runtime.api.session_insight import SessionInsight
     from holdfast.runtime.api.session_kernels import SessionKernel, SessionKernels
     from holdfast.runtime.api.session_network import SessionNetwork
@@ -111,6 +112,12 @@ def _files() -> type[SessionFiles]:
     return SessionFiles
 
 
+def _git() -> type[SessionGit]:
+    from holdfast.runtime.api.session_git import SessionGit
+
+    return SessionGit
+
+
 def _spawning() -> type[SessionSpawning]:
     from holdfast.runtime.api.spawn import SessionSpawning
 
@@ -149,6 +156,11 @@ class Session:
     def files(self) -> SessionFiles:
         """The session's files."""
         return _files()(self._line)
+
+    @cached_property
+    def git(self) -> SessionGit:
+        """The session's Git repositories."""
+        return _git()(self._line)
 
     @cached_property
     def shells(self) -> SessionShells:
