@@ -130,6 +130,22 @@ def _task() -> type[SessionTask]:
     return SessionTask
 
 
+class _HeldRow:
+    """The row that a handle and its channel share: without it they would refer to each other, and stay until
+    the collector runs, for which a server under load would wait with all that its calls have left."""
+
+    __slots__ = ("row",)
+
+    def __init__(self, row: SessionRow) -> None:
+        self.row = row
+
+    def get(self) -> SessionRow:
+        return self.row
+
+    def take(self, row: SessionRow) -> None:
+        self.row = row
+
+
 class Session:
     """One session. Attributes are as of the last call that updated them; `refresh` updates them now.
 
@@ -139,8 +155,8 @@ class Session:
     def __init__(self, context: Context, row: SessionRow, *, remove: bool = False) -> None:
         self._context = context
         self._remove = remove
-        self._row = row
-        self._line = SessionChannel(context, lambda: self._row, self._became)
+        self._held = _HeldRow(row)
+        self._line = SessionChannel(context, self._held.get, self._held.take)
 
     @cached_property
     def kernel(self) -> SessionKernel:
@@ -339,6 +355,14 @@ class Session:
         self._context.store.keep_details(self.id, labels=session_labels.parse(labels) or None)
         self._row = self._context.store.find_session(self.id, removed=True) or self._row
         return self
+
+    @property
+    def _row(self) -> SessionRow:
+        return self._held.row
+
+    @_row.setter
+    def _row(self, row: SessionRow) -> None:
+        self._held.take(row)
 
     @property
     def row(self) -> SessionRow:
