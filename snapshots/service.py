@@ -21,7 +21,8 @@ from holdfast.errors import EngineError, EngineUnavailable, ImageError, LiveUnsu
 from holdfast.images import build
 from holdfast.snapshots.link import SOCKET, CheckpointerLink, LinkLost
 
-START_SECONDS = 30.0
+START_SECONDS = 120.0
+"""While its container runs; on a machine with many more programs than processors, 30 were not enough."""
 POLL_SECONDS = 0.005
 
 # Each with its reason; the others are those a session may have, which a restored process gets back.

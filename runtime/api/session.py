@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from holdfast.runtime.api.option_types import LifetimeOptions
     from holdfast.runtime.api.running_program import SessionPrograms
     from holdfast.runtime.api.session_files import SessionFiles
+    from holdfast.runtime.api.session_git import SessionGit
     from holdfast.runtime.api.session_insight import SessionInsight
     from holdfast.runtime.api.session_kernels import SessionKernel, SessionKernels
     from holdfast.runtime.api.session_network import SessionNetwork
@@ -111,6 +112,12 @@ def _files() -> type[SessionFiles]:
     return SessionFiles
 
 
+def _git() -> type[SessionGit]:
+    from holdfast.runtime.api.session_git import SessionGit
+
+    return SessionGit
+
+
 def _spawning() -> type[SessionSpawning]:
     from holdfast.runtime.api.spawn import SessionSpawning
 
@@ -123,6 +130,22 @@ def _task() -> type[SessionTask]:
     return SessionTask
 
 
+class _HeldRow:
+    """The row that a handle and its channel share: without it they would refer to each other, and stay until
+    the collector runs, for which a server under load would wait with all that its calls have left."""
+
+    __slots__ = ("row",)
+
+    def __init__(self, row: SessionRow) -> None:
+        self.row = row
+
+    def get(self) -> SessionRow:
+        return self.row
+
+    def take(self, row: SessionRow) -> None:
+        self.row = row
+
+
 class Session:
     """One session. Attributes are as of the last call that updated them; `refresh` updates them now.
 
@@ -132,8 +155,8 @@ class Session:
     def __init__(self, context: Context, row: SessionRow, *, remove: bool = False) -> None:
         self._context = context
         self._remove = remove
-        self._row = row
-        self._line = SessionChannel(context, lambda: self._row, self._became)
+        self._held = _HeldRow(row)
+        self._line = SessionChannel(context, self._held.get, self._held.take)
 
     @cached_property
     def kernel(self) -> SessionKernel:
@@ -149,6 +172,11 @@ class Session:
     def files(self) -> SessionFiles:
         """The session's files."""
         return _files()(self._line)
+
+    @cached_property
+    def git(self) -> SessionGit:
+        """The session's Git repositories."""
+        return _git()(self._line)
 
     @cached_property
     def shells(self) -> SessionShells:
@@ -327,6 +355,14 @@ class Session:
         self._context.store.keep_details(self.id, labels=session_labels.parse(labels) or None)
         self._row = self._context.store.find_session(self.id, removed=True) or self._row
         return self
+
+    @property
+    def _row(self) -> SessionRow:
+        return self._held.row
+
+    @_row.setter
+    def _row(self, row: SessionRow) -> None:
+        self._held.take(row)
 
     @property
     def row(self) -> SessionRow:

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
         EngineError,
         EngineUnavailable,
         EngineUnfit,
+        GitFailed,
         GuestDisconnected,
         GuestError,
         HoldfastError,
@@ -90,6 +91,7 @@ if TYPE_CHECKING:
     from holdfast.runtime.api.artifact_handles import HomeArtifacts
     from holdfast.runtime.api.capture_requests import Served, Serving
     from holdfast.runtime.api.controller import Holdfast
+    from holdfast.runtime.api.git_calls import GitBranch, GitChange, GitStatus
     from holdfast.runtime.api.job import Job
     from holdfast.runtime.api.job_info import JobInfo
     from holdfast.runtime.api.option_types import LifetimeOptions, NewOptions, PolicyOptions
@@ -97,6 +99,7 @@ if TYPE_CHECKING:
     from holdfast.runtime.api.running_program import RunningProgram
     from holdfast.runtime.api.session import Session
     from holdfast.runtime.api.session_files import SessionFiles
+    from holdfast.runtime.api.session_git import SessionGit
     from holdfast.runtime.api.session_snapshots import Rewound
     from holdfast.runtime.api.session_task import SessionTask, TaskVerdict
     from holdfast.runtime.api.snapshot import Snapshot
@@ -191,6 +194,10 @@ __all__ = [
     "Exported",
     "Failure",
     "FoundFile",
+    "GitBranch",
+    "GitChange",
+    "GitFailed",
+    "GitStatus",
     "GuestDisconnected",
     "GuestError",
     "Holdfast",
@@ -280,6 +287,7 @@ __all__ = [
     "SessionFileError",
     "SessionFileNotFound",
     "SessionFiles",
+    "SessionGit",
     "SessionMoving",
     "SessionNotFound",
     "SessionOptions",
@@ -380,7 +388,11 @@ _LATE = {
     "Session": "runtime.api.session",
     "FoundFile": "runtime.files.session_file",
     "SessionFile": "runtime.files.session_file",
+    "GitBranch": "runtime.api.git_calls",
+    "GitChange": "runtime.api.git_calls",
+    "GitStatus": "runtime.api.git_calls",
     "SessionFiles": "runtime.api.session_files",
+    "SessionGit": "runtime.api.session_git",
     "SessionOptions": "runtime.sessions.session_options",
     "SessionSpawn": "runtime.api.spawn",
     "SessionTask": "runtime.api.session_task",

@@ -46,6 +46,7 @@ HoldfastError
     CommandNotFound    it has no command of that id, or no longer
     ProgramNotFound    it has no program of that id, or no longer
     PortClosed         also a ConnectionRefusedError: nothing in the session listens on that port
+    GitFailed          `git` failed in the session
     SessionFileError   also an OSError: a file of the session cannot be read or written
       SessionFileNotFound  also a FileNotFoundError: there is no such file
       SessionFileDenied  also a PermissionError: the user of the session may not
@@ -520,6 +521,15 @@ class PortClosed(GuestError, ConnectionRefusedError):
     """
 
     code = "port_closed"
+
+
+class GitFailed(GuestError):
+    """`git` failed in the session.
+
+    What to do: Read the reason, which `git` gave.
+    """
+
+    code = "git_failed"
 
 
 class SessionFileError(GuestError, OSError):

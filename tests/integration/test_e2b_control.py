@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -66,6 +67,15 @@ def _seconds_left(info: dict[str, Any]) -> float:
     return datetime.fromisoformat(info["endAt"]).timestamp() - time.time()
 
 
+def _lived_when_its_container_started(info: dict[str, Any], hf: Holdfast, timeout: float) -> bool:
+    """Return whether the time of a sandbox began before its container, and so before it could be used."""
+    container = str(hf.session(info["sandboxID"]).row.container_id)
+    words = ["docker", "inspect", "--format", "{{.State.StartedAt}}", container]
+    started = subprocess.run(words, capture_output=True, text=True, check=True).stdout.strip()
+    begun = datetime.fromisoformat(info["endAt"]).timestamp() - timeout
+    return begun < datetime.fromisoformat(started).timestamp()
+
+
 def test_a_life(wire: ControlWire, shared_hf: Holdfast) -> None:
     """Made, looked at, paused, resumed, killed; each twice, which is reported as clients expect it."""
     made = wire.new(metadata={"a": "b"}, envVars={"COLOUR": "green"})
@@ -74,6 +84,7 @@ def test_a_life(wire: ControlWire, shared_hf: Holdfast) -> None:
     info = wire.call("GET", path)
     assert (info["state"], info["metadata"], info["templateID"]) == ("running", {"a": "b"}, "base")
     assert 500 < _seconds_left(info) <= 600
+    assert not _lived_when_its_container_started(info, shared_hf, 600)
     assert shared_hf.session(made["sandboxID"]).exec("echo $COLOUR").text == "green\n"
     assert wire.call("POST", f"/v2{path}/connect", {"timeout": 60})["sandboxID"] == made["sandboxID"]
     assert _seconds_left(wire.call("GET", path)) > 500
@@ -215,6 +226,10 @@ def test_copies_have_their_own_tokens_and_ends(wire: ControlWire, shared_hf: Hol
         assert wire.reaches(each) == 204
         assert wire.reaches(each, made["envdAccessToken"]) == 401
         assert wire.reaches(made, each["envdAccessToken"]) == 401
+    (brief,) = wire.call("POST", f"{path}/fork", {"count": 1, "timeout": 60}, 201)
+    wire.made.append(brief["sandbox"]["sandboxID"])
+    info = wire.call("GET", f"/sandboxes/{brief['sandbox']['sandboxID']}")
+    assert not _lived_when_its_container_started(info, shared_hf, 60)
     # Those that somebody makes otherwise have no end at all.
     (other,) = shared_hf.session(made["sandboxID"]).fork()
     wire.made.append(other.id)

@@ -34,6 +34,7 @@ from holdfast.runtime.client.aio.async_commands import (
     AsyncTerminal,
 )
 from holdfast.runtime.client.aio.async_files import AsyncFiles
+from holdfast.runtime.client.aio.async_git import AsyncGit
 from holdfast.runtime.client.aio.async_handle import AsyncSessionPart, requesting
 from holdfast.runtime.client.aio.async_local import spawn
 from holdfast.runtime.client.aio.async_snapshot import AsyncSnapshot
@@ -182,6 +183,11 @@ class AsyncSession(AsyncInsight, AsyncPorts, AsyncSharing, AsyncNetwork, AsyncSh
     @like(Session.files)
     def files(self) -> AsyncFiles:
         return AsyncFiles(self._transport, self.id)
+
+    @cached_property
+    @like(Session.git)
+    def git(self) -> AsyncGit:
+        return AsyncGit(self._transport, self.id)
 
     @cached_property
     @like(Session.shells)

@@ -1,8 +1,8 @@
 """E2B's own tests of its clients, unedited, from checkouts of its repositories that are given by path.
 
-`make test-doors E2B=FOLDER CODE_INTERPRETER=FOLDER`. Those in JavaScript need `npm install` in their
-folders. Each failure has a reason in `e2b_suites/known.toml`, and with it on
-docs/integrations/e2b-suites.md.
+`make test-doors E2B=FOLDER CODE_INTERPRETER=FOLDER`. Those in JavaScript need `npm install` in their folders.
+Each failure has a reason in `e2b_suites/known.toml`, and with it on docs/integrations/e2b-suites.md, as
+`tests/test_e2b_page.py` makes sure.
 """
 
 from __future__ import annotations
@@ -18,18 +18,15 @@ from xml.etree import ElementTree
 
 import pytest
 from tests.integration.conftest import Cli
-from tests.integration.doors.conftest import ROOT, SUITES
+from tests.integration.doors.conftest import SUITES
 from tests.integration.doors.tls_front import tls_front
 from tests.integration.served import Served, serving
 
 from holdfast.base.home import Home
 
 HERE = Path(__file__).parent / "e2b_suites"
-PAGE = ROOT / "docs" / "integrations" / "e2b-suites.md"
 KNOWN = tomllib.loads((HERE / "known.toml").read_text())
 SECONDS = 2400
-MOST_OF_OURS = 0.03
-"""Of the tests of a suite: how many may fail for what Holdfast lacks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,16 +116,3 @@ def outcome(report: Path) -> tuple[int, set[str]]:
 
 def known(suite: str) -> set[str]:
     return {test for reason in KNOWN["reasons"] for test in reason["fails"].get(suite, ())}
-
-
-def test_the_page_has_each_with_its_reason() -> None:
-    """And in each suite at most 3 % fail for a capability that is missing here."""
-    page = PAGE.read_text()
-    for reason in KNOWN["reasons"]:
-        assert reason["why"] in page
-        for tests in reason["fails"].values():
-            assert all(f"`{test.partition('::')[2]}`" in page for test in tests), reason
-    for suite, count in KNOWN["counts"].items():
-        assert f"| {count - len(known(suite))} of {count} |" in page, suite
-        ours = [test for each in KNOWN["reasons"] if each["ours"] for test in each["fails"].get(suite, ())]
-        assert len(ours) <= MOST_OF_OURS * count, ours

@@ -20,6 +20,7 @@ from holdfast.errors import OnlyInProcess, ServerUnavailable
 from holdfast.runtime.api import (
     artifact_handles,
     session_files,
+    session_git,
     session_kernels,
     session_shells,
     session_task,
@@ -35,6 +36,7 @@ from holdfast.runtime.client import bound_methods, client_errors
 from holdfast.runtime.client.aio import (
     async_commands,
     async_files,
+    async_git,
     async_holdfast,
     async_session,
     async_snapshot,
@@ -43,6 +45,7 @@ from holdfast.runtime.client.aio import (
 from holdfast.runtime.client.blocking import (
     remote_commands,
     remote_files,
+    remote_git,
     remote_holdfast,
     remote_session,
     remote_snapshot,
@@ -64,6 +67,7 @@ PAIRS: list[tuple[type, type, type]] = [
     (session_kernels.SessionKernel, remote_commands.RemoteKernel, async_commands.AsyncKernel),
     (session_kernels.SessionKernels, remote_commands.RemoteKernels, async_commands.AsyncKernels),
     (session_files.SessionFiles, remote_files.RemoteFiles, async_files.AsyncFiles),
+    (session_git.SessionGit, remote_git.RemoteGit, async_git.AsyncGit),
     (FileWatch, remote_files.RemoteFileWatch, async_files.AsyncFileWatch),
     (session_shells.SessionShells, remote_commands.RemoteShells, async_commands.AsyncShells),
     (artifact_handles.HomeArtifacts, remote_task.RemoteArtifacts, async_task.AsyncArtifacts),
