@@ -19,6 +19,7 @@ from tests.integration.team_load import HOST, Load, TeamUnderLoad, figures
 from tests.runtime.sign_in.real_issuer import SECRET, issuing
 
 from holdfast.base.home import Home
+from holdfast.engine.engine import Engine
 from holdfast.runtime.access import teams
 from holdfast.runtime.access.audit_trail import AuditTrail
 from holdfast.runtime.api.controller import Holdfast
@@ -63,6 +64,7 @@ def test_two_teams_work_beside_each_other(
                 assert not load.faults, load.faults
                 assert sum(load.tried.values()) > SECONDS / PACE
                 assert sum(load.failed.values()) * 100 <= sum(load.done.values()), load.failed
+        _check_that_nothing_is_shared(list(homes.values()))
         for name, other in zip(PEOPLE, reversed(PEOPLE), strict=True):
             rows = _check_records(homes[name], name, found[other])
             assert cli("--team", name, "audit", "verify").out.count(":") == 1
@@ -123,6 +125,22 @@ def _watched(homes: dict[str, Home], fault: Callable[[str], None]) -> Iterator[N
     finally:
         ended.set()
         watching.join()
+
+
+def _check_that_nothing_is_shared(homes: list[Home]) -> None:
+    """Each team has a checkpointer and a store of pages of its own, in which no file is also another's."""
+    engine = Engine.connect()
+    try:
+        containers = [set(engine.containers(holdfast_home=each.digest)) for each in homes]
+    finally:
+        engine.close()
+    pages = [
+        {found.stat().st_ino for found in (each.root / "chunks").rglob("*") if found.is_file()}
+        for each in homes
+    ]
+    for found in (containers, pages):
+        assert all(found)
+        assert not set.intersection(*found)
 
 
 def _check_records(home: Home, name: str, other: TeamUnderLoad) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import sqlite3
 import threading
 from collections.abc import Callable, Iterator
@@ -53,6 +54,7 @@ def locked(path: Path) -> Iterator[None]:
     db = sqlite3.connect(path, isolation_level=None)
     try:
         db.execute("BEGIN EXCLUSIVE")
+        os.utime(path)
         yield
     finally:
         db.close()
