@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import pytest
+from tests import packing
 from tests.integration.conftest import Cli
 from tests.integration.served import serving
 from tests.integration.team_load import HOST, Load, TeamUnderLoad, figures
@@ -129,6 +130,7 @@ def _watched(homes: dict[str, Home], fault: Callable[[str], None]) -> Iterator[N
 
 def _check_that_nothing_is_shared(homes: list[Home]) -> None:
     """Each team has a checkpointer and a store of pages of its own, in which no file is also another's."""
+    assert all(packing.settled(each) for each in homes)
     engine = Engine.connect()
     try:
         containers = [set(engine.containers(holdfast_home=each.digest)) for each in homes]
