@@ -141,7 +141,11 @@ class Load:
 
     def _whole(self, work: Callable[..., None], team: TeamUnderLoad, other: TeamUnderLoad) -> None:
         try:
-            work(team, other)
+            while time.monotonic() < self._until:
+                try:
+                    work(team, other)
+                except httpx.TimeoutException as error:  # and so it begins again
+                    self._count(self.failed, f"{work.__name__}: {type(error).__name__}")
         except Exception as error:  # noqa: BLE001 - reported by whoever waits
             self.fault(f"{team.name} {work.__name__}: {type(error).__name__}: {error}")
 
@@ -439,6 +443,8 @@ class Load:
         )
         if done.returncode and "RateLimit" in done.stderr:
             self._count(self.done, "E2B: client over the quota")
+        elif done.returncode and "timed out" in done.stderr and "REACHED" not in done.stdout:
+            self._count(self.failed, "E2B: client: timed out")  # after a minute, on a busy machine
         elif team.mark not in done.stdout or "refused" not in done.stdout or other.session in done.stdout:
             self.fault(f"E2B's client: {done.stdout[-500:]} {done.stderr[-500:]}")
         else:

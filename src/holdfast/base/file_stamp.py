@@ -1,4 +1,4 @@
-"""Whether a file has changed since it was read, told by a look at its name: a few microseconds."""
+"""Whether a file has changed since it was read. It takes a look at its name, some microseconds."""
 
 from __future__ import annotations
 
