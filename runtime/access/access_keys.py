@@ -1,7 +1,7 @@
 """Access keys of a home: each admits one agent or person, with some rights, for some time.
 
 A key's text is shown once; its SHA-256 is kept, which needs no stretching for 256 random bits. A key that is
-revoked or has expired is refused from its next request on: what is remembered counts while the file is as it
+revoked or has expired is refused from its next request on: a remembered key counts while the file is as it
 was when it was read.
 Knows no request; the server's own token, which can do everything, is not among them.
 """

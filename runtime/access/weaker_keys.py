@@ -30,7 +30,7 @@ def make(
 
     Args:
         keys: of the home.
-        maker: the key of who asks; None for the server's own token.
+        maker: the key of the caller; None for the server's own token.
         name: added to the maker's.
         scopes: scopes and roles, all of which the maker has.
         person: a person uses it; with a maker it is of the maker's kind.
@@ -50,7 +50,7 @@ def make(
     if lacking := [each for each in permissions.SCOPES if each in may - maker.scopes]:
         raise NotPermitted(
             f"cannot make a key with {', '.join(lacking)}: the key {maker.name} does not have that itself",
-            hint="give it less, or ask who has more",
+            hint="give it less, or ask a holder of more rights",
         )
     if maker.expires_at:
         seconds = min(seconds or float("inf"), max(1.0, maker.expires_at - time.time()))
@@ -63,7 +63,7 @@ def revoke(keys: AccessKeys, revoker: AccessKey | None, id_: str) -> AccessKey:
     """Revoke the valid key of an id, and the keys that it has made.
 
     Raises:
-        NotPermitted: it can do what the revoking key cannot.
+        NotPermitted: it can do more than the revoking key.
         InvalidArgument: there is not a valid key with that id.
         StoreError: the home cannot be written.
     """
@@ -72,7 +72,7 @@ def revoke(keys: AccessKeys, revoker: AccessKey | None, id_: str) -> AccessKey:
         raise InvalidArgument(f"cannot revoke '{plain(id_, 40)}': no key has that id")
     if revoker is not None and not found.scopes <= revoker.scopes:
         raise NotPermitted(
-            f"cannot revoke the key {found.name}: it can do what the key {revoker.name} cannot",
-            hint="ask who has all of its rights",
+            f"cannot revoke the key {found.name}: it can do more than the key {revoker.name}",
+            hint="ask a holder of all its rights",
         )
     return keys.revoke(id_)

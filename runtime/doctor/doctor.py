@@ -142,7 +142,7 @@ def _teams(home: Home) -> Check:
 
 
 def _servers(running: Sequence[ServingRecord]) -> Check:
-    """Check that each server of the home answers: one that hangs keeps its record, and its port."""
+    """Check that each server of the home answers: a server that hangs keeps its record, and its port."""
     for each in running:
         try:
             _ask(serving_record.reached_here(each.url))

@@ -71,7 +71,7 @@ class BesideDatabase:
             yield self._opened() if self._db is not None or self._is_made() else None
 
     def stamp(self) -> object:
-        """Return a value that differs after each change of the rows; None while that cannot be told.
+        """Return a value that differs after each change of the rows; None if that is not clear yet.
 
         Raises:
             StoreError: the file is an old copy.

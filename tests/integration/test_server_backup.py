@@ -47,7 +47,7 @@ def _as(server: Served, key: str, method: str, path: str, **more: object) -> htt
 def _said(server: Served, key: str, session: str, command: str) -> str:
     answer = _as(server, key, "POST", f"/v1/sessions/{session}/exec", json={"command": command})
     assert answer.status_code == 200, answer.text
-    return str(answer.json()["text"])
+    return str(answer.json()["output"])
 
 
 def _lose(homes: list[Home]) -> None:

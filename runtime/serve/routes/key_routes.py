@@ -1,4 +1,4 @@
-"""Paths of access keys and of the audit trail: for who looks after a team without being at its machine."""
+"""Paths of access keys and of the audit trail: for the admins of a team who are not at its machine."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ async def made(both: TwoTeams, key: str, name: str, *scopes: str, **more: Any) -
 
 
 def test_a_key_makes_keys_that_do_no_more_under_its_own_name(tmp_path: Path) -> None:
-    """In its team alone; journal and trail count what they do to their maker, whatever a header says."""
+    """In its team alone; journal and trail count their work to their maker, whatever a header says."""
 
     async def steps(both: TwoTeams) -> None:
         admin = both.keys["red"]

@@ -32,7 +32,7 @@ PATIENCE = 60.0
 TELLS = (
     "cannot look for the ends of sessions", "cannot sample sessions", "pool: ", "cannot look for notices",
 )  # fmt: skip
-"""What each task logs of a round that it could not do."""
+"""The beginnings of messages of tasks about a round that they could not do."""
 
 
 @contextmanager
@@ -107,7 +107,7 @@ async def _until(met: Callable[[], bool]) -> None:
 def test_a_store_that_cannot_be_used_keeps_no_other_team_waiting(
     breaks: Any, tmp_path: Path, ended: list[str], caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Each task skips its round and says why; the other team's go on, and so do all once it is back."""
+    """Each task skips its round and says why; the other team's continue, and all do once it is back."""
     caplog.set_level(logging.ERROR, "holdfast.serve")
 
     async def steps(both: TwoTeams) -> None:
