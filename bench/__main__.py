@@ -36,6 +36,7 @@ from bench.families import (
     storage,
     stores,
     supervisor,
+    teams,
     untouched,
 )
 from bench.plan import FULL, QUICK, Plan
@@ -51,6 +52,7 @@ FAMILIES = (
     "execute",
     "cell",
     "doors",
+    "teams",
     "supervisor",
     "pulse",
     "heaps",
@@ -122,6 +124,7 @@ def _family(name: str, world: World, plan: Plan, peers: list[Capturer]) -> Itera
         "execute": execute.rows,
         "cell": cell.rows,
         "doors": doors.rows,
+        "teams": teams.rows,
         "supervisor": supervisor.rows,
         "pulse": pulse.rows,
         "starting": starting.rows,

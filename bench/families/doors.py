@@ -120,7 +120,7 @@ def _client(url: str, token: str) -> Iterator[Callable[[], None]]:
 
 @contextmanager
 def _http(url: str, token: str) -> Iterator[Callable[[], None]]:
-    with _posting(url, {"Authorization": f"Bearer {token}"}) as post:
+    with posting(url, {"Authorization": f"Bearer {token}"}) as post:
 
         def call() -> None:
             if json.loads(post("/v1/sessions/doors/exec", b'{"command": "true"}')).get("exit_code") != 0:
@@ -165,7 +165,7 @@ def _mcp(world: World) -> Iterator[Callable[[], None]]:
 
 @contextmanager
 def _swe_rex(url: str, token: str) -> Iterator[Callable[[], None]]:
-    with _posting(url, {"X-API-Key": token}) as post:
+    with posting(url, {"X-API-Key": token}) as post:
         post("/swerex/doors/create_session", {"session_type": "bash"})
         command = {"action_type": "bash", "command": "true", "timeout": 60}
 
@@ -179,7 +179,7 @@ def _swe_rex(url: str, token: str) -> Iterator[Callable[[], None]]:
 @contextmanager
 def _e2b(url: str, token: str) -> Iterator[Callable[[], None]]:
     """Run a process in a sandbox of its own, which is a session, as `commands.run` of their clients does."""
-    with _posting(url, {"X-API-Key": f"e2b_{token}"}) as control:
+    with posting(url, {"X-API-Key": f"e2b_{token}"}) as control:
         made = json.loads(control("/sandboxes", {"templateID": "base", "timeout": 3600}))
         try:
             headers = {
@@ -192,7 +192,7 @@ def _e2b(url: str, token: str) -> Iterator[Callable[[], None]]:
             words = {"process": {"cmd": "/bin/bash", "args": ["-l", "-c", "true"]}, "stdin": False}
             body = json.dumps(words).encode()
             framed = struct.pack(">BI", 0, len(body)) + body
-            with _posting(url, headers) as post:
+            with posting(url, headers) as post:
 
                 def call() -> None:
                     if b'"exited":true' not in post("/process.Process/Start", framed).replace(b" ", b""):
@@ -204,7 +204,8 @@ def _e2b(url: str, token: str) -> Iterator[Callable[[], None]]:
 
 
 @contextmanager
-def _posting(url: str, headers: Mapping[str, str]) -> Iterator[Callable[..., bytes]]:
+def posting(url: str, headers: Mapping[str, str]) -> Iterator[Callable[..., bytes]]:
+    """Yield a function that posts a body to a path over one connection, and returns the answer's."""
     connection = http.client.HTTPConnection(urlsplit(url).netloc, timeout=60)
 
     def send(path: str, body: Mapping[str, object] | bytes, method: str = "POST") -> bytes:

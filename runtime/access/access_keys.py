@@ -1,7 +1,8 @@
 """Access keys of a home: each admits one agent or person, with some rights, for some time.
 
 A key's text is shown once; its SHA-256 is kept, which needs no stretching for 256 random bits. A key that is
-revoked or has expired is refused from its next request on: each is looked up, and nothing remembers it.
+revoked or has expired is refused from its next request on: a remembered key counts while the file is as it
+was when it was read.
 Knows no request; the server's own token, which can do everything, is not among them.
 """
 
@@ -125,6 +126,8 @@ class AccessKeys:
 
     def __init__(self, folder: Path) -> None:
         self._file = BesideDatabase(folder / FILE, SCHEMA, shared=True)
+        self._seen: tuple[object, dict[str, tuple[AccessKey, str]]] = (None, {})
+        """Keys with the digests of their secrets, and the stamp of the file before it was read for them."""
 
     def create(
         self,
@@ -135,6 +138,7 @@ class AccessKeys:
         session: str = "",
         seconds: float | None = None,
         of_e2b: bool = False,
+        maker: str = "",
     ) -> tuple[AccessKey, str]:
         """Make a key; return it with its text, which is not stored.
 
@@ -145,6 +149,7 @@ class AccessKeys:
             session: the id of the only session it is for.
             seconds: until it expires.
             of_e2b: give its text the form that clients of E2B accept.
+            maker: the name of the key that makes it, which the name begins with.
 
         Raises:
             InvalidArgument: the name is not valid or in use, or a scope does not exist.
@@ -154,6 +159,12 @@ class AccessKeys:
             raise InvalidArgument(
                 f"cannot name a key '{plain(name, 40)}': a name has 1 to {LONGEST_NAME} of a-z, 0-9, . _ -",
                 hint="name who uses it, such as `ci` or `ada`",
+            )
+        name = f"{maker}/{name}" if maker else name
+        if len(name) > MOST_NAME_OF_ACTOR:
+            raise InvalidArgument(
+                f"cannot name a key {plain(name, 80)}: with its maker's name that is more than "
+                f"{MOST_NAME_OF_ACTOR} characters"
             )
         may = permissions.expanded(scopes)
         if not may:
@@ -223,16 +234,15 @@ class AccessKeys:
     def revoke(self, ref: str) -> AccessKey:
         """Revoke the valid key of this name, actor (`person:ada`) or id; it opens nothing from now on.
 
-        A person who has signed in several times has several keys of one name: all are revoked.
+        A person who has signed in several times has several keys of one name: all are revoked. Keys that were
+        made with a key end with the last one of its name.
 
         Raises:
             InvalidArgument: there is not a valid key with that name or id.
             StoreError: the home cannot be written.
         """
-        now = time.time()
-        found = [
-            each for each in self.list() if ref in (each.name, each.actor, each.id) and not each.revoked_at
-        ]
+        now, known = time.time(), self.list()
+        found = [each for each in known if ref in (each.name, each.actor, each.id) and not each.revoked_at]
         if len({each.actor for each in found}) > 1:
             raise InvalidArgument(
                 f"cannot revoke '{plain(ref, 40)}': an agent and a person have this name",
@@ -243,13 +253,16 @@ class AccessKeys:
                 f"cannot revoke '{plain(ref, 40)}': no key has that name or id",
                 hint="`holdfast access ls`",
             )
+        gone, actor = {each.id for each in found}, found[0].actor
+        if not any(each.actor == actor and each.id not in gone and each.is_valid(now) for each in known):
+            gone |= {each.id for each in known if each.actor.startswith(f"{actor}/") and not each.revoked_at}
         with self._file.writing() as db:
-            marks = ", ".join("?" * len(found))
+            marks = ", ".join("?" * len(gone))
             db.execute(
                 f"UPDATE keys SET revoked_at = ? WHERE id IN ({marks})",  # noqa: S608
-                (now, *(each.id for each in found)),
+                (now, *gone),
             )
-        return found[0]
+        return replace(found[0], revoked_at=now)
 
     def opened_by(self, given: bytes) -> AccessKey | None:
         """Return the valid key of this text; None if there is none. A link is not a key of requests.
@@ -328,9 +341,17 @@ class AccessKeys:
 
     def _find(self, id_: str) -> tuple[AccessKey, str] | None:
         """Return a key and the digest of its secret."""
+        stamp, seen = self._file.stamp(), self._seen
+        if stamp is None or stamp != seen[0]:
+            self._seen = seen = (stamp, {})
+        elif (known := seen[1].get(id_)) is not None:
+            return known
         with self._file.reading() as db:
             row = db.execute("SELECT * FROM keys WHERE id = ?", (id_,)).fetchone() if db else None
-        return None if row is None else (_read(row), str(row["digest"]))
+        if row is None:
+            return None
+        seen[1][id_] = found = _read(row), str(row["digest"])
+        return found
 
 
 def _digest(secret: bytes, *, of_e2b: bool) -> str:

@@ -32,6 +32,9 @@ SCOPES: Mapping[str, str] = {
     "tasks:write": "keep the record of a task",
     "notices:write": "be notified of sessions, by push or by requests of the server to a URL",
     "artifacts:remove": "delete kept artifacts",
+    "keys:read": "see access keys, without their texts",
+    "keys:change": "make access keys with rights that the key has itself, and revoke such keys",
+    "audit:read": "see the audit trail",
 }
 """All scopes, and their meaning."""
 _VIEWER = ("server:read", "sessions:read", "snapshots:read", "files:read")
@@ -48,10 +51,11 @@ _MEMBER = (
     "tasks:write",
     "notices:write",
 )
+_OF_ADMINS = ("host:mounts", "keys:read", "keys:change", "audit:read")
 ROLES: Mapping[str, tuple[str, ...]] = {
     "viewer": _VIEWER,
     "member": _MEMBER,
-    "maintainer": tuple(each for each in SCOPES if each != "host:mounts"),
+    "maintainer": tuple(each for each in SCOPES if each not in _OF_ADMINS),
     "admin": tuple(SCOPES),
 }
 """Each has the scopes of its predecessor, and more."""

@@ -33,6 +33,7 @@ from holdfast.runtime.e2b import sandbox_access
 from holdfast.runtime.http_doors import admission
 from holdfast.runtime.http_doors.admission import Receive, Refusal, Scope, Send
 from holdfast.runtime.http_doors.sign_in_wire import FIRST as SIGN_IN
+from holdfast.runtime.serve.api_server import until_next
 from holdfast.runtime.serve.server_metrics import ServerMetrics
 
 if TYPE_CHECKING:
@@ -80,7 +81,9 @@ class ServedTeam:
 
     async def answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request by the doors of the team."""
-        await asyncio.shield(self._ready)
+        if not self._ready.done():
+            await asyncio.shield(self._ready)
+        self._ready.result()
         task = asyncio.current_task()
         assert task is not None
         self._answering.add(task)
@@ -175,13 +178,11 @@ class ServedTeams:
 
     async def _watch(self) -> None:
         while True:
-            await asyncio.sleep(LOOK_SECONDS)
+            await asyncio.sleep(until_next(LOOK_SECONDS))
             try:
-                self._look()
-                for name, served in list(self._served.items()):
-                    if not served.team.exists:
-                        del self._served[name]
-                        await served.leave(at_once=True)
+                there = self._look()
+                for name in set(self._served) - there:
+                    await self._served.pop(name).leave(at_once=True)
             except (HoldfastError, OSError) as error:
                 logger.error("cannot look for teams: %s", plain(str(error), 400))
 
@@ -190,12 +191,13 @@ class ServedTeams:
         for each in self._served.values():
             each.stop()
 
-    def _look(self) -> None:
-        """Serve teams that are new."""
+    def _look(self) -> set[str]:
+        """Serve teams that are new; return the names of all that exist."""
         teams.match(self._home)
-        for name in teams.names(self._home):
-            if name not in self._served:
-                self._begin(name)
+        there = set(teams.names(self._home))
+        for name in there - set(self._served):
+            self._begin(name)
+        return there
 
     def _begin(self, name: str) -> ServedTeam | None:
         try:

@@ -8,16 +8,20 @@ from __future__ import annotations
 import os
 import platform
 import shutil
-from collections.abc import Callable, Iterator
-from contextlib import suppress
+import socket
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, suppress
 from functools import partial
+from http.client import HTTPConnection, HTTPException
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
-from holdfast.base import home_filesystem
+from holdfast.base import home_filesystem, serving_record
 from holdfast.base.home import TEAM_MARK, TEAMS, Home
 from holdfast.base.quantities import gib_text
+from holdfast.base.serving_record import ServingRecord
 from holdfast.base.text import plain
 from holdfast.engine import disk_limits, engine_place, image_store, machine_facts
 from holdfast.engine.image_store import ImageStore
@@ -37,6 +41,7 @@ ENGINE_LEAST = (20, 10)
 # A session image is about 1 GB, a snapshot as large as what it captures.
 DISK_LEAST = 5 << 30
 INOTIFY_LEAST = 16
+ANSWER_SECONDS = 10.0
 _FIXED = 13
 """Checks that every machine gets, the trial of a snapshot among them."""
 """Instances that are free for captures, which take one each, and for programs that watch files."""
@@ -52,7 +57,9 @@ def each(context: Context) -> Iterator[Check]:
     """Run the same checks, and yield each as it ends."""
 
     numbers = count(1)
+    has_teams, servers = os.access(context.home.below(TEAMS), os.F_OK), serving_record.running(context.home)
     total = _FIXED + bool(context.home.has_gateway) + bool(pool_plan.read(context.home).size)
+    total += has_teams + bool(servers)
 
     def tried(name: str, look: Callable[[], Check]) -> Check:
         context.doing(f"checking: {name}", next(numbers), total)
@@ -63,8 +70,10 @@ def each(context: Context) -> Iterator[Check]:
 
     yield tried("state directory", lambda: _home(context))
     yield tried("disk space", lambda: _disk(context))
-    if os.access(context.home.below(TEAMS), os.F_OK):
+    if has_teams:
         yield tried("teams", lambda: _teams(context.home))
+    if servers:
+        yield tried("server", lambda: _servers(servers))
     engine = tried("engine", lambda: engine_check(context))
     yield engine
     yield tried("kernel", _kernel)
@@ -130,6 +139,36 @@ def _teams(home: Home) -> Check:
             return Check("teams", False, str(error), error.hint)
         found.append("shared with other machines")
     return Check("teams", True, ", ".join(found) or "none")
+
+
+def _servers(running: Sequence[ServingRecord]) -> Check:
+    """Check that each server of the home answers: a server that hangs keeps its record, and its port."""
+    for each in running:
+        try:
+            _ask(serving_record.reached_here(each.url))
+        except (OSError, HTTPException) as error:
+            why = plain(str(error)) or type(error).__name__
+            return Check(
+                "server", False, f"{each.url} does not answer: {why}", "start `holdfast serve` again"
+            )
+    return Check("server", True, ", ".join(each.url for each in running))
+
+
+def _ask(url: str) -> None:
+    """Send a request to a server; any answer will do, and without the token it is a refusal.
+
+    Raises:
+        OSError, HTTPException: it does not answer within some seconds.
+    """
+    place = url.removeprefix("unix:")
+    connection = HTTPConnection(urlsplit(url).netloc if place == url else "localhost", timeout=ANSWER_SECONDS)
+    with closing(connection):
+        if place != url:
+            connection.sock = socket.socket(socket.AF_UNIX)
+            connection.sock.settimeout(ANSWER_SECONDS)
+            connection.sock.connect(place)
+        connection.request("GET", "/health")
+        connection.getresponse()
 
 
 def _disk(context: Context) -> Check:

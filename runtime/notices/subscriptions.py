@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import json
+import os
 import secrets
 import sqlite3
 import time
@@ -134,6 +135,11 @@ class Subscriptions:
     def __init__(self, home: Home) -> None:
         self._home = home
         self._file = BesideDatabase(home.root / FILE, _SCHEMA)
+
+    @property
+    def are_made(self) -> bool:
+        """Whether there is, or was, a subscription: a home without one costs a look at a name."""
+        return os.access(self._file.path, os.F_OK)
 
     def add(
         self,

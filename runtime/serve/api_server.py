@@ -7,6 +7,7 @@ import os
 import resource
 import signal
 import socket
+import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
 from typing import Any
@@ -29,6 +30,14 @@ MOST_MESSAGE = 16 << 20
 
 Beside = Sequence[Callable[[], AbstractAsyncContextManager[object]]]
 """Contexts entered before the server answers, and left after its last answer, in the task of the server."""
+
+
+def until_next(seconds: float) -> float:
+    """Return the seconds until the next of the moments at which all tasks look that do so this often.
+
+    A server has the same tasks for each of its teams: looks at one moment are one waking of the process.
+    """
+    return seconds - time.monotonic() % seconds
 
 
 @asynccontextmanager

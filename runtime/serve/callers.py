@@ -12,13 +12,12 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable
-from pathlib import Path
 from typing import Annotated, TypeVar
 
 from fastapi import Depends
 from starlette.requests import HTTPConnection, Request
 
-from holdfast.base import actors
+from holdfast.base import actors, file_stamp
 from holdfast.base.home import Home
 from holdfast.base.request_id import request_id
 from holdfast.base.serving_record import ServingRecord
@@ -82,28 +81,19 @@ class SessionRows:
 
 Result = TypeVar("Result")
 
-SETTLED_NS = 50_000_000
-"""Nanoseconds after which the time of a file shows each further change."""
-
 
 class SeenRows:
     """All sessions of a home, which are read again if its database has changed: a look at the file takes
     microseconds, so that a home with nothing to do costs nothing."""
 
     def __init__(self, database: str) -> None:
-        self._database = Path(database)
+        self._database = database
         self._seen: object = None
         self._rows: list[SessionRow] = []
 
     def stamp(self) -> object:
         """Return a value that differs after each change; None while the file is too new to show one."""
-        try:
-            found = self._database.stat()
-        except OSError:
-            return None
-        if time.time_ns() - found.st_mtime_ns < SETTLED_NS:
-            return None
-        return found.st_mtime_ns, found.st_size, found.st_ino
+        return file_stamp.settled(self._database)
 
     async def all(self, read: Callable[[], Awaitable[list[SessionRow]]]) -> list[SessionRow]:
         """Return the rows, which are read if they can have changed since the last call."""

@@ -15,7 +15,7 @@ from holdfast.base.text import plain
 from holdfast.errors import HoldfastError
 from holdfast.runtime.lifetimes import session_ends
 from holdfast.runtime.lifetimes.session_ends import ACTOR, LOOK_SECONDS, DueSteps, Step, Watch
-from holdfast.runtime.serve.api_server import working
+from holdfast.runtime.serve.api_server import until_next, working
 from holdfast.runtime.serve.callers import Callers
 
 AT_ONCE, IDLE_AT_ONCE = 4, 2
@@ -52,7 +52,7 @@ class LifetimeTask:
     async def _live(self) -> None:
         while True:
             self._changed.clear()
-            pause = LOOK_SECONDS
+            pause = until_next(LOOK_SECONDS)
             try:
                 pause = await self._round()
             except HoldfastError as error:
@@ -65,7 +65,7 @@ class LifetimeTask:
         rows = await self._callers.session_rows(ACTOR)
         self._watch.keep(row.id for row in rows)
         plan = DueSteps.of(rows, self._watch.used, time.time())
-        pause = plan.pause
+        pause = min(plan.pause, until_next(LOOK_SECONDS))
         for session_id, step in plan.steps:
             again = self._watch.ready(session_id, time.monotonic())
             if again > 0:

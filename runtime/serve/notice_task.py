@@ -22,7 +22,7 @@ from holdfast.runtime.notices.notice_rules import FOLLOWED, NoticeRate, SentNoti
 from holdfast.runtime.notices.notice_sender import NoticeSender
 from holdfast.runtime.notices.public_addresses import PublicAddresses
 from holdfast.runtime.notices.subscriptions import Subscription, Subscriptions
-from holdfast.runtime.serve.api_server import working
+from holdfast.runtime.serve.api_server import until_next, working
 from holdfast.runtime.serve.call_threads import Parked
 from holdfast.runtime.serve.calls.event_feeds import FollowedEvents, followed_events
 
@@ -101,12 +101,12 @@ class NoticeTask:
             except HoldfastError as error:
                 logger.error("cannot look for notices: %s", plain(str(error), 400))
             with suppress(TimeoutError):
-                async with asyncio.timeout(LOOK_SECONDS):
+                async with asyncio.timeout(until_next(LOOK_SECONDS)):
                     await self._changed.wait()
 
     async def _round(self) -> None:
         """Follow the sessions that subscriptions are for."""
-        self._told = await self._callers.brief.run(self._valid)
+        self._told = await self._callers.brief.run(self._valid) if self.subscriptions.are_made else []
         chosen = {each.session for each in self._told}
         self._leave([each for each in self._following if "" not in chosen and each not in chosen])
         if not chosen:

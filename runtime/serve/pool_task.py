@@ -13,7 +13,7 @@ from holdfast.base.text import plain
 from holdfast.errors import HoldfastError
 from holdfast.runtime.lifecycle import pool_filler, pool_plan
 from holdfast.runtime.lifetimes.session_ends import ACTOR
-from holdfast.runtime.serve.api_server import working
+from holdfast.runtime.serve.api_server import until_next, working
 from holdfast.runtime.serve.callers import Callers
 
 LOOK_SECONDS = 5.0
@@ -37,7 +37,7 @@ class PoolTask:
                 await self._round()
             except HoldfastError as error:
                 logger.error("pool: %s", plain(str(error), 400))
-            await asyncio.sleep(LOOK_SECONDS)
+            await asyncio.sleep(until_next(LOOK_SECONDS))
 
     async def _round(self) -> None:
         """Tend the pool. A home without one is looked at again when its store has changed."""

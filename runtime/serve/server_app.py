@@ -31,6 +31,7 @@ from holdfast.runtime.serve.routes import (
     insight_routes,
     job_routes,
     kernel_routes,
+    key_routes,
     notice_routes,
     port_routes,
     program_routes,
@@ -138,6 +139,8 @@ def inner(callers: Callers) -> FastAPI:
         task_routes.artifact_paths,
         sharing_routes.router,
         notice_routes.router,
+        key_routes.router,
+        key_routes.trail,
         server_routes.sockets,
         ssh_routes.sockets,
     ):

@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from holdfast.base import file_stamp
 from holdfast.base.home import TEAMS
 from holdfast.errors import StoreError
 from holdfast.runtime.store.database import translated
@@ -54,6 +55,7 @@ class BesideDatabase:
 
     def __init__(self, path: Path, schema: str, *, shared: bool = False) -> None:
         self.path, self.schema = path, schema
+        self._name = str(path)
         self._origin = origin_of(path.parent) if shared else None
         self._lock = threading.RLock()
         self._db: sqlite3.Connection | None = None
@@ -69,6 +71,16 @@ class BesideDatabase:
             self._origin.renew(self)
         with self._lock, translated(self.path):
             yield self._opened() if self._db is not None or self._is_made() else None
+
+    def stamp(self) -> object:
+        """Return a value that differs after each change of the rows; None if that is not clear yet.
+
+        Raises:
+            StoreError: the file is an old copy.
+        """
+        if self._origin is not None:
+            self._origin.renew(self)
+        return file_stamp.settled(self._name)
 
     @contextmanager
     def writing(self) -> Iterator[WrittenRows]:

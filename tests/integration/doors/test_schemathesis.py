@@ -11,6 +11,7 @@ import json
 import os
 import random
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -20,12 +21,15 @@ from tests.integration.doors.conftest import SUITES
 from tests.integration.served import Served, serving
 
 from holdfast.base.home import Home
+from holdfast.runtime.access import teams
+from holdfast.runtime.access.access_keys import AccessKeys
+from holdfast.runtime.access.audit_trail import AuditTrail
 from holdfast.runtime.api.controller import Holdfast
 from holdfast.runtime.api.session import Session
 
 HERE = Path(__file__).parent
 SUITE = SUITES / "bin" / "schemathesis"
-LEAST_OPERATIONS = 114
+LEAST_OPERATIONS = 118
 """Those that there were when this was written: a suite that finds nothing to call must not pass."""
 REFUSED = {
     "POST /v1/sessions/{session}/task/release",  # no step is claimed
@@ -55,6 +59,7 @@ REFUSED = {
     "DELETE /v1/sessions/{session}/kernels/{kernel}",
 }
 """Operations that never do what they are asked to; all others must, at least once."""
+AUTHORIZATION = "ignored_auth,object_level_authorization"
 PLAN = "Calls\n- Make them all :: true\n"
 SECONDS = 600
 
@@ -98,6 +103,68 @@ def test_generated_requests_find_no_fault(
     assert session.run(["echo", "as before"]).stdout == b"as before\n"
 
 
+@pytest.mark.brief
+@pytest.mark.timeout(SECONDS + 60)
+def test_generated_requests_pass_no_bound_of_keys_and_teams(
+    home: Home, cli: Cli, tmp_path: Path, clear: Callable[[Holdfast], None]
+) -> None:
+    """No operation is done without a key, or with a false one; what one team reads, the other does not get.
+
+    The suite repeats each request that was answered without a credential, with a false one, and with the key
+    of the other team. That it finds what it looks for is shown with two keys of one team.
+    """
+    found = {name: teams.create(home, name).home for name in ("red", "blue")}
+    keys = {name: AccessKeys(each.root).create("ci", ["admin"])[1] for name, each in found.items()}
+    with Holdfast(found["red"]) as red, Holdfast(found["blue"]) as blue:
+        try:
+            blue.new("other")
+            session = red.new("suite")
+            known, task = prepared(session), of_the_task(session)
+            session.snapshot("point")
+            narrow = AccessKeys(found["red"].root).create("narrow", ["admin"], session=session.id)[1]
+            with serving(cli, home, "--audit") as server:
+                config = _peers(tmp_path, keys)
+                report = reported(server, known, task, tmp_path, RESTORED, config, AUTHORIZATION)
+                strangers = (home.root / "server.log").read_text().count('"status": 401')
+                config = _peers(tmp_path, {"red": keys["red"], "narrow": narrow})
+                one = ["--include-path-regex", r"^/v1/sessions(/\{session\})?$", *RESTORED]
+                shared = reported(server, known, task, tmp_path, one, config, AUTHORIZATION, code=1)
+        finally:
+            clear(red)
+            clear(blue)
+    assert (report["failures"], report["errors"]) == ([], [])
+    done = set(report["valid_rates"]) - never_done(report)
+    assert len(done) >= LEAST_OPERATIONS - len(REFUSED) - 5
+    assert strangers >= 2 * len(done)
+    rows = AuditTrail(found["blue"].root).rows()
+    crossed = {row.path for row in rows if "{session}" in row.path or "{snapshot}" in row.path}
+    assert len(crossed) > 10
+    assert {row.status for row in rows if row.path in crossed} <= {404}
+    assert "object_level_authorization" in json.dumps(shared["failures"])
+
+
+def _peers(folder: Path, keys: dict[str, str]) -> Path:
+    """Return a configuration for requests with the first key, whose answers the others must not get."""
+    entries = [
+        {"name": name, "fixedHeaders": [{"name": "Authorization", "value": f"Bearer {key}"}]}
+        for name, key in keys.items()
+    ]
+    (folder / "keys.json").write_text(json.dumps({"auth": entries}))
+    lines = (HERE / "schemathesis.toml").read_text().splitlines()
+    kept = [line for line in lines if not line.startswith("headers = { Authorization")]
+    assert len(kept) == len(lines) - 1
+    names = json.dumps(list(keys))
+    told = [
+        "[auth.wfc]",
+        f'path = "{folder / "keys.json"}"',
+        f'user = "{next(iter(keys))}"',
+        f"peers = {names}",
+    ]
+    made = folder / "schemathesis.toml"
+    made.write_text("\n".join([*kept, *told, ""]))
+    return made
+
+
 def prepared(session: Session) -> dict[str, str]:
     """Let a session have one of each thing that requests can name."""
     session.files.write("/workspace/known.txt", b"known\n")
@@ -138,14 +205,22 @@ def of_the_task(session: Session) -> dict[str, str]:
 
 
 def reported(
-    server: Served, known: dict[str, str], task: dict[str, str], folder: Path, options: list[str]
+    server: Served,
+    known: dict[str, str],
+    task: dict[str, str],
+    folder: Path,
+    options: list[str],
+    config: Path = HERE / "schemathesis.toml",
+    checks: str = "all",
+    code: int = 0,
 ) -> Any:
-    """Run the suite, and return its report."""
+    """Run the suite, which ends with this code, and return its report."""
     assert SUITE.exists(), "the suites are not installed: `make test-doors` does it"
-    report = folder / "report.json"
-    command = [str(SUITE), "--config-file", str(HERE / "schemathesis.toml"), "--no-color", "run"]
-    command += ["--checks", "all", "--phases", "examples,coverage,fuzzing,stateful", *options]
-    command += ["--report", "json", "--report-json-path", str(report), f"{server.url}/openapi.json"]
+    report, document = folder / "report.json", folder / "openapi.json"
+    document.write_bytes(server.client.get("/openapi.json").content)
+    command = [str(SUITE), "--config-file", str(config), "--no-color", "run"]
+    command += ["--checks", checks, "--phases", "examples,coverage,fuzzing,stateful", *options]
+    command += ["--report", "json", "--report-json-path", str(report), str(document)]
     environment = os.environ | {
         "HOLDFAST_SERVED": server.url,
         "HOLDFAST_SERVED_TOKEN": server.token,
@@ -158,7 +233,7 @@ def reported(
     done = subprocess.run(
         command, env=environment, cwd=folder, capture_output=True, text=True, timeout=SECONDS, check=False
     )
-    assert done.returncode == 0, done.stdout[-20_000:] + done.stderr[-2000:]
+    assert done.returncode == code, done.stdout[-20_000:] + done.stderr[-2000:]
     return json.loads(report.read_text())
 
 

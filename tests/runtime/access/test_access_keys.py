@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import hmac
 import re
+import sys
 import time
+from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
+from types import FrameType, SimpleNamespace
+from typing import Any
 
 import pytest
 
+from holdfast.base import polling
 from holdfast.errors import InvalidArgument
-from holdfast.runtime.access import permissions
+from holdfast.runtime.access import access_keys, permissions
 from holdfast.runtime.access.access_keys import FILE, LINK, AccessKeys
+from holdfast.runtime.store.beside_database import BesideDatabase
 
 
 def test_a_key_opens_until_it_is_revoked(tmp_path: Path) -> None:
@@ -28,6 +35,97 @@ def test_a_key_opens_until_it_is_revoked(tmp_path: Path) -> None:
     keys.revoke("ci")
     assert server.opened_by(text.encode()) is None
     assert not server.is_valid(found)
+
+
+def test_what_is_remembered_counts_while_the_file_is_as_it_was(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A second look asks no database; a revocation is seen by the next one, however soon it comes."""
+    keys, server = AccessKeys(tmp_path), AccessKeys(tmp_path)
+    _, text = keys.create("ci", ["member"])
+    assert server.opened_by(text.encode()) is not None  # notes its use, which changes the file
+    read: list[None] = []
+    reading = BesideDatabase.reading
+
+    def counted(self: BesideDatabase) -> Any:
+        read.append(None)
+        return reading(self)
+
+    monkeypatch.setattr(BesideDatabase, "reading", counted)
+    assert polling.until(lambda: server._file.stamp() is not None, 30)
+    assert server.opened_by(text.encode()) is not None
+    read.clear()
+    for _ in range(5):
+        assert server.opened_by(text.encode()) is not None
+    assert read == []
+    keys.revoke("ci")
+    assert server.opened_by(text.encode()) is None
+    # While the file is too new to show each change, everything is read.
+    for _ in range(20):
+        made, text = keys.create("ci", ["viewer"])
+        assert server.opened_by(text.encode()) is not None
+        assert server.valid(made.id) is not None
+        keys.revoke("ci")
+        assert server.opened_by(text.encode()) is None
+        assert server.valid(made.id) is None
+
+
+def test_a_wrong_secret_takes_the_same_steps_wherever_it_differs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Secrets are compared by digests of one length, in constant time; nothing else looks at them.
+
+    Counted are the lines that run and the comparisons that are made, so the time of a busy machine does not
+    matter. Whether an id exists is not secret.
+    """
+    keys = AccessKeys(tmp_path)
+    made, text = keys.create("ci", ["member"])
+    secret = text.split("_", 2)[2]
+    compared: list[tuple[int, int]] = []
+
+    def comparing(one: str, other: str) -> bool:
+        compared.append((len(one), len(other)))
+        return hmac.compare_digest(one, other)
+
+    monkeypatch.setattr(access_keys, "hmac", SimpleNamespace(compare_digest=comparing))
+    other = "A" if secret[0] != "A" else "B"
+    wrong = {
+        "first": other + secret[1:],
+        "middle": secret[:20] + other + secret[21:]
+        if secret[20] != other
+        else secret[:20] + "-" + secret[21:],
+        "last": secret[:-1] + ("A" if secret[-1] != "A" else "B"),
+        "all": "".join("A" if each != "A" else "B" for each in secret),
+    }
+    assert polling.until(lambda: keys._file.stamp() is not None, 30)
+    assert keys.opened_by(f"hf_{made.id}_{wrong['all']}".encode()) is None  # from here on it is remembered
+    steps = {}
+    for name, each in wrong.items():
+        compared.clear()
+        steps[name] = _lines_of(lambda given=f"hf_{made.id}_{each}": keys.opened_by(given.encode()))
+        assert compared == [(64, 64)], name
+    assert len(set(steps.values())) == 1, steps
+    assert min(steps.values()) > 10
+
+
+def _lines_of(work: Callable[[], object]) -> int:
+    """Return how many lines of ours run in it."""
+    count = 0
+
+    def traced(frame: FrameType, event: str, _: object) -> Any:
+        nonlocal count
+        if not frame.f_code.co_filename.endswith("access_keys.py"):
+            return None
+        count += event == "line"
+        return traced
+
+    before = sys.gettrace()
+    sys.settrace(traced)
+    try:
+        work()
+    finally:
+        sys.settrace(before)
+    return count
 
 
 def test_a_key_expires(tmp_path: Path) -> None:

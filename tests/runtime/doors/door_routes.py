@@ -133,6 +133,10 @@ ROUTES = {
         POST /v1/sessions/{session}/task/resume
         GET /v1/notices
         POST /v1/notices
+        GET /v1/keys
+        POST /v1/keys
+        DELETE /v1/keys/{key}
+        GET /v1/audit
         GET /v1/notices/push-key
         DELETE /v1/notices/{subscription}
         POST /v1/notices/{subscription}/try

@@ -66,6 +66,7 @@ KEY: Headers = [(b"x-api-key", TOKEN.encode())]
 QUIET = {
     "GET /swerex/{session}/is_alive": b'"is_alive":false',
     "GET /v1/artifacts": b"[]",
+    "GET /v1/audit": b"[]",
     "GET /snapshots": b"[]",
     "GET /v1/route": b'"session":null',
     "GET /sandboxes/metrics": b'{"sandboxes":{}}',

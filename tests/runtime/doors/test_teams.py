@@ -31,7 +31,7 @@ NOBODY = "9" * 12
 """An id that no session has."""
 
 
-def _bearer(text: str, *more: tuple[bytes, bytes]) -> list[tuple[bytes, bytes]]:
+def bearer(text: str, *more: tuple[bytes, bytes]) -> list[tuple[bytes, bytes]]:
     return [(b"authorization", b"Bearer " + text.encode()), (b"content-type", b"application/json"), *more]
 
 
@@ -139,7 +139,7 @@ def test_ids_of_another_team_are_answered_as_unknown_ones(tmp_path: Path) -> Non
             for ref in (theirs, nobody, theirs[:7], nobody[:7], "secret", "nobody"):
                 there = re.sub(r"\{[^}]*\}", "x", path.replace(own, ref))
                 body = b"{}" if method in ("POST", "PUT", "PATCH") else b""
-                answer = await both.ask(method, there, _bearer(both.keys["blue"]), body=body)
+                answer = await both.ask(method, there, bearer(both.keys["blue"]), body=body)
                 text = re.sub(rb"\d{2,}|" + ref.encode(), b"ID", answer.body)
                 answers.add((answer.status, text))
                 assert b"secret" not in text.replace(b"secrets", b"")
@@ -157,12 +157,12 @@ def test_the_same_name_is_another_session_in_each_team(tmp_path: Path) -> None:
 
     async def steps(both: TwoTeams) -> None:
         for key, ids in ((both.keys["red"], {OF_RED}), (both.keys["blue"], {OF_BLUE})):
-            answer = await both.ask("GET", "/v1/sessions", _bearer(key))
+            answer = await both.ask("GET", "/v1/sessions", bearer(key))
             assert {each["id"] for each in json.loads(answer.body)} == ids
         for headers, id_ in (
-            (_bearer(both.keys["blue"]), OF_BLUE),
-            (_bearer(TOKEN), ONE),
-            (_bearer(TOKEN, _team("blue")), OF_BLUE),
+            (bearer(both.keys["blue"]), OF_BLUE),
+            (bearer(TOKEN), ONE),
+            (bearer(TOKEN, _team("blue")), OF_BLUE),
         ):
             answer = await both.ask("GET", "/v1/sessions/sa", headers)
             assert json.loads(answer.body)["id"] == id_
@@ -175,22 +175,22 @@ def test_a_key_of_a_removed_team_opens_nothing(tmp_path: Path) -> None:
 
     async def steps(both: TwoTeams) -> None:
         red = both.keys["red"]
-        assert (await both.ask("GET", "/v1/sessions", _bearer(red))).status == 200
+        assert (await both.ask("GET", "/v1/sessions", bearer(red))).status == 200
         served = both.of("red")
         home = teams.begin_removal(both.home, "red")
-        for headers in (_bearer(red), _bearer(red, _team("red"))):
+        for headers in (bearer(red), bearer(red, _team("red"))):
             assert (await both.ask("GET", "/v1/sessions", headers)).status == 401
-        answer = await both.ask("GET", "/v1/sessions", _bearer(TOKEN, _team("red")))
+        answer = await both.ask("GET", "/v1/sessions", bearer(TOKEN, _team("red")))
         assert (answer.status, json.loads(answer.body)["error"]["code"]) == (404, "team_not_found")
         await asyncio.wait_for(served.ended(), 30)
         teams.erase(home)
-        assert (await both.ask("GET", "/v1/sessions", _bearer(red))).status == 401
+        assert (await both.ask("GET", "/v1/sessions", bearer(red))).status == 401
         assert not home.root.exists()
         # A team of that name later is another one.
         teams.create(both.home, "red")
-        assert (await both.ask("GET", "/v1/sessions", _bearer(red))).status == 401
-        assert (await both.ask("GET", "/v1/sessions", _bearer(TOKEN, _team("red")))).status == 200
-        assert (await both.ask("GET", "/v1/sessions", _bearer(both.keys["blue"]))).status == 200
+        assert (await both.ask("GET", "/v1/sessions", bearer(red))).status == 401
+        assert (await both.ask("GET", "/v1/sessions", bearer(TOKEN, _team("red")))).status == 200
+        assert (await both.ask("GET", "/v1/sessions", bearer(both.keys["blue"]))).status == 200
 
     run_teams(tmp_path, steps)
 
@@ -201,8 +201,8 @@ def test_a_team_that_is_made_while_the_server_runs(tmp_path: Path) -> None:
     async def steps(both: TwoTeams) -> None:
         made = teams.create(both.home, "green")
         key = AccessKeys(made.home.root).create("ci", ["viewer"])[1]
-        assert (await both.ask("GET", "/v1/sessions", _bearer(key))).body == b"[]"
-        answer = await both.ask("GET", "/v1/sessions", _bearer(TOKEN, _team("green")))
+        assert (await both.ask("GET", "/v1/sessions", bearer(key))).body == b"[]"
+        answer = await both.ask("GET", "/v1/sessions", bearer(TOKEN, _team("green")))
         assert answer.body == b"[]"
 
     run_teams(tmp_path, steps)
@@ -229,12 +229,12 @@ def test_figures_have_the_team_as_a_label(tmp_path: Path) -> None:
     """For holders of the server's token; a team's own key shows the team's own."""
 
     async def steps(both: TwoTeams) -> None:
-        await both.ask("GET", "/v1/sessions", _bearer(both.keys["red"]))
-        text = (await both.ask("GET", "/metrics", _bearer(TOKEN))).body.decode()
+        await both.ask("GET", "/v1/sessions", bearer(both.keys["red"]))
+        text = (await both.ask("GET", "/metrics", bearer(TOKEN))).body.decode()
         wanted = 'holdfast_requests_total{method="GET",path="/v1/sessions",status="200",team="red"} 1.0'
         assert wanted in text
         assert text.count("# TYPE holdfast_requests_total") == 1
-        text = (await both.ask("GET", "/metrics", _bearer(both.keys["blue"]))).body.decode()
+        text = (await both.ask("GET", "/metrics", bearer(both.keys["blue"]))).body.decode()
         assert "holdfast_requests_total" in text
         assert '"red"' not in text
 
@@ -248,7 +248,7 @@ def test_invalid_names_of_teams(name: str, tmp_path: Path) -> None:
     async def steps(both: TwoTeams) -> None:
         with pytest.raises(InvalidArgument):
             teams.create(both.home, name)
-        answer = await both.ask("GET", "/v1/sessions", _bearer(TOKEN, _team(name)))
+        answer = await both.ask("GET", "/v1/sessions", bearer(TOKEN, _team(name)))
         assert answer.status == 404
         with pytest.raises(InvalidArgument):
             teams.begin_removal(both.home, name)
