@@ -30,6 +30,7 @@ from bench.families import (
     packing,
     pulse,
     scale,
+    sleeping,
     starting,
     steps,
     storage,
@@ -62,7 +63,7 @@ FAMILIES = (
     "move",
     "stores",
 )
-ALONE = ("scale", "steps")
+ALONE = ("scale", "steps", "sleeping")
 """Each runs only if it is named, and has a result of its own."""
 
 _errors = Console(stderr=True, highlight=False)
@@ -133,6 +134,7 @@ def _family(name: str, world: World, plan: Plan, peers: list[Capturer]) -> Itera
         "move": moving.rows,
         "stores": stores.rows,
         "steps": steps.rows,
+        "sleeping": sleeping.rows,
     }
     if name in alone:
         return alone[name](world, plan)
