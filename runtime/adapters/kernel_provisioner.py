@@ -19,7 +19,7 @@ from urllib.parse import quote
 import httpx
 from jupyter_client.connect import KernelConnectionInfo
 from jupyter_client.provisioning import KernelProvisionerBase
-from traitlets import Unicode
+from traitlets import Bool, Unicode
 
 from holdfast.base.text import plain
 from holdfast.errors import InvalidArgument, ServerUnavailable
@@ -41,8 +41,11 @@ class SessionProvisioner(KernelProvisionerBase):
     kernel = Unicode(defaults.MAIN, config=True, help="the kernel of the session")
     url = Unicode("", config=True, help="the server; by default HOLDFAST_URL, or a running one of this home")
 
+    fresh = Bool(False, config=True, help="begin with a new process, without the agent's variables")
+
     _bridge: KernelBridge | None = None
     _restart = False
+    _begun = False
     _interrupt: Callable[[], object]
 
     @property
@@ -72,9 +75,9 @@ class SessionProvisioner(KernelProvisionerBase):
         spec = f"holdfast-{name}" + ("" if self.kernel == defaults.MAIN else f".{self.kernel}")
         start = partial(_asked, address, place, {"name": spec})
         id_ = str((await asyncio.to_thread(start)).get("id"))
-        if self._restart:
+        if self._restart or (self.fresh and not self._begun):
             await asyncio.to_thread(_asked, address, f"{place}/{id_}/restart", {})
-        self._restart = False
+        self._restart, self._begun = False, True
         known = {key: int(value) for key, value in self.connection_info.items() if key in PORTS}
         signer = self.parent.session
         bridge = KernelBridge(
