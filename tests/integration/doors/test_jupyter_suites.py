@@ -137,6 +137,30 @@ def test_a_suite_passes(server: Served, session: Session, which: str, place: Pat
     assert passed >= suite.passing, (passed, failed)
 
 
+def test_the_library_of_an_editor_runs_a_cell(
+    server: Served, session: Session, node: Path, tmp_path: Path
+) -> None:
+    """That of VS Code, in the order in which it uses it; the kernel of the agent is left as it was."""
+    session.cell("agents = 'of the agent'")
+    shutil.copy(OWN / "editor.mjs", tmp_path)
+    (tmp_path / "node_modules").symlink_to(SUITES / "node_modules")
+    words = [
+        node,
+        tmp_path / "editor.mjs",
+        server.url,
+        server.token,
+        f"holdfast-{session.name}",
+        "print(agents)",
+    ]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=SECONDS, check=False)
+    assert done.returncode == 0, done.stderr[-3000:]
+    told = json.loads(done.stdout.splitlines()[-1])
+    assert told["specs"] == told["kernels"] == [f"holdfast-{session.name}"]
+    assert (told["status"], told["text"].strip()) == ("ok", "of the agent")
+    assert (told["known"], told["left"]) == (1, 0)
+    assert session.cell("agents").text == "'of the agent'"
+
+
 def outcome(report: Path) -> tuple[int, list[str]]:
     """Return how many tests passed, and the names of those that failed."""
     passed, failed = 0, []

@@ -320,7 +320,7 @@ def test_a_front_end_stays_connected_while_its_session_is_suspended(
         assert [each["id"] for each in http.get("/api/kernels").json()] == [KERNEL]
         assert http.get(f"/api/kernels/{KERNEL}").status_code == 200
         assert http.post(f"/api/kernels/{KERNEL}/interrupt").status_code == 503
-        with pytest.raises(InvalidStatus) as refused, front_end(server, "newcomer at a suspended one"):
+        with pytest.raises(InvalidStatus) as refused, front_end(server, "newcomer2"):
             pass
         assert refused.value.response.status_code == 503
         server.guest.wake(token=token, event="resumed")

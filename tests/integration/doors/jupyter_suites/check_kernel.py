@@ -37,6 +37,6 @@ class SessionKernelTests(jupyter_kernel_test.KernelTests):
     incomplete_code_samples = ["print('''hello", "def f(x):\n  x*2"]  # noqa: RUF012
     invalid_code_samples = ["import = 7q"]  # noqa: RUF012
     code_history_pattern = "1?2*"
-    supported_history_operations = ("tail", "range", "search")
+    supported_history_operations = ("tail", "search")
     code_inspect_sample = "zip"
     code_clear_output = "from IPython.display import clear_output; clear_output()"
