@@ -49,6 +49,11 @@ class SessionProvisioner(KernelProvisionerBase):
     _interrupt: Callable[[], object]
 
     @property
+    def _manager(self) -> Any:
+        """The kernel manager that has asked for it."""
+        return self.parent
+
+    @property
     def has_process(self) -> bool:
         """Whether it is attached."""
         return self._bridge is not None
@@ -79,7 +84,7 @@ class SessionProvisioner(KernelProvisionerBase):
             await asyncio.to_thread(_asked, address, f"{place}/{id_}/restart", {})
         self._restart, self._begun = False, True
         known = {key: int(value) for key, value in self.connection_info.items() if key in PORTS}
-        signer = self.parent.session
+        signer = self._manager.session
         bridge = KernelBridge(
             address, f"{place}/{id_}/channels", secrets.token_hex(16), signer, known, wake=start
         )
@@ -105,7 +110,7 @@ class SessionProvisioner(KernelProvisionerBase):
 
     async def send_signal(self, signum: int) -> None:
         """Interrupt the kernel's cell for SIGINT, but not in order to detach: it may be the agent's."""
-        if signum == signal.SIGINT and self._bridge is not None and not self.parent.shutting_down:
+        if signum == signal.SIGINT and self._bridge is not None and not self._manager.shutting_down:
             await asyncio.to_thread(self._interrupt)
 
     async def kill(self, restart: bool = False) -> None:

@@ -88,6 +88,10 @@ def lab(server: Served, folder: Path) -> Iterator[Lab]:
             yield Lab(str(_address(log)), notebooks)
         finally:
             run.terminate()
+            try:
+                run.wait(30)
+            except subprocess.TimeoutExpired:
+                run.kill()  # it waits for a server that is not there any more
 
 
 def _address(log: Path) -> str | None:
