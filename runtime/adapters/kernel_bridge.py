@@ -131,7 +131,7 @@ class KernelBridge:
         opened.linger = 100
         wanted = self._wanted.get(name, 0)
         opened.bind(f"tcp://{HERE}:{wanted or '*'}")
-        return wanted or int(opened.last_endpoint.rpartition(b":")[2])
+        return wanted or int(bytes(opened.getsockopt(zmq.LAST_ENDPOINT)).rpartition(b":")[2].rstrip(b"\0"))
 
     async def _opened(self) -> ClientConnection:
         """Open the WebSocket.
@@ -153,7 +153,7 @@ class KernelBridge:
                 return await unix_connect(self._address.socket, uri=self._uri, **options)
             return await connect(self._uri, **options)
         except InvalidStatus as error:
-            found = kernel_messages.parsed(error.response.body or b"{}")
+            found = kernel_messages.parsed(bytes(error.response.body or b"{}"))
             why = str(found.get("message", f"the server answered {error.response.status_code}"))
             self._asleep = error.response.status_code == _LATER
             raise ServerUnavailable(f"cannot join the kernel: {plain(why, 500)}") from None

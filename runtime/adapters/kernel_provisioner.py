@@ -18,7 +18,7 @@ from urllib.parse import quote
 
 import httpx
 from jupyter_client.connect import KernelConnectionInfo
-from jupyter_client.provisioning import KernelProvisionerBase
+from jupyter_client.provisioning.provisioner_base import KernelProvisionerBase
 from traitlets import Bool, Unicode
 
 from holdfast.base.text import plain
@@ -83,20 +83,16 @@ class SessionProvisioner(KernelProvisionerBase):
         if self._restart or (self.fresh and not self._begun):
             await asyncio.to_thread(_asked, address, f"{place}/{id_}/restart", {})
         self._restart, self._begun = False, True
-        known = {key: int(value) for key, value in self.connection_info.items() if key in PORTS}
+        before: dict[str, Any] = dict(self.connection_info)
+        known = {name: int(before[name]) for name in PORTS if name in before}
         signer = self._manager.session
         bridge = KernelBridge(
             address, f"{place}/{id_}/channels", secrets.token_hex(16), signer, known, wake=start
         )
         ports = await asyncio.to_thread(bridge.start)
         self._bridge, self._interrupt = bridge, partial(_asked, address, f"{place}/{id_}/interrupt", {})
-        self.connection_info = {
-            "transport": "tcp",
-            "ip": HERE,
-            "key": signer.key,
-            "signature_scheme": signer.signature_scheme,
-            **ports,
-        }
+        made: Any = {"transport": "tcp", "ip": HERE, "key": signer.key, **ports}
+        self.connection_info = made | {"signature_scheme": signer.signature_scheme}
         return self.connection_info
 
     async def poll(self) -> int | None:
