@@ -31,6 +31,7 @@ from bench.families import (
     packing,
     pulse,
     scale,
+    sleeping,
     starting,
     steps,
     storage,
@@ -65,7 +66,7 @@ FAMILIES = (
     "move",
     "stores",
 )
-ALONE = ("scale", "steps", "cluster")
+ALONE = ("scale", "steps", "cluster", "sleeping")
 """Each runs only if it is named, and has a result of its own."""
 
 _errors = Console(stderr=True, highlight=False)
@@ -138,6 +139,7 @@ def _family(name: str, world: World, plan: Plan, peers: list[Capturer]) -> Itera
         "stores": stores.rows,
         "steps": steps.rows,
         "cluster": cluster.rows,
+        "sleeping": sleeping.rows,
     }
     if name in alone:
         return alone[name](world, plan)

@@ -33,6 +33,7 @@ RESULT_OF = (
     _Reported("figures", "latest", "benchmarks.svg"),
     _Reported("figures of a large home", "latest-scale", "scale.svg"),
     _Reported("figures of steps", "latest-steps", ""),
+    _Reported("figures of sleep", "latest-sleeping", ""),
 )
 
 

@@ -12,7 +12,7 @@ from typing import Any, Literal
 from bench.stats import Series, Target, Unit, Verdict, judge
 
 VERSION = 1
-Statistic = Literal["median", "p99", "sum"]
+Statistic = Literal["median", "p95", "p99", "sum"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +94,7 @@ def _figure(series: Series, statistic: Statistic) -> float | None:
         return None
     if statistic == "sum":
         return sum(series.samples)
-    return series.median if statistic == "median" else series.at(0.99)
+    return series.at({"median": 0.5, "p95": 0.95, "p99": 0.99}[statistic])
 
 
 def _row(row: Row) -> dict[str, Any]:

@@ -38,7 +38,7 @@ def ratio(row: Row) -> str:
 
 def title(row: Row) -> str:
     """Return the title of a row's measurement."""
-    statistic = {"median": "", "p99": ", p99", "sum": ""}[row.statistic]
+    statistic = {"median": "", "p95": ", p95", "p99": ", p99", "sum": ""}[row.statistic]
     return f"{row.name}{f', {row.group}' if row.group else ''}{statistic}"
 
 

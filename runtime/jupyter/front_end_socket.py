@@ -1,9 +1,11 @@
 """One WebSocket of a front end, joined to a kernel of a session: messages both ways, also across captures.
 
 A capture ends the connection to the session. It is made again at the last sent message, and unconfirmed
-messages are sent once more, so a front end notices nothing. A session's messages are bounded and passed on
-only in the form of Jupyter. Older front ends have messages in JSON, as text or as bytes with buffers:
-big-endian numbers of 32 bits (how many parts there are, and the offset of each), the JSON, the buffers.
+messages are sent once more, so a front end notices nothing. While the session is suspended, the front end
+stays connected here; a request that is more than a look wakes one that sleeps. A session's messages are
+bounded and passed on only in the form of Jupyter. Older front ends have messages in JSON, as text or as bytes
+with buffers: big-endian numbers of 32 bits (how many parts there are, and the offset of each), the JSON, the
+buffers.
 """
 
 from __future__ import annotations
@@ -20,12 +22,12 @@ from collections import OrderedDict
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from holdfast.base.text import plain
-from holdfast.errors import GuestDisconnected, HoldfastError, InvalidArgument, ProtocolError
+from holdfast.errors import GuestDisconnected, HoldfastError, InvalidArgument, ProtocolError, SessionError
 from holdfast.runtime.guest.wire import kernel_messages, protocol
 from holdfast.runtime.guest.wire.kernel_messages import MOST_PARTS, MessageMalformed
 from holdfast.runtime.guest.wire.protocol import Frame, FrameReader
@@ -33,8 +35,10 @@ from holdfast.runtime.guest_rpc import guest_client, session_sockets, wire_field
 from holdfast.runtime.guest_rpc.session_channel import SessionChannel
 from holdfast.runtime.jupyter import kernel_table
 from holdfast.runtime.jupyter.kernel_table import GatewayKernel, KernelTable
+from holdfast.runtime.lifetimes import waking
 from holdfast.runtime.serve.callers import ApiCaller
 from holdfast.runtime.serve.session_links import SessionLinks, SessionStream
+from holdfast.runtime.store import lifetime
 
 PARTS = ("header", "parent_header", "metadata", "content")
 
@@ -103,6 +107,10 @@ MOST_ATTEMPTS = 20
 """Connections to a session in a row that end before it has answered."""
 PAUSE = 0.1
 """Seconds before another attempt."""
+AWAY = 1.0
+"""Seconds between two looks at a session that is suspended."""
+LOOKS = frozenset(("kernel_info_request", "comm_info_request", "connect_request", "history_request"))
+"""Requests that tabs send of their own accord: they wake no session."""
 PIECE = 64 << 10
 INLINE = 64 << 10
 """Bytes of a message that is converted in the loop; a larger one would keep it from others."""
@@ -111,6 +119,13 @@ _STATES = frozenset(("starting", "idle", "busy"))
 _POLICY, _TOO_LARGE, _FAILED, _RESTART, _AGAIN = 1008, 1009, 1011, 1012, 1013
 _REASON = 100
 """Characters of the reason of a close, which has at most 123 bytes."""
+
+
+class _Request(NamedTuple):
+    """A message of a front end, encoded for the session."""
+
+    data: bytes
+    looks: bool
 
 
 class FrontEndSocket:
@@ -133,7 +148,7 @@ class FrontEndSocket:
         self._link = secrets.token_hex(16)
         self._at = table.place(kernel.id, self._client)
         self._number = 0
-        self._unconfirmed: OrderedDict[int, bytes] = OrderedDict()
+        self._unconfirmed: OrderedDict[int, _Request] = OrderedDict()
         self._room = asyncio.Event()
         self._stream: SessionStream | None = None
         self._from_client: asyncio.Task[None] | None = None
@@ -202,9 +217,29 @@ class FrontEndSocket:
                             await self._hear(frame)
             except (GuestDisconnected, OSError):
                 continue
+            except SessionError:
+                if self._from_client is None or not await self._resumed():
+                    raise
+                attempts = 0
             finally:
                 self._stream = None
         raise GuestDisconnected("cannot continue: the session closes every connection")
+
+    async def _resumed(self) -> bool:
+        """Wait while the session is suspended; return whether it runs then.
+
+        Raises:
+            HoldfastError: the session was removed, or cannot be woken.
+        """
+        id_ = self._kernel.row.id
+        while True:
+            row = await self._caller.brief(lambda _: self._caller.session(id_).row)
+            if row.state != "suspended":
+                return row.state == "running"
+            if lifetime.asleep(row) and not all(each.looks for each in self._unconfirmed.values()):
+                await self._caller.brief(lambda hf: waking.wake(hf.context, id_))
+            else:
+                await asyncio.sleep(AWAY)
 
     def _connect(self) -> Any:
         """Return a socket on which the session was asked for its kernel; in a thread."""
@@ -227,8 +262,8 @@ class FrontEndSocket:
             await self._say("status", {"execution_state": "restarting"})
         state = wire_fields.text(frame, "state", "idle")
         await self._say("status", {"execution_state": state if state in _STATES else "idle"})
-        for data in list(self._unconfirmed.values()):
-            stream.writer.write(data)
+        for request in list(self._unconfirmed.values()):
+            stream.writer.write(request.data)
         self._stream = stream
         self._room.set()
 
@@ -294,13 +329,15 @@ class FrontEndSocket:
         if len(data) > protocol.MAX_PAYLOAD:
             raise MessageMalformed(f"it has {len(data)} bytes, the limit is {protocol.MAX_PAYLOAD}")
         while len(self._unconfirmed) >= MOST_UNCONFIRMED or (
-            sum(map(len, self._unconfirmed.values())) + len(data) > MOST_UNCONFIRMED_BYTES
+            sum(len(each.data) for each in self._unconfirmed.values()) + len(data) > MOST_UNCONFIRMED_BYTES
         ):
             self._room.clear()
             await self._room.wait()
         self._number += 1
         encoded = protocol.encode(Frame({"op": "front_end", "number": self._number}, data))
-        self._unconfirmed[self._number] = encoded
+        _, parts = kernel_messages.unpack(data)
+        looks = kernel_messages.header_of(parts)["msg_type"] in LOOKS
+        self._unconfirmed[self._number] = _Request(encoded, looks)
         if (stream := self._stream) is not None:
             with suppress(ConnectionError):  # it is sent over the next one
                 stream.writer.write(encoded)

@@ -38,6 +38,7 @@ from holdfast.runtime.http_doors.admission import Refusal, Scope, Send
 from holdfast.runtime.jupyter import kernel_table
 from holdfast.runtime.jupyter.front_end_socket import FrontEndSocket, counted
 from holdfast.runtime.jupyter.kernel_table import GatewayKernel, KernelTable
+from holdfast.runtime.jupyter.notebook_sessions import NotebookSession, NotebookSessions
 from holdfast.runtime.serve import answer_forms, key_rules
 from holdfast.runtime.serve.callers import ApiCaller, Callers, chosen_actor
 from holdfast.runtime.serve.request_gate import TokenDoor
@@ -86,6 +87,7 @@ class _Request:
         state = connection.app.state
         self.connection = connection
         self.table: KernelTable = state.table
+        self.notebooks: NotebookSessions = state.notebooks
         self.only: str | None = key_rules.permitted_here(
             connection, f"jupyter.{connection.scope['endpoint'].__name__}", connection.scope.get(ONLY)
         )
@@ -193,6 +195,67 @@ async def restart(request: Request) -> Response:
     return JSONResponse(await asked.current(found))
 
 
+async def notebooks(request: Request) -> Response:
+    """List the notebooks that front ends have open at kernels of running sessions."""
+    asked = _Request(request)
+    found = {each.id: each for each in await asked.kernels()}
+    return JSONResponse(
+        [each.model(asked.table.model(found[each.kernel])) for each in asked.notebooks.of(found)]
+    )
+
+
+async def open_notebook(request: Request) -> Response:
+    """Join a notebook to a kernel, by the kernel's id or the name of a spec."""
+    asked, body = _Request(request), await _json_body(request)
+    kernel = await _wanted_kernel(asked, body)
+    if kernel is None:
+        kernel = await asked.table.named(asked.caller, None, asked.only)
+    made = asked.notebooks.open(body, kernel.id)
+    location = f"/api/sessions/{made.id}"
+    return JSONResponse(made.model(asked.table.model(kernel)), 201, headers={"Location": location})
+
+
+async def notebook(request: Request) -> Response:
+    """Describe an open notebook."""
+    asked = _Request(request)
+    found, kernel = await _notebook(asked)
+    return JSONResponse(found.model(await asked.current(kernel)))
+
+
+async def change_notebook(request: Request) -> Response:
+    """Rename an open notebook, or join it to a different kernel."""
+    asked, body = _Request(request), await _json_body(request)
+    found, kernel = await _notebook(asked)
+    kernel = await _wanted_kernel(asked, body) or kernel
+    return JSONResponse(asked.notebooks.change(found, body, kernel.id).model(asked.table.model(kernel)))
+
+
+async def close_notebook(request: Request) -> Response:
+    """Forget an open notebook; its kernel stays unchanged."""
+    asked = _Request(request)
+    asked.notebooks.close((await _notebook(asked))[0])
+    return Response(status_code=204)
+
+
+async def _notebook(asked: _Request) -> tuple[NotebookSession, GatewayKernel]:
+    found = asked.notebooks.find(asked.connection.path_params["notebook"])
+    return found, await asked.table.find(asked.caller, found.kernel, asked.only)
+
+
+async def _wanted_kernel(asked: _Request, body: dict[str, Any]) -> GatewayKernel | None:
+    """Return the kernel that a request names, if it does; by the name of its spec, that wakes its session."""
+    wanted = body.get("kernel")
+    if wanted is not None and not isinstance(wanted, dict):
+        raise InvalidArgument("cannot read the request: kernel is not an object")
+    id_, spec = (_text(wanted or {}, name) for name in ("id", "name"))
+    if id_:
+        return await asked.table.find(asked.caller, id_, asked.only)
+    if not spec:
+        return None
+    await asked.table.wake(asked.caller, lambda row: kernel_table.leads_to(row, spec), asked.only)
+    return await asked.table.named(asked.caller, spec, asked.only)
+
+
 async def channels(websocket: WebSocket) -> None:
     """Join a front end to a kernel until it leaves."""
     try:
@@ -225,7 +288,7 @@ def _text(body: dict[str, Any], name: str) -> str | None:
 
 def routes() -> list[BaseRoute]:
     """Return all routes of this wire."""
-    one = "/api/kernels/{kernel}"
+    one, open_ = "/api/kernels/{kernel}", "/api/sessions/{notebook}"
     return [
         Route("/api", version, methods=["GET"]),
         Route("/api/status", status, methods=["GET"]),
@@ -238,6 +301,11 @@ def routes() -> list[BaseRoute]:
         Route(f"{one}/interrupt", interrupt, methods=["POST"]),
         Route(f"{one}/restart", restart, methods=["POST"]),
         WebSocketRoute(f"{one}/channels", channels),
+        Route("/api/sessions", notebooks, methods=["GET"]),
+        Route("/api/sessions", open_notebook, methods=["POST"]),
+        Route(open_, notebook, methods=["GET"]),
+        Route(open_, change_notebook, methods=["PATCH"]),
+        Route(open_, close_notebook, methods=["DELETE"]),
     ]
 
 
@@ -291,6 +359,7 @@ def gateway(callers: Callers) -> Starlette:
     )
     app.router.redirect_slashes = False
     app.state.callers, app.state.table, app.state.links = callers, KernelTable(), SessionLinks()
+    app.state.notebooks = NotebookSessions()
     return app
 
 

@@ -72,12 +72,27 @@ class KernelTable:
         self.began = time.time()
 
     async def kernels(self, caller: ApiCaller, only: str | None = None) -> list[GatewayKernel]:
-        """Return the kernels of the sessions that run, or of the `only` one; it wakes none."""
-        rows = [row for row in await self._rows(caller, only) if row.state == "running"]
-        for gone in set(self._known) - {row.id for row in rows} if only is None else ():
+        """Return the kernels of the sessions that run, or of the `only` one; it wakes none.
+
+        Those of a suspended session are among them while front ends wait for it here: what a list lacks, a
+        Jupyter server takes to be gone for ever.
+        """
+        every = await self._rows(caller, only)
+        rows = [row for row in every if row.state == "running"]
+        held = [GatewayKernel(row, info) for row in every for info in self._awaited(row)]
+        for gone in set(self._known) - {row.id for row in every} if only is None else ():
             del self._known[gone]
         found = await asyncio.gather(*(self._look(caller, row) for row in rows))
-        return [GatewayKernel(row, info) for row, infos in zip(rows, found, strict=True) for info in infos]
+        return [
+            GatewayKernel(row, info) for row, infos in zip(rows, found, strict=True) for info in infos
+        ] + held
+
+    def _awaited(self, row: SessionRow) -> list[KernelInfo]:
+        """Return the kernels of a suspended session that front ends here wait for."""
+        if row.state != "suspended":
+            return []
+        _, known = self._known.get(row.id, (0.0, (_unseen(),)))
+        return [each for each in known if self.connections.get(kernel_id(row.id, each.name))]
 
     async def find(self, caller: ApiCaller, id_: str, only: str | None = None) -> GatewayKernel:
         """Return the kernel with an id.
@@ -90,9 +105,8 @@ class KernelTable:
         for row in await self._rows(caller, only):
             if kernel_id(row.id, defaults.MAIN) == id_:
                 _, known = self._known.get(row.id, (0.0, ()))
-                return GatewayKernel(
-                    _running(row), next((each for each in known if each.name == defaults.MAIN), _unseen())
-                )
+                info = next((each for each in known if each.name == defaults.MAIN), _unseen())
+                return GatewayKernel(row if self.connections.get(id_) else _running(row), info)
         for each in await self.kernels(caller, only) if possible else ():
             if each.id == id_:
                 return each

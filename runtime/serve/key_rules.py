@@ -246,6 +246,11 @@ OF_WIRES: Mapping[str, tuple[str, ...]] = {
     "jupyter.interrupt": _RUN,
     "jupyter.restart": _RUN,
     "jupyter.channels": _RUN,
+    "jupyter.notebooks": _SEE,
+    "jupyter.notebook": _SEE,
+    "jupyter.open_notebook": _RUN,
+    "jupyter.change_notebook": _RUN,
+    "jupyter.close_notebook": _RUN,
     "page.ticket": ANYONE,  # what a page may do is what the key may
 }
 """Those of other wires, by wire, part and function."""

@@ -19,6 +19,20 @@ POINT = """(label) => {
   if (made) made.click();
   return Boolean(made);
 }"""
+ANSWER = """(text) => {
+  const field = document.querySelector(".question input");
+  if (!field) return "";
+  const kind = field.type;
+  field.value = text;
+  field.form.requestSubmit();
+  return kind;
+}"""
+IN = "(place, text) => (document.querySelector(place) || {innerText: ''}).innerText.includes(text)"
+PLAYED = """() => {
+  const buffer = document.querySelector("recording-player").terminal.buffer.active, found = [];
+  for (let n = 0; n < buffer.length; n++) found.push(buffer.getLine(n).translateToString(true));
+  return found.join("\\n");
+}"""
 FOCUS = "() => document.querySelector('terminal-view textarea').focus()"
 
 

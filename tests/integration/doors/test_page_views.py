@@ -9,7 +9,7 @@ import pytest
 from tests import hostile_output
 from tests.integration.conftest import Cli
 from tests.integration.doors.chromium import browser
-from tests.integration.doors.page_person import POINT, PRESS, SCREEN, go, opened, typing
+from tests.integration.doors.page_person import IN, PLAYED, POINT, PRESS, SCREEN, go, opened, typing
 from tests.integration.served import Served, serving
 from websockets.sync.client import ClientConnection
 
@@ -22,7 +22,6 @@ pytestmark = pytest.mark.timeout(600)
 
 ATTACK = "<img src=x onerror=owned=1><script>owned=1</script>"
 OWNED = "() => [window.owned || 0, document.querySelectorAll('img:not(.plot), script[src^=x]').length]"
-IN = "(place, text) => (document.querySelector(place) || {innerText: ''}).innerText.includes(text)"
 TYPED = """(place, text, key) => {
   const field = document.querySelector(place);
   if (!field) return false;
@@ -48,11 +47,6 @@ MOVED = """(to) => {
   return Number(field.value);
 }"""
 SELECTED = "() => document.querySelector('terminal-view').terminal.getSelection()"
-PLAYED = """() => {
-  const buffer = document.querySelector("recording-player").terminal.buffer.active, found = [];
-  for (let n = 0; n < buffer.length; n++) found.push(buffer.getLine(n).translateToString(true));
-  return found.join("\\n");
-}"""
 DISPLAYS = f"""
 import time
 from IPython.display import HTML, display

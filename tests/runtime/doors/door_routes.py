@@ -201,6 +201,13 @@ ROUTES = {
         POST /api/kernels/{kernel}/interrupt
         POST /api/kernels/{kernel}/restart
         WS /api/kernels/{kernel}/channels
+        GET /api/sessions
+        HEAD /api/sessions
+        POST /api/sessions
+        GET /api/sessions/{notebook}
+        HEAD /api/sessions/{notebook}
+        PATCH /api/sessions/{notebook}
+        DELETE /api/sessions/{notebook}
     """,
     "E2B: sandboxes as wholes, snapshots, templates": """
         POST /sandboxes

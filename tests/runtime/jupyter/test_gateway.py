@@ -80,6 +80,41 @@ def test_both_sub_protocols_share_the_agents_variables(server: Gateway, *, binar
         assert front.done(asked)[0]["status"] == "ok"
 
 
+def test_a_notebook_is_opened_as_editors_do_it(server: Gateway, http: httpx.Client) -> None:
+    """The requests of @jupyterlab/services, which VS Code uses: specs, kernels, open notebooks, channels."""
+    server.guest.run_cell("agents = 'of the agent'")
+    for path in ("/api/kernelspecs", "/api/kernels", "/api/sessions"):
+        assert http.get(path, params={"1796021123": ""}).status_code == 200
+    assert http.get("/api/sessions").json() == []
+    wanted = {"path": "work-jvsc-1.ipynb", "name": "work", "type": "notebook"}
+    made = http.post("/api/sessions", json={**wanted, "kernel": {"name": f"holdfast-{NAME}"}})
+    assert made.status_code == 201
+    opened = made.json()
+    assert (opened["kernel"]["id"], opened["notebook"]["path"]) == (KERNEL, wanted["path"])
+    assert http.post("/api/sessions", json={**wanted, "kernel": {"id": KERNEL}}).json()["id"] == opened["id"]
+    assert [each["id"] for each in http.get("/api/sessions").json()] == [opened["id"]]
+    with front_end(server, "editor", binary=True, kernel=opened["kernel"]["id"]) as front:
+        assert front.value("agents") == "of the agent"
+    place = f"/api/sessions/{opened['id']}"
+    assert http.patch(place, json={"name": "renamed"}).json()["name"] == "renamed"
+    assert http.get(place).json()["name"] == "renamed"
+    assert http.delete(place).status_code == 204
+    assert http.get(place).status_code == 404
+    assert http.get("/api/sessions").json() == []
+    assert [each["id"] for each in http.get("/api/kernels").json()] == [KERNEL]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [{}, {"path": 7}, {"path": "x" * 2000}, {"path": "x", "type": "y"}, {"path": "x", "kernel": []}],
+    ids=["no path", "a number", "long", "no type", "a list"],
+)
+def test_an_invalid_notebook_is_refused(http: httpx.Client, body: dict[str, Any]) -> None:
+    answer = http.post("/api/sessions", json=body)
+    assert (answer.status_code, answer.json()["reason"]) == (400, "invalid_argument")
+    assert http.get("/api/sessions").json() == []
+
+
 def test_a_front_end_ends_only_its_own_connections(server: Gateway, http: httpx.Client) -> None:
     """Neither DELETE nor a request to shut down takes the agent's variables; a restart does."""
     server.guest.run_cell("work = 'kept'")
@@ -270,6 +305,28 @@ def _hostile(server: Gateway, lie: bytes) -> Iterator[str]:
         listener.shutdown(socket.SHUT_RDWR)
         listener.close()
         store.update_session(id_, state="removed")
+
+
+def test_a_front_end_stays_connected_while_its_session_is_suspended(
+    server: Gateway, http: httpx.Client
+) -> None:
+    """It is listed, so that a Jupyter server keeps it; what it asks for in the meantime runs afterwards."""
+    store = server.doors.callers.controller("agent:test").store
+    with front_end(server, "patient") as front:
+        front.done(front.execute("turns = 0"))
+        token = server.guest.prepare()["token"]
+        store.update_session(SESSION, state="suspended")
+        asked = front.execute("turns += 1")
+        assert [each["id"] for each in http.get("/api/kernels").json()] == [KERNEL]
+        assert http.get(f"/api/kernels/{KERNEL}").status_code == 200
+        assert http.post(f"/api/kernels/{KERNEL}/interrupt").status_code == 503
+        with pytest.raises(InvalidStatus) as refused, front_end(server, "newcomer2"):
+            pass
+        assert refused.value.response.status_code == 503
+        server.guest.wake(token=token, event="resumed")
+        store.update_session(SESSION, state="running")
+        assert front.done(asked)[0]["status"] == "ok"
+        assert front.value("turns") == "1"
 
 
 def test_a_suspended_session_is_unavailable_for_now(server: Gateway, http: httpx.Client) -> None:
