@@ -87,7 +87,7 @@ def ask(
                     "cannot start the checkpointer: its container ended immediately",
                     hint="`holdfast doctor` shows why",
                 )
-            # The one that was found was about to end, since nobody had asked it anything for long.
+            # The one that was found was about to end, because it had been idle for long.
             is_new = _start(engine, home, image)
         time.sleep(POLL_SECONDS)
 

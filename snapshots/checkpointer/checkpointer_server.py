@@ -78,14 +78,14 @@ def main() -> None:
 
 
 def serve_until_idle(listener: socket.socket, owner: int, path: Path, idle_limit: float) -> None:
-    """Serve until nobody has come for so many seconds; then remove the socket, and serve the last ones."""
+    """Serve until no request has come for this many seconds; remove the socket, and serve the last ones."""
     _serve(listener, owner, idle_limit)
     path.unlink(missing_ok=True)
     _serve(listener, owner, 0.0)
 
 
 def _serve(listener: socket.socket, owner: int, idle_limit: float) -> None:
-    """Serve until nobody has come for so many seconds, and all are served."""
+    """Serve until no request has come for this many seconds, and all are served."""
     workers: set[int] = set()
     busy_at = time.monotonic()
     while True:

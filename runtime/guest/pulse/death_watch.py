@@ -97,7 +97,7 @@ class DeathWatch:
             self._report_kills(new)
 
     def own_kills(self, count: int | None) -> int | None:
-        """Return how many of so many OOM kills were of the session's own processes."""
+        """Return how many OOM kills of this count were of the session's own processes."""
         return None if count is None else max(0, count - self._kills.of_captures)
 
     def _report_kills(self, new: int) -> None:

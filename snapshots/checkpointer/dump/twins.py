@@ -95,7 +95,7 @@ class _HeapSource:
         self.memory = self.pagemap = -1
 
     def is_whole(self) -> bool:
-        """Return whether the twin has all of its memory: it stands still, and nothing ends it."""
+        """Return whether the twin has all of its memory: it is stopped, and was not killed."""
         status = process_status.parse(walk.read(f"{self.pid}/status", small=walk.SMALL) or b"")
         now = process_stat.parse(walk.read(f"{self.pid}/stat", small=walk.SMALL) or b"")
         if status is None or now is None or now.ended:

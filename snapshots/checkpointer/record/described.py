@@ -134,7 +134,7 @@ class DescribedFiles:
 def terminals(found: list[Any]) -> list[dict[str, Any]]:
     """Return the slave ends: number, session, foreground process group, modes, size.
 
-    A slave does not name its session to a process of another one, a master does (TIOCGSID, ioctl_tty(2)).
+    A slave names its session only to a process of that session, a master to all (TIOCGSID, ioctl_tty(2)).
     """
     ends = [one for one in found if one.HasField("pty")]
     owners = {int(one.pty.index): one for one in ends if one.sid}

@@ -167,7 +167,7 @@ def plan_terminals(files: list[Any], terminals: list[Any], processes: list[Any])
     """Rename each master in `files` to the guard's name for it; return the guard's input.
 
     A session whose leader is gone has no terminal any more. Of the two ends of a terminal, that of the slave
-    does not name the session if CRIU found it in a process of another one.
+    names the session only if CRIU found it in a process of that session.
     """
     leaders = {process.pid for process in processes if process.pid == process.sid}
     sessions = {entry.pty.index: entry.sid for entry in terminals if entry.HasField("pty") and entry.sid}
