@@ -261,6 +261,8 @@ KNOWN: tuple[KnownPattern, ...] = (
         advice="try again when it starts fewer programs, or end one that never starts its own",
         passing=True,
     ),
+    # The survey has found none that remains in one.
+    KnownPattern(r"in an uninterruptible sleep", "stuck", passing=True),
     KnownPattern(r"does not stop", "stuck"),
     KnownPattern(r"Can't find a session leader for|Can't figure out which sid", "adopted"),
     KnownPattern(

@@ -75,6 +75,7 @@ def run(
     check: Callable[[], None],
     commit: Callable[[], str] | None,
     settle: Callable[[CaptureResult], None] | None = None,
+    killed: Callable[[int], None] = lambda _: None,
 ) -> CaptureResult:
     """Follow a capture that was requested over `link` to its end.
 
@@ -84,6 +85,7 @@ def run(
         commit: saves the files then and returns the image's id; it may be called twice. None if the
             checkpointer copies them.
         settle: called when all is captured and the processes are still frozen.
+        killed: called with the number of twins (twins.py) that the kernel killed for their memory, if any.
 
     Raises:
         Refused, LinkLost: the checkpointer failed.
@@ -108,6 +110,8 @@ def run(
                     if settle is not None:
                         settle(captured)
                     link.decide("go")
+                case "twins_killed":
+                    killed(int(event["count"]))
                 case "done" if captured is not None:
                     return CaptureResult(
                         captured.image_id,

@@ -73,7 +73,7 @@ def ask(
     try:
         return CheckpointerLink(where, op, **fields)
     except LinkLost:
-        _start(engine, home, build.ensure(engine.images, "toolbox", progress))
+        is_new = _start(engine, home, build.ensure(engine.images, "toolbox", progress))
     deadline = time.monotonic() + START_SECONDS
     while True:
         try:
@@ -81,7 +81,15 @@ def ask(
         except LinkLost:
             if time.monotonic() > deadline:
                 raise
-        _check(engine, container_name(home, image))
+        state = engine.inspect(container_name(home, image))
+        if state is None or not state.running:
+            if is_new:
+                raise EngineError(
+                    "cannot start the checkpointer: its container ended immediately",
+                    hint="`holdfast doctor` shows why",
+                )
+            # The one that was found was about to end, because it had been idle for long.
+            is_new = _start(engine, home, image)
         time.sleep(POLL_SECONDS)
 
 
@@ -122,21 +130,21 @@ def _folder(home: Home, image: str) -> str:
     return f"{found.st_dev}-{found.st_ino}"
 
 
-def _start(engine: Engine, home: Home, image: str) -> None:
-    """Start the container. One that another process has started serves equally well.
+def _start(engine: Engine, home: Home, image: str) -> bool:
+    """Start the container; return False if there is one. That of another process serves equally well.
 
     Unless it serves a folder that was removed since: the present one with the same name is different. One
     process at a time: a container that is not yet started looks like one that has ended.
     """
     with locks.whole_file(home.locks / "checkpointer"):
-        _start_alone(engine, home, image)
+        return _start_alone(engine, home, image)
 
 
-def _start_alone(engine: Engine, home: Home, image: str) -> None:
+def _start_alone(engine: Engine, home: Home, image: str) -> bool:
     name = container_name(home, image)
     state = engine.inspect(name)
     if state is not None and state.running and state.labels.get(_FOLDER) == _folder(home, image):
-        return
+        return False
     if state is not None:
         engine.kill_remove(state.id)
     # A host that lacks the optional capability cannot give it to a container; CRIU can do without it.
@@ -145,7 +153,7 @@ def _start_alone(engine: Engine, home: Home, image: str) -> None:
         try:
             with seen_by_engine(home.root):
                 _run(engine, home, image, capabilities, layers)  # if the name is taken, another process did
-            return
+            return True
         except EngineUnavailable:
             raise
         except (EngineError, ImageError, StoreError) as error:
@@ -207,12 +215,3 @@ def _run(engine: Engine, home: Home, image: str, capabilities: tuple[str, ...], 
 def memory_limit() -> int:
     """Return the memory limit of a checkpointer in bytes: half of the host's, at least its own need."""
     return max(MEMORY_LEAST, os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2)
-
-
-def _check(engine: Engine, name: str) -> None:
-    state = engine.inspect(name)
-    if state is None or not state.running:
-        raise EngineError(
-            "cannot start the checkpointer: its container ended immediately",
-            hint="`holdfast doctor` shows why",
-        )

@@ -131,7 +131,7 @@ class Taking:
         self._twins = True
         self._linked: dict[str, str] = {}
         self._memory = self._changed = self._processes = 0
-        self._attempts = 0
+        self._attempts = self._copies_killed = 0
 
     def suspend_files(self) -> SnapshotRow:
         """Like `filesystem`, but no process runs after that instant. The caller completes the operation."""
@@ -246,8 +246,10 @@ class Taking:
             connection.await_close()
         token = capture_record.token_of(frame)
 
+        self._copies_killed = 0
+
         def wake(event: str, taken: str = "") -> None:
-            identity_messages.wake(self._run_dir, self.session, token, event, taken)
+            identity_messages.wake(self._run_dir, self.session, token, event, taken, self._copies_killed)
 
         pause = LongPause(partial(wake, "later"))
         moment = capture_record.moment_of(frame)
@@ -307,12 +309,17 @@ class Taking:
             )
             commit = self._files.commit if self._files.by_engine else None
             with copied_amounts.shown(self.context, self.session.name, self._staging, self._memory):
-                return freeze_protocol.run(link, lambda: self._check_paused(prepared), commit, settle)
+                return freeze_protocol.run(
+                    link, lambda: self._check_paused(prepared), commit, settle, self._note_killed
+                )
         except LinkLost as error:
             raise CaptureFailed(
                 f"cannot snapshot session {self.session.name}: the checkpointer ended during the capture",
                 hint="the session continues; try again",
             ) from error
+
+    def _note_killed(self, copies: int) -> None:
+        self._copies_killed = copies
 
     def _check_paused(self, prepared: _Prepared) -> None:
         # Everything is frozen: what the guest reports now also holds in the copy.

@@ -89,13 +89,18 @@ def begin(folder: Path, row: SessionRow) -> None:
         raise GuestError("cannot begin the session: a different session answers")
 
 
-def wake(folder: Path, row: SessionRow, token: str, event: str, snapshot: str = "") -> None:
+def wake(
+    folder: Path, row: SessionRow, token: str, event: str, snapshot: str = "", copies_killed: int = 0
+) -> None:
     """End a pause. `event` is `restored` (in a copy), `resumed`, or `aborted` (no capture was made).
 
     It is `again` after an attempt that is followed by another: a capture has one outcome. It is `later` if
     the session was captured and runs again, but the outcome is not known yet; a message with it follows.
+    `copies_killed` is how many copies of processes, made by the capture, the kernel killed for their memory.
     """
     fields = {"token": token, "event": event, "snapshot": snapshot, **who(row)}
+    if copies_killed:
+        fields["copies_killed"] = copies_killed
     run_dir.write_json(folder, layout.WAKE_NAME, fields)
 
 

@@ -78,17 +78,26 @@ def main() -> None:
         SOCKET.chmod(0o600)
         listener.listen(16)
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
-        _loop(listener, owner)
-    SOCKET.unlink(missing_ok=True)
+        serve_until_idle(listener, owner, SOCKET, IDLE_LIMIT)
 
 
-def _loop(listener: socket.socket, owner: int) -> None:
+def serve_until_idle(listener: socket.socket, owner: int, path: Path, idle_limit: float) -> None:
+    """Serve until no request has come for this many seconds; remove the socket, and serve the last ones."""
+    _serve(listener, owner, idle_limit)
+    path.unlink(missing_ok=True)
+    _serve(listener, owner, 0.0)
+
+
+def _serve(listener: socket.socket, owner: int, idle_limit: float) -> None:
+    """Serve until no request has come for this many seconds, and all are served."""
     workers: set[int] = set()
     busy_at = time.monotonic()
-    while workers or time.monotonic() - busy_at < IDLE_LIMIT:
-        ready, _, _ = select.select([listener], [], [], 1.0)
+    while True:
+        ready, _, _ = select.select([listener], [], [], 1.0 if workers else min(1.0, idle_limit))
         workers = {pid for pid in workers if os.waitpid(pid, os.WNOHANG)[0] == 0}
         if not ready:
+            if not workers and time.monotonic() - busy_at >= idle_limit:
+                return
             continue
         busy_at = time.monotonic()
         connection, _ = listener.accept()

@@ -113,6 +113,25 @@ while True:
     except OSError: break
 print(shown)
 """
+# As sudo and script do: it keeps both ends of the terminal of a session, of which a process is born with it.
+KEEPS = r"""
+import fcntl, os, termios, time
+master, slave = os.openpty()
+if os.fork() == 0:
+    os.setsid()
+    fcntl.ioctl(slave, termios.TIOCSCTTY, 0)
+    os.dup2(slave, 0)
+    os.close(master), os.close(slave)
+    is_member = os.fork() == 0
+    while not os.path.exists("/srv/go"): time.sleep(0.05)
+    if not is_member:
+        os._exit(os.waitpid(-1, 0)[1] >> 8)
+    with os.fdopen(os.open("/dev/tty", os.O_WRONLY), "w") as terminal:
+        print("mine", os.tcgetpgrp(0) == os.getpgrp(), file=terminal)
+    os._exit(0)
+print("up", flush=True)
+print(os.read(master, 100), os.wait()[1])
+"""
 HOLDS = """
 import os, select, socket
 outside = socket.socket(socket.AF_UNIX)
@@ -180,14 +199,30 @@ def test_prompts_and_terminals_in_copies_and_in_the_parent(hf: Holdfast) -> None
         assert session.answer("typed\n").text.endswith("got typed\n")
 
 
+def _begun(session: Session, name: str, code: str) -> str:
+    """Start a program, and wait until it says that it is up; return its job."""
+    job = session.detach(f"cat > /srv/{name}.py <<'END'\n{code}\nEND\npython3 /srv/{name}.py")
+    _await(job, b"up")
+    return job.id
+
+
+def test_a_terminal_both_of_whose_ends_its_maker_keeps(hf: Holdfast) -> None:
+    """It is that of its session in the copy, of the processes that were born with it as well."""
+    parent = hf.new("kept")
+    job = _begun(parent, "keeps", KEEPS)
+    copy = parent.snapshot().restore("copy")
+    assert copy.verification.deviations == []
+    for session in (copy, parent):
+        assert session.exec("touch /srv/go").ok
+        assert _last_line(session, job) == r"b'mine True\r\n' 0"
+
+
 def test_pending_terminal_data_stays_in_order(hf: Holdfast) -> None:
     """Unread output, more than CRIU keeps; input that no program asked for yet, echoed once."""
     parent = hf.new("queues")
     jobs = {}
     for name, code in (("full", FULL), ("beyond", BEYOND), ("ahead", AHEAD)):
-        job = parent.detach(f"cat > /srv/{name}.py <<'END'\n{code}\nEND\npython3 /srv/{name}.py")
-        _await(job, b"up")
-        jobs[name] = job.id
+        jobs[name] = _begun(parent, name, code)
     there = int(parent.exec("cat /srv/there").text)
     assert there > CRIU_KEEPS
     copy = parent.snapshot().restore("copy")

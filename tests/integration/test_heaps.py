@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from holdfast.base import polling
-from holdfast.procfs import process_stat
+from holdfast.procfs import process_stat, process_status
 from holdfast.runtime.api.controller import Holdfast
 from holdfast.runtime.api.session import Session
 from holdfast.runtime.api.snapshot import Snapshot
@@ -42,6 +42,25 @@ while not os.path.exists('/srv/stop'):
                 open('/srv/seen', 'a').write(f'{len(os.listdir(f"/proc/{pid}/fd"))} ')
         except OSError:
             pass
+"""
+
+# After SIGUSR1 it takes memory until the kernel has killed a process for it, and keeps the memory.
+HOG = """
+import os, signal, sys
+def kills():
+    for path in ('memory/memory.oom_control', 'memory.events'):
+        if os.path.exists(f'/sys/fs/cgroup/{path}'):
+            found = dict(line.split() for line in open(f'/sys/fs/cgroup/{path}'))
+            return int(found['oom_kill'])
+signal.signal(signal.SIGUSR1, lambda *_: None)
+before, held = kills(), []
+open('/srv/hog', 'w')
+signal.pause()
+while kills() == before:
+    held.append(b'x' * (256 << 10))
+open('/srv/full', 'w')
+while True:
+    signal.pause()
 """
 
 
@@ -205,6 +224,74 @@ def test_the_end_of_a_slow_twin_is_no_event(hf: Holdfast, monkeypatch: pytest.Mo
     assert [each.kind for each in session.exec("true").news] == ["process_exited"]
     assert ended(session) == ["sleep 98765"]
     assert heaps(session, "open") == "equal 0 0"
+
+
+def copying(twin: int, group: Path) -> int:
+    """Return the process that copies from a twin of a session that runs again; 0 if none does."""
+    with suppress(OSError):
+        first, second = group / "freezer.state", group / "cgroup.freeze"
+        runs = (first if first.exists() else second).read_text().strip() in ("THAWED", "0")
+        if runs and Path(f"/proc/{twin}/oom_score_adj").read_text().strip() == "1000":
+            status = process_status.parse(Path(f"/proc/{twin}/status").read_bytes())
+            assert status is not None
+            criu = process_status.parse(Path(f"/proc/{status.tracer}/status").read_bytes())
+            return criu.parent if criu is not None else 0
+    return 0
+
+
+def unshared(pid: int) -> int:
+    """Return the bytes of a process's memory that no other process has."""
+    lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
+    return sum(int(line.split()[1]) << 10 for line in lines if line.startswith("Private_Dirty:"))
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("is_long", [False, True], ids=["short", "long"])
+def test_a_twin_that_is_killed_for_its_memory_is_no_event(
+    hf: Holdfast, monkeypatch: pytest.MonkeyPatch, is_long: bool
+) -> None:
+    """A program takes the memory while the heaps are copied; in a long capture the session is used meanwhile.
+
+    The snapshot is taken all the same. A program that is killed later for its memory is an event.
+    """
+    session = hf.new("small", memory="512m")
+    begun(session, "open")
+    session.exec(f"cat > /srv/hog.py <<'END'\n{HOG}\nEND")
+    session.exec("python3 /srv/hog.py & until [ -e /srv/hog ]; do :; done; disown", timeout=60)
+    group = group_of(hf, session, monkeypatch)
+    (program,), (hog,) = members(group, "python3 /srv/heaps.py"), members(group, "python3 /srv/hog.py")
+    with ThreadPoolExecutor(1) as pool:
+        worker = 0
+        while not worker:
+            capture = pool.submit(session.snapshot)
+            while not capture.done() and not worker:
+                worker = copying(twin_of(program, group), group)
+            if worker:
+                os.kill(worker, signal.SIGSTOP)
+                if not (twin := twin_of(program, group)):
+                    os.kill(worker, signal.SIGCONT)
+                    worker = 0
+        try:
+            if is_long:
+                assert session.exec("echo here", busy_wait=PATIENCE).text == "here\n"
+            # The program writes, and the end of the twin frees the pages that are its own by then.
+            assert polling.until(lambda: unshared(twin) > BOTH // 2, PATIENCE)
+            os.kill(hog, signal.SIGUSR1)
+            assert polling.until(Path(f"/proc/{hog}/root/srv/full").exists, PATIENCE)
+            if is_long:
+                assert session.exec("echo here", busy_wait=PATIENCE).news == []
+        finally:
+            os.kill(worker, signal.SIGCONT)
+        snapshot = capture.result(PATIENCE)
+    assert session.exec("true").news == []
+    assert [each.data for each in session.events(kinds=["oom"])] == []
+    assert session.pulse().limits.memory.oom_kills == 0
+    assert heaps(session, "open") == "equal 0 0"
+    os.kill(hog, signal.SIGKILL)
+    assert session.exec("python3 -c 'held = [b\"x\" * (8 << 20) for _ in range(100)]'").exit_code == 137
+    assert polling.until(lambda: [*session.events(kinds=["oom"])], PATIENCE)
+    assert [each.data["kills"] for each in session.events(kinds=["oom"])] == [1]
+    assert heaps(snapshot.restore("copy"), "open") == "equal 0 0"
 
 
 def test_a_twin_holds_nothing_open(hf: Holdfast) -> None:

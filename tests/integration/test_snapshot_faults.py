@@ -28,6 +28,7 @@ from holdfast.errors import (
     SnapshotInUse,
     StoreError,
 )
+from holdfast.images import build
 from holdfast.runtime.api.controller import Holdfast
 from holdfast.runtime.api.session import Session
 from holdfast.runtime.capture import capture
@@ -36,6 +37,7 @@ from holdfast.runtime.guest import layout
 from holdfast.runtime.sessions.session_lock import session_lock
 from holdfast.runtime.store.operations import Operations
 from holdfast.snapshots import service
+from holdfast.snapshots.link import SOCKET
 
 pytestmark = pytest.mark.thorough
 
@@ -256,6 +258,41 @@ def test_a_killed_checkpointer_leaves_no_snapshot(hf: Holdfast) -> None:
 
     assert session.snapshot("after").state == "ready"
     assert alive(session)
+
+
+# A request that arrives when a checkpointer has just decided that it is idle.
+LATE = """
+import socket, sys
+from pathlib import Path
+sys.path.insert(0, '/opt/holdfast/checkpointer')
+from holdfast.snapshots.checkpointer import checkpointer_server
+path, client = Path('/tmp/late'), socket.socket(socket.AF_UNIX)
+class Late:
+    def unlink(self, missing_ok):
+        client.connect(str(path))
+        client.sendall(b'{"v": 1, "op": "hello"}\\n')
+        path.unlink()
+with socket.socket(socket.AF_UNIX) as listener:
+    listener.bind(str(path))
+    listener.listen(16)
+    checkpointer_server.serve_until_idle(listener, 0, Late(), 0.0)
+print(client.makefile().readline())
+"""
+
+
+def test_who_comes_to_an_idle_checkpointer_at_its_end_is_served(hf: Holdfast) -> None:
+    """Both by the one that ends and, where its socket is gone and its container is not yet, by a new one."""
+    session = hf.new("idle")
+    session.snapshot("first")
+    (found,) = hf.engine.containers(holdfast_home=hf.home.digest, holdfast_role="checkpointer")
+    before = hf.engine.client.containers.get(found)
+    said = before.exec_run(["/usr/bin/python3", "-I", "-c", LATE])
+    assert b'"event": "done"' in said.output, said.output
+    (service.socket_folder(hf.home, build.toolbox()) / SOCKET).unlink()
+    ends = threading.Timer(1.0, hf.engine.kill_remove, (found,))
+    ends.start()
+    session.snapshot("second")
+    ends.join()
 
 
 def test_a_checkpointer_whose_folder_was_removed_is_replaced(hf: Holdfast) -> None:

@@ -8,11 +8,13 @@ import json
 import socket
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
+from holdfast.kernels.guest import process
 from holdfast.kernels.guest.kernel_channel import link_sockets
-from holdfast.kernels.guest.process import KernelProcess, Message
+from holdfast.kernels.guest.process import KernelFailure, KernelProcess, Message
 from holdfast.runtime.guest.identity.account import UserAccount
 from holdfast.runtime.guest.jobs.reaper import Reaper
 
@@ -74,6 +76,41 @@ def test_sockets_that_are_named_as_addresses_are(tmp_path: Path, monkeypatch: py
         kernel.execute("1")
         await asyncio.wait_for(done.wait(), 60)
         kernel.kill()
+        await kernel.ended.wait()
+        await kernel.close()
+
+    with asyncio.Runner() as runner:
+        runner.run(main())
+
+
+@pytest.mark.parametrize(
+    "looks", [[("R", 0.1), ("D", 0.2), ("S", 0.2)], [("R", 0.1), ("R", 30.0)]], ids=["sleeps", "loops"]
+)
+def test_a_kernel_that_waits_for_the_processor_is_given_more_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, looks: list[tuple[str, float]]
+) -> None:
+    """Not one that sleeps, nor one that has had more of the processor than a start takes."""
+    place = tmp_path / "data" / "kernels" / "silent"
+    place.mkdir(parents=True)
+    spec = {"argv": ["sleep", "1000"], "display_name": "S", "language": "s"}
+    (place / "kernel.json").write_text(json.dumps(spec))
+    monkeypatch.setenv("JUPYTER_PATH", str(tmp_path / "data"))
+    monkeypatch.setattr(process, "READY_PATIENCE", 0.05)
+    left = iter(looks)
+
+    def stat(_pid: int) -> SimpleNamespace:
+        state, cpu = next(left)
+        return SimpleNamespace(state=state, cpu=cpu)
+
+    async def main() -> None:
+        reaper, loop = Reaper(), asyncio.get_running_loop()
+        reaper.install(loop)
+        kernel = KernelProcess("silent", tmp_path / "run", UserAccount.of(None), tmp_path, reaper, {})
+        monkeypatch.setattr(process.access, "stat", stat)
+        with pytest.raises(KernelFailure, match="no answer"):
+            await kernel.start(lambda _channel, _message: None)
+        monkeypatch.undo()
+        assert next(left, None) is None
         await kernel.ended.wait()
         await kernel.close()
 

@@ -162,6 +162,10 @@ class Pause:
         # The controller asks first, once the last process of the copy runs.
         guest.arriving = event == "restored"
         guest.become(fields, event if event in _OUTCOMES else "aborted")
+        if owed:
+            guest.watch.defer_kills()
+        else:
+            guest.watch.excuse_kills(_copies_killed(fields))
         guest.watch.resume()
         logger.info("%s as %s", fields.get("event", "woke"), guest.identity)
         self._waking = self._loop.create_task(self._server.listen_again())
@@ -192,7 +196,14 @@ class Pause:
         guest.settle = None
         guest.layout.wake.unlink(missing_ok=True)
         event = word.get("event")
+        guest.watch.excuse_kills(_copies_killed(word))
         guest.learn(event if event in ("resumed", "again") else "aborted", word)
+
+
+def _copies_killed(word: dict[str, Any]) -> int:
+    """Return how many copies of processes, which a capture had made, the kernel killed for their memory."""
+    killed = word.get("copies_killed", 0)
+    return killed if isinstance(killed, int) else 0
 
 
 async def _without_ssh(guest: Guest) -> None:

@@ -63,6 +63,7 @@ class DeathWatch:
         self._descriptors: dict[int, int] = {}
         self._asking: set[int] = set()
         self._held = False
+        self._deferred: int | None = None
         self._loop = asyncio.get_running_loop()
         origins.observer = self
         reaper.orphaned = self._collected
@@ -76,8 +77,32 @@ class DeathWatch:
         """Check for new OOM kills, and report them."""
         count = memory_kills()
         self._keeper.hold(SESSION, 0, {"kills": count})
-        if new := self._kills.counted(count, self._loop.time()):
-            self._report("oom", kills=new, total=count, during=self._during())
+        new = self._kills.counted(count, self._loop.time())
+        if self._deferred is not None:
+            self._deferred += new
+        elif new:
+            self._report_kills(new)
+
+    def defer_kills(self) -> None:
+        """Report OOM kills only after `excuse_kills`: one may be of a process that a capture has made."""
+        self._deferred = self._deferred or 0
+
+    def excuse_kills(self, kills: int) -> None:
+        """Report the OOM kills so far, but for those of processes that a capture has made."""
+        self.defer_kills()
+        self.count_kills()
+        new, self._deferred = (self._deferred or 0) - kills, None
+        self._kills.excuse(kills)
+        if new > 0:
+            self._report_kills(new)
+
+    def own_kills(self, count: int | None) -> int | None:
+        """Return how many OOM kills of this count were of the session's own processes."""
+        return None if count is None else max(0, count - self._kills.of_captures)
+
+    def _report_kills(self, new: int) -> None:
+        total = self.own_kills(self._kills.count)
+        self._report("oom", kills=new, total=total, during=self._during())
 
     def hold(self) -> None:
         """Release everything that cannot be captured."""

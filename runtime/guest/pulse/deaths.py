@@ -65,6 +65,8 @@ class MemoryKills:
     def __init__(self, count: int | None) -> None:
         self._count = count
         self._unexplained: deque[float] = deque(maxlen=64)
+        self.of_captures = 0
+        """How many of the counted kills were of processes that captures made."""
 
     @property
     def count(self) -> int | None:
@@ -74,10 +76,19 @@ class MemoryKills:
     def counted(self, count: int | None, now: float) -> int:
         """Record the count, and return the number of new kills. A lower count belongs to another cgroup."""
         before, self._count = self._count, count
-        if before is None or count is None or count <= before:
+        if before is None or count is None:
+            return 0
+        if count <= before:
+            self.of_captures *= count == before
             return 0
         self._unexplained.extend([now] * min(count - before, 64))
         return count - before
+
+    def excuse(self, kills: int) -> None:
+        """Note that this many of the last counted kills were of processes that a capture made."""
+        self.of_captures += kills
+        for _ in range(min(kills, len(self._unexplained))):
+            self._unexplained.pop()
 
     def cause(self, end: ProcessEnd, now: float) -> str:
         """Return why a process ended: exited, signal, oom or unknown."""

@@ -67,6 +67,8 @@ class PulseGatherer:
             found.update(await self._processes(parts, less))
         if "limits" in parts:
             found["limits"] = cgroup_limits.look()
+            memory = found["limits"]["memory"]
+            memory["oom_kills"] = guest.watch.own_kills(memory["oom_kills"])
         if "terminals" in parts:
             found["terminals"] = [
                 described_terminal(shell, guest.accesses[name]) for name, shell in guest.shells.items()

@@ -18,6 +18,9 @@ listener, where no descriptor leads to it. A running server accepts it within mi
 finds it closed in a copy where there is one all the same. Over a unix socket, one that carries data, or whose
 client is gone, cannot be captured at all: where a server accepts nothing the capture is refused, and where it
 only has much to do an instant is looked for.
+
+A task that waits for a disk stops when it has its data. Where that takes seconds, the others do not stand
+still for it: they run on until the data is there.
 """
 
 from __future__ import annotations
@@ -36,7 +39,7 @@ from holdfast.procfs import walk
 from holdfast.procfs.socket_tables import SocketRow
 from holdfast.snapshots.checkpointer.criu import criu
 from holdfast.snapshots.checkpointer.ground import diag, tree
-from holdfast.snapshots.checkpointer.ground.freezer import Freezer, NotFrozen
+from holdfast.snapshots.checkpointer.ground.freezer import Freezer, NotFrozen, NotStopping
 from holdfast.snapshots.checkpointer.ground.separate_process import Process
 
 # A closed socket has no descriptor either, but none of these states: it has said its end.
@@ -143,7 +146,14 @@ def freeze(freezer: Freezes, look: Callable[[], Unaccepted]) -> float:
     end = time.monotonic() + LONGEST
     for tried, pause in enumerate((*PAUSES, 0.0)):
         began = time.monotonic()
-        freezer.freeze()
+        try:
+            freezer.freeze()
+        except NotStopping as error:
+            asleep = _await_awake(freezer)
+            if began < end and tried < len(PAUSES):
+                continue
+            named = f" on pid {tree.inner_pid_of(asleep)}" if asleep else ""
+            raise NotFrozen(f"{error}{named}") from error
         born = next(iter(waiting_for_vfork(freezer.members())), 0)
         waits = Unaccepted() if born else look()
         if not born and not waits.blocked and (tried >= ACCEPTING or began > end or not waits.over_tcp):
@@ -158,6 +168,16 @@ def freeze(freezer: Freezes, look: Callable[[], Unaccepted]) -> float:
     if waits.blocked:
         raise NotFrozen(describe_listeners(waits.blocked, freezer.members()))
     raise NotFrozen(f"pid {tree.inner_pid_of(born)} waits for a vfork child, and does not stop")
+
+
+def _await_awake(freezer: Freezes) -> int:
+    """Wait until no task is in an uninterruptible sleep; return a process that remains in one, else 0."""
+    end = time.monotonic() + QUIET
+    while asleep := next((pid for pid in freezer.members() if "D" in tree.thread_states(pid)), 0):
+        if time.monotonic() > end:
+            break
+        time.sleep(LOOK_AGAIN)
+    return asleep
 
 
 def _await_quiet(look: Callable[[], Unaccepted]) -> None:

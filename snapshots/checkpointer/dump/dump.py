@@ -151,7 +151,11 @@ class _Capture:
         if self.agreed:
             self.let_go()
             self.released_at = time.monotonic()
-            self.twins.copy(self.images)
+            try:
+                self.twins.copy(self.images)
+            finally:
+                if killed := self.twins.killed_for_memory():
+                    self.channel.send("twins_killed", count=killed)
             self.has_heaps = True
 
     def link_earlier(self) -> None:

@@ -17,11 +17,12 @@ from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from signal import SIGKILL
 from typing import Any
 
 from pycriu.images import pagemap_pb2
 
-from holdfast.procfs import bounded, memory_maps, walk
+from holdfast.procfs import bounded, memory_maps, process_stat, process_status, walk
 from holdfast.snapshots.checkpointer.carried import heaps
 from holdfast.snapshots.checkpointer.carried.heaps import PAGE, HeapsOf
 from holdfast.snapshots.checkpointer.criu import criu_images
@@ -51,6 +52,8 @@ READ_AT_ONCE = 16 << 20
 """Bytes of a process that are read while it is frozen: a twin takes longer."""
 _TWIN, _TRACKING = 1, 2
 """The wishes for a process; the same in guard.h."""
+_STANDING = "tTD"
+"""The states of a twin, see proc_pid_stat(5): the last one while its control group is frozen."""
 _LOST = "the copy of a process ended before its memory was written"
 
 
@@ -93,6 +96,14 @@ class _HeapSource:
                 os.close(one)
         self.memory = self.pagemap = -1
 
+    def is_whole(self) -> bool:
+        """Return whether the twin has all of its memory: it is stopped, and was not killed."""
+        status = process_status.parse(walk.read(f"{self.pid}/status", small=walk.SMALL) or b"")
+        now = process_stat.parse(walk.read(f"{self.pid}/stat", small=walk.SMALL) or b"")
+        if status is None or now is None or now.ended:
+            return False
+        return status.state in _STANDING and not status.pending & 1 << SIGKILL - 1
+
     def read(self, address: int, into: memoryview) -> None:
         if os.preadv(self.memory, [into], address) != len(into):
             raise TwinLost(_LOST)
@@ -125,6 +136,7 @@ class Twins:
         """Bytes of heaps that are written while the session is frozen, for want of memory."""
         self.copied = 0
         """Bytes of heaps that twins had."""
+        self._kills_before = 0
 
     def close(self) -> None:
         """Return the borrowed descriptors."""
@@ -250,6 +262,7 @@ class Twins:
         self._take_tracked(criu)
         made = self._made("twin")
         if made:
+            self._kills_before = _memory_kills(self._init_pid)
             outer = {tree.inner_pid_of(pid): pid for pid in tree.tree(root)}
             for inner, twin in made.items():
                 source = self._sources[inner]
@@ -275,8 +288,24 @@ class Twins:
                 continue  # it was read
             if not heaps.is_faithful(source.heaps, _smaps(source.pid) or b""):
                 raise TwinLost(_LOST)
-            self._note_kept(source, _Copy(source, images).run(lambda: None))
+            kept = _Copy(source, images).run(lambda: None)
+            # From one that is being ended, the kernel takes pages while the files of its memory still work.
+            if not source.is_whole():
+                raise TwinLost(_LOST)
+            self._note_kept(source, kept)
             self.copied += source.heaps.resident - page_ranges.size(source.unread)
+
+    def killed_for_memory(self) -> int:
+        """Return how many twins the kernel has killed for their memory; they are not let go of yet.
+
+        The counter of the control group does not say which processes they were. If it rose, the twins that
+        ended are the first ones that it counted (oom_score_adj).
+        """
+        twins = [source for source in self._sources.values() if source.pid != source.process]
+        if all(source.is_whole() for source in twins):
+            return 0
+        counted = _memory_kills(self._init_pid) - self._kills_before
+        return min(counted, sum(not source.is_whole() for source in twins))
 
     def _take_tracked(self, criu: int) -> None:
         """Get the memory of processes in which the guard has started to note writes."""
@@ -387,6 +416,17 @@ def _free_memory(init_pid: int) -> int:
                 most, now = (int(bounded.text(folder / name, PAGE)) for name in (limit, used))
                 free.append(most - now + _fields(folder / "memory.stat").get(cache, 0))
     return min(free)
+
+
+def _memory_kills(init_pid: int) -> int:
+    """Return how many processes of the session the kernel has killed for their memory; 0 if not counted."""
+    with suppress(OSError):
+        for controllers, folder in cgroups.folders(init_pid):
+            if not controllers or "memory" in controllers.split(","):
+                for name in ("memory.events", "memory.oom_control"):
+                    with suppress(OSError, ValueError, KeyError):
+                        return _fields(folder / name)["oom_kill"]
+    return 0
 
 
 def _fields(path: Path) -> dict[str, int]:

@@ -15,13 +15,19 @@ from pathlib import Path
 from holdfast.procfs import bounded
 from holdfast.snapshots.checkpointer.ground import cgroups
 
-LIMIT = 10.0
-"""Seconds to wait. It takes well under one millisecond unless a task is in an uninterruptible sleep."""
+LIMIT = 4.0
+"""Seconds to wait. It takes well under one millisecond unless a task is in an uninterruptible sleep: one that
+waits for a slow disk, or that the kernel does not run because the machine is busy.
+"""
 _POLL = 0.0005
 
 
 class NotFrozen(OSError):
     """The container cannot be stopped."""
+
+
+class NotStopping(NotFrozen):
+    """A task has not stopped in time. It may stop later."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +62,8 @@ class Freezer:
         """Stop all tasks of the container, and return when they have stopped.
 
         Raises:
-            NotFrozen: the engine holds it already, or a task does not stop; then none is stopped.
+            NotFrozen: the engine holds it already.
+            NotStopping: a task does not stop; then none is stopped.
         """
         if self.is_frozen():
             raise NotFrozen("the container is paused")
@@ -66,7 +73,7 @@ class Freezer:
         while not self.is_frozen():
             if time.monotonic() > deadline:
                 self.thaw()
-                raise NotFrozen("a process is in an uninterruptible sleep and does not stop")
+                raise NotStopping("a process is in an uninterruptible sleep")
             time.sleep(_POLL)
 
     def hold(self) -> None:

@@ -132,18 +132,23 @@ class DescribedFiles:
 
 
 def terminals(found: list[Any]) -> list[dict[str, Any]]:
-    """Return the slave ends: number, session, foreground process group, modes, size."""
+    """Return the slave ends: number, session, foreground process group, modes, size.
+
+    A slave names its session only to a process of that session, a master to all (TIOCGSID, ioctl_tty(2)).
+    """
+    ends = [one for one in found if one.HasField("pty")]
+    owners = {int(one.pty.index): one for one in ends if one.sid}
     return [
         {
             "index": int(one.pty.index),
-            "session": int(one.sid),
-            "foreground": int(one.pgrp),
+            "session": int(owners.get(int(one.pty.index), one).sid),
+            "foreground": int(owners.get(int(one.pty.index), one).pgrp),
             "modes": modes(one.termios),
             "rows": int(one.winsize.ws_row),
             "columns": int(one.winsize.ws_col),
         }
-        for one in found
-        if one.HasField("pty") and one.rdev != _MASTER
+        for one in ends
+        if one.rdev != _MASTER
     ]
 
 

@@ -166,10 +166,11 @@ def _words(address: str) -> list[int]:
 def plan_terminals(files: list[Any], terminals: list[Any], processes: list[Any]) -> str:
     """Rename each master in `files` to the guard's name for it; return the guard's input.
 
-    A session whose leader has ended does not have a terminal any more.
+    A session whose leader has ended does not have a terminal any more. Of the two ends of a terminal, the slave
+    names the session only if CRIU found it in a process of that session.
     """
     leaders = {process.pid for process in processes if process.pid == process.sid}
-    sessions = {entry.pty.index: entry.sid for entry in terminals if entry.HasField("pty")}
+    sessions = {entry.pty.index: entry.sid for entry in terminals if entry.HasField("pty") and entry.sid}
     masters = {entry.tty.regf_id: entry.tty.tty_info_id >> 1 for entry in files if _is_master(entry)}
     for entry in files:
         if entry.HasField("reg") and entry.id in masters:

@@ -69,6 +69,7 @@ CATALOGUE: dict[str, ResourceKind] = {
         "process that cannot be interrupted",
         "is in a system call that nothing can interrupt, and so cannot be stopped",
         "wait until the call returns (a child of vfork must start its program or end), or end the process",
+        passing=True,
     ),
     "label": ResourceKind(
         BLOCKS,

@@ -168,6 +168,19 @@ def test_causes() -> None:
     assert kills.cause(KILLED, 60.0) == "signal"
 
 
+def test_kills_of_what_a_capture_made_explain_nothing() -> None:
+    """The end of a program at that time has its own cause, and a restored session none of these kills."""
+    kills = MemoryKills(3)
+    assert kills.counted(5, 1.0) == 2
+    kills.excuse(1)
+    assert kills.of_captures == 1
+    assert [kills.cause(KILLED, 1.0), kills.cause(KILLED, 1.0)] == ["oom", "signal"]
+    assert kills.counted(5, 2.0) == 0
+    assert kills.of_captures == 1
+    assert kills.counted(0, 3.0) == 0
+    assert kills.of_captures == 0
+
+
 def test_counts_can_start_over() -> None:
     """A restored session is in another cgroup; some machines count nothing."""
     kills = MemoryKills(3)

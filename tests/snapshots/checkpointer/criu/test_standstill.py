@@ -18,7 +18,7 @@ from holdfast.procfs.socket_tables import SocketRow
 from holdfast.snapshots import explain
 from holdfast.snapshots.checkpointer.criu import standstill
 from holdfast.snapshots.checkpointer.criu.standstill import Unaccepted
-from holdfast.snapshots.checkpointer.ground.freezer import NotFrozen
+from holdfast.snapshots.checkpointer.ground.freezer import NotFrozen, NotStopping
 
 LISTENER = SocketRow("tcp", "listening", "127.0.0.1", 80, inode=1)
 CLIENT = SocketRow("tcp", "established", "127.0.0.1", 4000, "127.0.0.1", 80, inode=2)
@@ -46,14 +46,18 @@ int main(int count, char **words) {
 
 
 class Group:
-    """A freezer that notes what it is asked to do."""
+    """A freezer that notes what it is asked to do; of its attempts, the first ones fail."""
 
-    def __init__(self, members: tuple[int, ...] = ()) -> None:
+    def __init__(self, members: tuple[int, ...] = (), failing: int = 0) -> None:
         self.calls = ""
         self._members = members
+        self._failing = failing
 
     def freeze(self) -> None:
         self.calls += "f"
+        self._failing -= 1
+        if self._failing >= 0:
+            raise NotStopping("a process is in an uninterruptible sleep")
 
     def thaw(self) -> None:
         self.calls += "t"
@@ -100,6 +104,41 @@ def test_a_server_that_accepts_nothing_is_not_in_the_way(monkeypatch: pytest.Mon
     group = Group()
     standstill.freeze(group, lambda: Unaccepted(True))
     assert group.calls == "ftftftf"
+
+
+def test_a_sleep_that_ends_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The session runs on until the process has the data that it sleeps for, and is frozen then."""
+    monkeypatch.setattr(standstill, "waiting_for_vfork", lambda _: [])
+    states = iter(["D", "D", "S"])
+    monkeypatch.setattr(standstill.tree, "thread_states", lambda _: ["S", next(states)])
+    group = Group((os.getpid(),), failing=1)
+    standstill.freeze(group, Unaccepted)
+    assert (group.calls, next(states, None)) == ("ff", None)
+
+
+def test_a_process_that_sleeps_on_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The refusal is worth a retry: the check has found no process that always sleeps."""
+    monkeypatch.setattr(standstill, "PAUSES", (0.0,) * 2)
+    monkeypatch.setattr(standstill, "QUIET", 0.0)
+    monkeypatch.setattr(standstill.tree, "thread_states", lambda _: ["D"])
+    group = Group((os.getpid(),), failing=9)
+    with pytest.raises(NotFrozen) as refused:
+        standstill.freeze(group, Unaccepted)
+    reason = explain.explain([str(refused.value)])
+    assert group.calls == "fff"
+    assert (reason.kind, reason.passing, reason.pid) == ("stuck", True, os.getpid())
+
+
+def test_a_machine_too_busy_to_stop_a_session_is_given_a_bounded_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Then the capture is refused, although no process sleeps; a later attempt may succeed."""
+    monkeypatch.setattr(standstill, "LONGEST", -1.0)
+    group = Group((os.getpid(),), failing=9)
+    with pytest.raises(NotFrozen) as refused:
+        standstill.freeze(group, Unaccepted)
+    assert group.calls == "f"
+    assert explain.explain([str(refused.value)]).passing
 
 
 def test_unix_connections_that_always_wait_are_named(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -163,16 +163,15 @@ def test_descriptors_have_descriptions() -> None:
         Message(id=8, type=1, fd=8, flags=0),
         Message(id=10, type=5, fd=9, flags=0),
     ]
+    about: dict[str, Any] = {
+        "pty": Message(index=3),
+        "termios": Message(c_iflag=1, c_oflag=2, c_cflag=3, c_lflag=4, c_cc=[0x04030201] * 19),
+        "winsize": Message(ws_row=24, ws_col=80),
+    }
+    # The slave was found in a process of another session, and does not name its own.
     ttys = [
-        Message(
-            id=5,
-            rdev=0x8803,
-            pty=Message(index=3),
-            sid=301,
-            pgrp=301,
-            termios=Message(c_iflag=1, c_oflag=2, c_cflag=3, c_lflag=4, c_cc=[0x04030201] * 19),
-            winsize=Message(ws_row=24, ws_col=80),
-        )
+        Message(id=5, rdev=0x8803, sid=0, pgrp=0, **about),
+        Message(id=7, rdev=0x502, sid=301, pgrp=302, **about),
     ]
     images = tree(
         files=files, fdinfo_2=infos, tty_info=ttys, remap_fpath=[Message(orig_id=1, remap_id=1, remap_type=1)]
@@ -188,7 +187,7 @@ def test_descriptors_have_descriptions() -> None:
     assert (found[7]["kind"], found[7]["what"], found[7]["flags"]) == ("fifo", "301/7", 0o2001)
     assert (found[8]["kind"], found[8]["offset"]) == ("link", None)
     assert [one["local"] for one in told["sockets"]] == ["@a@b@"]
-    assert told["terminals"][0]["foreground"] == 301
+    assert [(one["session"], one["foreground"]) for one in told["terminals"]] == [(301, 302)]
 
 
 def test_a_long_name_that_is_open_often_is_reported_a_few_times(monkeypatch: pytest.MonkeyPatch) -> None:

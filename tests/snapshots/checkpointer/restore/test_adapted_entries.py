@@ -263,7 +263,9 @@ def test_terminals_are_made_before_their_sessions() -> None:
     """In the order of the index, each with the session that has it, if its leader lives."""
     masters = [Master(4, 10), Master(0, 20), Master(2, 30)]
     infos = [
-        SparseEntry(sid=sid, pty=SimpleNamespace(index=index)) for index, sid in ((4, 302), (0, 0), (2, 700))
+        SparseEntry(sid=sid, pty=SimpleNamespace(index=index))
+        # Of the first one, the slave is in the hands of another session.
+        for index, sid in ((4, 302), (4, 0), (0, 0), (2, 700))
     ]
     processes = [Process(302, pid=302, sid=302), Process(702, pid=702, sid=700)]
     slave = [
