@@ -12,11 +12,12 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import httpx
 import psycopg
 import pytest
 from tests.machines import loop_disk
@@ -192,7 +193,8 @@ class _Listener:
 def test_a_session_whose_container_ends_returns_from_its_copy(lab: Lab, one: Node) -> None:
     """Killed by an administrator; and with all others when the engine crashes."""
     before = _made(lab, "work")
-    for end in (lambda: _kill(one, before.id), one.crash_engine):
+    ends: tuple[Callable[[], None], ...] = (lambda: _kill(one, before.id), one.crash_engine)
+    for end in ends:
         epoch = lab.store.session("work").epoch
         end()
         lab.until(lambda epoch=epoch: lab.store.session("work").epoch > epoch, "another epoch")  # type: ignore[misc]
@@ -217,14 +219,17 @@ def test_a_node_that_clients_cannot_reach_keeps_its_sessions(lab: Lab, one: Node
     """The proxy asks them to come again, and leads to it when it is back; nothing is taken over."""
     before = _made(lab, "work")
     with lab.http(proxy.url) as client:
-        asked = {"json": {"command": "echo $COLOR"}}
-        lab.until(lambda: client.post("/v1/sessions/work/exec", **asked).status_code == 200, "the proxy")
+
+        def asked() -> httpx.Response:
+            return client.post("/v1/sessions/work/exec", json={"command": "echo $COLOR"})
+
+        lab.until(lambda: asked().status_code == 200, "the proxy")
         one.leave_clients()
-        seen = client.post("/v1/sessions/work/exec", **asked)
+        seen = asked()
         assert (seen.status_code, seen.headers["retry-after"]) == (503, "2"), seen.text
         lab.copied("work", after=lab.copied("work") - 1)
         one.let_clients_in()
-        lab.until(lambda: client.post("/v1/sessions/work/exec", **asked).status_code == 200, "the way back")
+        lab.until(lambda: asked().status_code == 200, "the way back")
     assert lab.store.session("work").epoch == before.epoch
     _removed(lab, "work")
 
