@@ -40,7 +40,7 @@ sys.addaudithook(_listen)
 
 @dataclass(slots=True)
 class Cost:
-    """What one act cost: the engine's requests, what became of files, and the bytes this process read."""
+    """The cost of one act: requests to the engine, events of files by name, and the bytes read here."""
 
     asked: list[str] = field(default_factory=list)
     files: Counter[str] = field(default_factory=Counter)
