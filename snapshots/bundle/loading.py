@@ -32,9 +32,9 @@ def there(engine: Engine, layers: Sequence[str], likely: str = "") -> int:
     if engine.layers.store() is not ImageStore.OVERLAY2:
         return 0
     if likely and (image := engine.images.inspect(likely)) is not None:
-        found = list(image["RootFS"].get("Layers") or ())
-        if found == list(layers[: len(found)]) and len(found) >= len(layers) - 1:
-            return len(found)
+        known = list(image["RootFS"].get("Layers") or ())
+        if known == list(layers[: len(known)]) and len(known) >= len(layers) - 1:
+            return len(known)
     most = 0
     with closing(engine.images.layer_digests()) as images:
         for found in images:

@@ -1,4 +1,4 @@
-"""What a session waits for while it moves: only changes are sent, and the engines are asked a few times."""
+"""The pause of a session that moves: only changes are sent, and the engines are asked a few times."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ Found = Mapping[str, tuple[Identity, FileEntry]]
 
 
 _MORE = ("target", "device", "attributes")
-"""What an entry has that its identity does not say."""
+"""Fields of an entry that its identity does not say."""
 _IDENTITY_FIELDS = 8
 
 
@@ -44,8 +44,8 @@ class IndexedName(NamedTuple):
 class Difference:
     """The entries of a layer on top of the earlier image.
 
-    Those at the positions in `left` are in that image. Further ones of it, about which nothing else is to be
-    said, are only counted: `omitted` is their number, and the bytes of their contents in an archive.
+    Entries at the positions in `left` are in that image. Further entries of it, about which nothing else is
+    to be said, are only counted: `omitted` is their number, and the bytes of their contents in an archive.
     """
 
     entries: list[FileEntry]

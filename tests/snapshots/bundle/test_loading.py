@@ -65,6 +65,6 @@ def test_an_image_with_all_but_the_topmost_layer_is_the_only_one_looked_at(
 def test_all_images_are_looked_at_if_that_one_is_of_no_use(
     engine: Any, images: Images, likely: str, layers: list[str], there: int
 ) -> None:
-    """What the engine has never depends on the image that was expected to have it."""
+    """The number never depends on the image that was expected to have them."""
     assert loading.there(engine, layers, likely) == there
     assert len(images.inspected) > 1
