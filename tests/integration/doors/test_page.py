@@ -29,7 +29,6 @@ owned = "parent.owned=1;top.owned=1"
 display(HTML(f"<b>table</b><script>{owned}</script><img src=x onerror={owned}>"))
 display(SVG(f'<svg xmlns="http://www.w3.org/2000/svg" width="9" height="9"><script>{owned}</script></svg>'))
 """
-LINES = 'while :; do echo "a line at $SECONDS of ten thousand in each second"; done'
 SLOWEST = """async () => {
   let slowest = 0;
   for (let n = 0; n < 20; n++) {
@@ -252,63 +251,6 @@ def test_a_flood_of_output_leaves_the_page_usable(
     work.exec("echo flood-over", busy_wait=120)
     page.until(SCREEN, "flood-over")
     assert slowest < 1000
-
-
-def test_ten_thousand_lines_a_second_and_a_huge_cell_leave_the_page_usable(
-    line: ClientConnection, cli: Cli, server: Served, work: Session
-) -> None:
-    """The page answers while a shell prints lines without end, and a cell prints 100 MB; it keeps little."""
-    page = opened(line, cli, "work")
-    work.exec(LINES, wait=False, patience=0.1)
-    work.cell("for n in range(100): print('x' * 1_000_000, flush=True)", patience=0.1)
-    slowest = page.run(SLOWEST)
-    page.until("() => document.querySelector('.live') !== null")
-    assert slowest < 1000
-    work.interrupt()
-    work.exec("echo lines-over", busy_wait=120)
-    page.until(SCREEN, "lines-over")
-    assert polling.until(lambda: not page.run("() => Boolean(document.querySelector('.live'))"), 240, 0.5)
-    assert page.run("() => document.body.innerText.length") < 2_000_000
-    assert work.cell("6 * 7", busy_wait=240).text == "42"
-    page.close()
-
-
-def test_a_session_that_ends_is_told_and_others_stay(
-    line: ClientConnection, cli: Cli, server: Served, work: Session, shared_hf: Holdfast
-) -> None:
-    """One is removed and one dies under the eyes of their pages; a third page notices nothing."""
-    removed, dead = shared_hf.new("mortal", network="none"), shared_hf.new("victim", network="none")
-    pages = [opened(line, cli, each.name) for each in (removed, dead, work)]
-    removed.remove()
-    pages[0].until(SAYS, "There is no session of that name")
-    shared_hf.engine.client.containers.get(str(dead.row.container_id)).kill()
-    pages[1].until(SAYS, "dead")
-    assert not pages[2].run("() => Boolean(document.querySelector('.banner'))")
-    work.exec("echo still-$((6*7))")
-    pages[2].until(SCREEN, "still-42")
-    dead.remove()
-    for page in pages:
-        page.close()
-
-
-def test_a_wrong_or_ended_key_is_told_with_the_way_to_a_new_link(
-    line: ClientConnection, cli: Cli, server: Served, work: Session
-) -> None:
-    """A ticket that never was, and a key that is forgotten by the server: no view of a session is left."""
-    page = Page(line)
-    page.open(f"{server.url}/#ticket={'x' * 32}&session=work")
-    page.until(SAYS, "holdfast open")
-    assert not page.run("() => sessionStorage.length")
-    page.close()
-    page = opened(line, cli, "work")
-    page.run(
-        "() => { for (const name of Object.keys(sessionStorage)) sessionStorage.setItem(name, 'wrong');"
-        " location.reload(); }"
-    )
-    page.until(SAYS, "the key of this page has ended")
-    page.until(SAYS, "holdfast open")
-    assert page.run("() => document.querySelector('session-view') === null")
-    page.close()
 
 
 def test_a_preview_link_opens_in_a_browser(
