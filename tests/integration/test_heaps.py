@@ -238,7 +238,8 @@ def status(pid: int) -> ProcessStatus:
 def copying(program: int, twin: int) -> int:
     """Return the process that copies from the twin of a program that runs again; 0 if none does."""
     with suppress(OSError):
-        if twin and not status(program).tracer and status(twin).tracer:
+        # When its tracer has let go of it, the freezer still holds it for a moment, which shows as D.
+        if twin and status(twin).tracer and not status(program).tracer and status(program).state in "RS":
             return status(status(twin).tracer).parent
     return 0
 
