@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 READY_PATIENCE = 60.0
 """Seconds in which a kernel answers. One that waits for the processor at their end has as many again."""
 READY_TURNS = 10
-"""How often in all: a machine that is busy for ten minutes may not get there at all."""
+"""How often in all: a machine can be too busy for any number."""
 STARTS_WITHIN = 20.0
 """Seconds of the processor in which a kernel starts, unless it hangs in a loop."""
 _ASK_AGAIN = 0.25

@@ -211,6 +211,7 @@ def test_a_terminal_both_of_whose_ends_its_maker_keeps(hf: Holdfast) -> None:
     parent = hf.new("kept")
     job = _begun(parent, "keeps", KEEPS)
     copy = parent.snapshot().restore("copy")
+    assert copy.verification is not None
     assert copy.verification.deviations == []
     for session in (copy, parent):
         assert session.exec("touch /srv/go").ok

@@ -13,10 +13,12 @@ from types import SimpleNamespace
 import pytest
 
 from holdfast.kernels.guest import process
+from holdfast.kernels.guest.jupyter_library import KernelFailure
 from holdfast.kernels.guest.kernel_channel import link_sockets
-from holdfast.kernels.guest.process import KernelFailure, KernelProcess, Message
+from holdfast.kernels.guest.process import KernelProcess, Message
 from holdfast.runtime.guest.identity.account import UserAccount
 from holdfast.runtime.guest.jobs.reaper import Reaper
+from holdfast.runtime.guest.pulse import access
 
 
 def test_the_remains_of_an_ended_kernel_do_not_affect_the_next(tmp_path: Path) -> None:
@@ -106,7 +108,7 @@ def test_a_kernel_that_waits_for_the_processor_is_given_more_time(
         reaper, loop = Reaper(), asyncio.get_running_loop()
         reaper.install(loop)
         kernel = KernelProcess("silent", tmp_path / "run", UserAccount.of(None), tmp_path, reaper, {})
-        monkeypatch.setattr(process.access, "stat", stat)
+        monkeypatch.setattr(access, "stat", stat)
         with pytest.raises(KernelFailure, match="no answer"):
             await kernel.start(lambda _channel, _message: None)
         monkeypatch.undo()

@@ -27,7 +27,7 @@ class NotFrozen(OSError):
 
 
 class NotStopping(NotFrozen):
-    """A task has not stopped in time. It may stop later."""
+    """A task has not stopped in time. It can stop later."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,6 +18,7 @@ from holdfast.procfs.socket_tables import SocketRow
 from holdfast.snapshots import explain
 from holdfast.snapshots.checkpointer.criu import standstill
 from holdfast.snapshots.checkpointer.criu.standstill import Unaccepted
+from holdfast.snapshots.checkpointer.ground import tree
 from holdfast.snapshots.checkpointer.ground.freezer import NotFrozen, NotStopping
 
 LISTENER = SocketRow("tcp", "listening", "127.0.0.1", 80, inode=1)
@@ -110,7 +111,7 @@ def test_a_sleep_that_ends_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> Non
     """The session runs on until the process has the data that it sleeps for, and is frozen then."""
     monkeypatch.setattr(standstill, "waiting_for_vfork", lambda _: [])
     states = iter(["D", "D", "S"])
-    monkeypatch.setattr(standstill.tree, "thread_states", lambda _: ["S", next(states)])
+    monkeypatch.setattr(tree, "thread_states", lambda _: ["S", next(states)])
     group = Group((os.getpid(),), failing=1)
     standstill.freeze(group, Unaccepted)
     assert (group.calls, next(states, None)) == ("ff", None)
@@ -120,7 +121,7 @@ def test_a_process_that_sleeps_on_is_named(monkeypatch: pytest.MonkeyPatch) -> N
     """The refusal is worth a retry: the check has found no process that always sleeps."""
     monkeypatch.setattr(standstill, "PAUSES", (0.0,) * 2)
     monkeypatch.setattr(standstill, "QUIET", 0.0)
-    monkeypatch.setattr(standstill.tree, "thread_states", lambda _: ["D"])
+    monkeypatch.setattr(tree, "thread_states", lambda _: ["D"])
     group = Group((os.getpid(),), failing=9)
     with pytest.raises(NotFrozen) as refused:
         standstill.freeze(group, Unaccepted)
