@@ -166,7 +166,7 @@ def _words(address: str) -> list[int]:
 def plan_terminals(files: list[Any], terminals: list[Any], processes: list[Any]) -> str:
     """Rename each master in `files` to the guard's name for it; return the guard's input.
 
-    A session whose leader has ended does not have a terminal any more. Of the two ends of a terminal, the slave
+    A session whose leader has ended has lost its terminal. Of the two ends of a terminal, the slave
     names the session only if CRIU found it in a process of that session.
     """
     leaders = {process.pid for process in processes if process.pid == process.sid}
