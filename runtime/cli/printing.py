@@ -271,7 +271,7 @@ def image(ref: str) -> str:
 
 
 def origin(ref: str, snapshot: str | None) -> str:
-    """Return the image that a session began with, or the snapshot if that is what its image has."""
+    """Return the image that a session began with, or the snapshot that its image belongs to."""
     return f"snapshot {snapshot}" if snapshot is not None and ref.startswith("sha256:") else image(ref)
 
 

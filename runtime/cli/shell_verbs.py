@@ -5,11 +5,13 @@ Modules on the way of these verbs load nothing that a command does not need: a c
 
 from __future__ import annotations
 
+import re
 import sys
 import time
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 
+from holdfast.base.ids import ID
 from holdfast.errors import CommandNotFound, InvalidArgument, ShellNotFound
 from holdfast.runtime.cli import printing
 from holdfast.runtime.cli.arguments import (
@@ -32,6 +34,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from holdfast.runtime.api.job_info import JobInfo
     from holdfast.runtime.api.session import Session
     from holdfast.runtime.guest_rpc.results import ExecResult
 
@@ -148,16 +151,23 @@ def wait(
         raise InvalidArgument("cannot wait: no command runs in the shell", hint="`holdfast exec` runs one")
     how: dict[str, Any] = {"wait": through, "patience": patience}
     with _shown(as_json=wants_json(json), raw=raw) as show:
-        try:
-            result = found.join(name, **how, on_bytes=show, shell=shell)
-        except (CommandNotFound, ShellNotFound):
-            # Jobs are listed only now, because most calls are for commands, whose ids no job has.
-            known = [] if command is None else found.jobs()
-            job = next((each for each in known if each.name == command or each.id.startswith(name)), None)
-            if job is None:
-                raise
+        # Jobs are listed before only for names and beginnings of ids: most calls are for commands.
+        job = None if command is None or re.fullmatch(ID, command) else _job(found, command)
+        if job is None:
+            try:
+                result = found.join(name, **how, on_bytes=show, shell=shell)
+            except (CommandNotFound, ShellNotFound):
+                if command is None or (job := _job(found, command)) is None:
+                    raise
+        if job is not None:
             result = found.job(job.id).wait(**how, on_bytes=show)
     return report(found, result, shell, as_json=wants_json(json))
+
+
+def _job(found: Session, reference: str) -> JobInfo | None:
+    """Return the job with a name, or an id with this beginning."""
+    known = found.jobs()
+    return next((each for each in known if each.name == reference or each.id.startswith(reference)), None)
 
 
 def _served(found: Session, command: str | None, port: int, patience: float | None, *, as_json: bool) -> int:

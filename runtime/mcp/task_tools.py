@@ -57,8 +57,7 @@ def for_agents(text: str) -> str:
 
 
 def fields(text: str, known: tuple[str, ...], first: str = "") -> dict[str, Any]:
-    """Return the values of lines such as `back end: sqlite`; the first line can be the field `first`'s
-    value.
+    """Return the values of lines such as `back end: sqlite`; the first line can be the value of `first`.
 
     Raises:
         InvalidArgument: a line has another field than those, or one occurs twice.

@@ -159,7 +159,7 @@ def test_color_is_left_out_where_it_is_not_wanted(
 def test_the_origin_of_a_session_is_an_image_or_a_snapshot(
     image: str, snapshot: str | None, shown: str
 ) -> None:
-    """A copy's image has no name that means something to a person; its snapshot can be restored again."""
+    """The name of a copy's image means nothing to a person; its snapshot can be restored again."""
     assert printing.origin(image, snapshot) == shown
 
 
