@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 Value = TypeVar("Value")
 ENVIRONMENT = {"GIT_TERMINAL_PROMPT": "0", "GIT_EDITOR": "true", "GIT_PAGER": "cat"}
-"""Nobody is there to type a password, or to close an editor."""
+"""No one is there to type a password, or to close an editor."""
 CHANGES = {
     "M": "modified",
     "T": "type changed",

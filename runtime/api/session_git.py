@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 class SessionGit:
     """Git in one session. Relative paths begin in the directory of its shell.
 
-    Nobody is asked for a password: a repository that needs one takes a secret (docs/secrets.md). Each method
+    No one is asked for a password: a repository that needs one takes a secret (docs/secrets.md). Each method
     raises GitFailed with the reason that `git` gave, and InvalidArgument if the session has no `git`.
     """
 

@@ -1,4 +1,4 @@
-"""A handle is freed when nobody refers to it: a server makes one for each request, with all that it read."""
+"""A handle is freed when no one refers to it: a server makes one for each request, with all that it read."""
 
 from __future__ import annotations
 
