@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.base import file_stamp
 from holdfast.base.file_stamp import SETTLED_NS, WHOLE_SETTLED_NS, settled
 
 SECOND_NS = 1_000_000_000
@@ -33,7 +32,7 @@ def test_a_new_file_has_no_stamp(
     path.write_text("content")
     changed = time.time_ns() // SECOND_NS * SECOND_NS + (0 if whole else 7)
     os.utime(path, ns=(changed, changed))
-    monkeypatch.setattr(file_stamp.time, "time_ns", lambda: changed + ago)
+    monkeypatch.setattr(time, "time_ns", lambda: changed + ago)
     assert (settled(str(path)) is not None) == has_one
 
 

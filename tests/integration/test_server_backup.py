@@ -1,4 +1,4 @@
-"""A server with teams is backed up, lost, and restored on a machine that has nothing of it.
+"""A server with teams is backed up, lost, and restored on a machine without anything of it.
 
 The commands are those of docs/teams.md, with the places of the test. The machine loses the home, its
 containers and its images; only the images that every installation has stay.

@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from holdfast.runtime.access.access_keys import AccessKey
 from holdfast.runtime.access.audit_trail import AuditedRequest
 from holdfast.runtime.serve.models.base_models import AnswerBody, Name, RequestBody, answer_of
 
@@ -29,17 +30,13 @@ class NewKeyRequest(RequestBody):
     form: Literal["hf", "e2b"] = "hf"
 
 
+@answer_of(AccessKey, without=("is_of_e2b", "visits"))
 class AccessKeyAnswer(AnswerBody):
     """A key without its secret. Times are in Unix seconds; null is never."""
 
-    id: str
-    name: str
-    kind: str
     scopes: list[str]
     session: str | None
-    last4: str
     form: Literal["hf", "e2b"]
-    created_at: float
     expires_at: float | None
     revoked_at: float | None
     used_at: float | None

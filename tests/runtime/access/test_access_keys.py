@@ -7,6 +7,7 @@ import re
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from types import FrameType, SimpleNamespace
@@ -102,7 +103,7 @@ def test_a_wrong_secret_takes_the_same_steps_wherever_it_differs(
     steps = {}
     for name, each in wrong.items():
         compared.clear()
-        steps[name] = _lines_of(lambda given=f"hf_{made.id}_{each}": keys.opened_by(given.encode()))
+        steps[name] = _lines_of(partial(keys.opened_by, f"hf_{made.id}_{each}".encode()))
         assert compared == [(64, 64)], name
     assert len(set(steps.values())) == 1, steps
     assert min(steps.values()) > 10

@@ -21,6 +21,7 @@ from holdfast.runtime.lifetimes import session_ends
 from holdfast.runtime.notices.subscriptions import FILE as NOTICES
 from holdfast.runtime.notices.subscriptions import Subscriptions
 from holdfast.runtime.serve import lifetime_task, metrics_task, notice_task, pool_task
+from holdfast.runtime.serve.api_server import until_next
 from holdfast.runtime.serve.call_threads import WorkerThreads
 from holdfast.runtime.store import beside_database, database
 from holdfast.runtime.store.lifetime import Lifetime
@@ -144,7 +145,6 @@ def test_idle_teams_wake_no_thread(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
     monkeypatch.setattr(WorkerThreads, "do", noted)
     rounds: list[None] = []
-    until_next = pool_task.until_next
 
     def counted(seconds: float) -> float:
         rounds.append(None)
