@@ -2,7 +2,7 @@
 
 jupyter_client finds it by the entry point of this package, when a kernel's spec names it. It starts nothing:
 it attaches to the kernel that runs in the session, with the agent's variables. To shut a kernel down detaches
-from it; only a restart that somebody asks for replaces its process.
+from it; only a requested restart replaces its process.
 """
 
 from __future__ import annotations

@@ -172,7 +172,7 @@ class ServiceTask:
         state = self._engine.inspect(NODE)
         if state is not None:
             self._stop(state)
-            if by_hand:  # whoever drained it takes that back, not the next task
+            if by_hand:  # the person who drained it takes that back, not the next task
                 self._engine.kill_remove(state.id)
         if not left and (keeper := self._engine.inspect(KEEPER)) is not None:
             self._engine.kill_remove(keeper.id)

@@ -157,8 +157,8 @@ def send(
 def _source(context: Context, snapshot: SnapshotRow, scratch: Path, *, is_first: bool) -> ImageSource:
     """Return the image to send.
 
-    The first of a series is made in the engine. A later one is sent while the session stands still, and what
-    the engine would make it of is in the folder of the snapshot.
+    The first of a series is made in the engine. A later one is sent while the session is frozen, and its
+    layers are in the folder of the snapshot.
     """
     unmade = None
     if not is_first:

@@ -73,7 +73,7 @@ class CopiedFiles:
     """The files in the copy of a layer. `entries` are in an archive, `apart` holds properties that an
     archive cannot express.
 
-    `described` are all that is said of the layer, also of files whose contents only the image below has.
+    `described` are the rows about the layer, also about files whose contents only the image below has.
     `omitted` is the number of further ones there, and the bytes of their contents in an archive.
     """
 

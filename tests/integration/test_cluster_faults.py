@@ -370,7 +370,7 @@ def _names(node: Node) -> list[str]:
 
 
 def test_a_clock_that_jumps_by_an_hour_changes_nothing(lab: Lab, alone: Node, tmp_path: Path) -> None:
-    """Forward and back, under the agent and its keeper: leases are counted on a clock that nobody sets."""
+    """Forward and back, under the agent and its keeper: leases are counted on a clock that cannot be set."""
     before = _made(lab, "work")
     keeper = alone.keeper()
     assert keeper is not None
@@ -411,7 +411,7 @@ def _is_ahead(node: Node, seconds: int) -> bool:
 
 
 def test_a_machine_that_was_stopped_and_continues_lets_go(lab: Lab, one: Node) -> None:
-    """Everything on it stands still at one moment, until another node has its session; then it continues, and
+    """Everything on it is frozen at one moment, until another node has its session; then it continues, and
     removes what is no longer its own.
     """
     before = _made(lab, "work")

@@ -2,10 +2,10 @@
 
 Sessions of a node run under a lease. The gate lets packets of the protocols in one set pass; the kernel
 removes these from it at the end of the lease unless the gate is set again before. So a session whose node has
-lost everything that could stop it reaches nobody, and nobody reaches it. Loopback passes always. The gate
+lost everything that could stop it cannot reach others or be reached. Loopback passes always. The gate
 only takes away: a packet that it lets pass is judged by the rules of `netrules` as well.
 
-Pure: returns the text for nft(8), and what is left of the lifetime by nft's listing.
+Pure: returns the text for nft(8), and the rest of the lifetime from nft's listing.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ _LOOPBACK = {"output": 'oif "lo" accept\n', "input": 'iif "lo" accept\n', "forwa
 
 
 def text(seconds: float) -> str:
-    """Return the text for nft(8): one transaction that replaces an earlier gate by one open for so long.
+    """Return the text for nft(8): one transaction that replaces an earlier gate by one that is open for `seconds`.
 
     Raises:
-        ValueError: it would be open for no time, or for too long.
+        ValueError: the time is zero or too long.
     """
     if not 0.001 <= seconds <= LONGEST:
         raise ValueError(f"a gate is open for 0.001 to {LONGEST:.0f} seconds")

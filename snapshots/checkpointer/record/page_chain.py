@@ -1,6 +1,6 @@
 """The pages of a process over the captures that a snapshot reaches back to: each in the last that has it.
 
-Pure: whoever asks reads the images, and judges what is missing.
+Pure: the caller reads the images, and judges missing pages.
 """
 
 from __future__ import annotations

@@ -42,8 +42,12 @@ def specs(server: Gateway, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> K
     for spec, config in (("here", {"session": NAME}), ("nowhere", {"session": "absent"}), ("named", {})):
         (tmp_path / spec).mkdir()
         provisioner = {"provisioner_name": "holdfast", "config": config}
-        described = {"argv": [], "display_name": spec, "language": "python"}
-        described |= {"metadata": {"kernel_provisioner": provisioner}}
+        described = {
+            "argv": [],
+            "display_name": spec,
+            "language": "python",
+            "metadata": {"kernel_provisioner": provisioner},
+        }
         (tmp_path / spec / "kernel.json").write_text(json.dumps(described))
     return KernelSpecManager(kernel_dirs=[str(tmp_path)])
 
@@ -81,7 +85,7 @@ def printed(client: BlockingKernelClient, code: str) -> str:
 
 
 def test_it_attaches_to_the_agents_kernel_and_leaves_it(server: Gateway, specs: KernelSpecManager) -> None:
-    """To shut the kernel down detaches; a cell that the agent runs at that moment goes on."""
+    """A shutdown of the kernel detaches; a cell that the agent runs at that moment continues."""
     server.guest.run_cell("agents = 41")
     with started(specs) as manager, client_of(manager) as client:
         assert printed(client, "print(agents + 1); agents += 1") == "42\n"
@@ -98,7 +102,7 @@ def test_it_attaches_to_the_agents_kernel_and_leaves_it(server: Gateway, specs: 
 
 
 def test_a_restart_replaces_the_process_at_the_same_ports(server: Gateway, specs: KernelSpecManager) -> None:
-    """Its clients stay connected; the variables are gone, as somebody asked for that."""
+    """Its clients stay connected; the variables are lost, as requested."""
     server.guest.run_cell("agents = 'gone'")
     with started(specs) as manager, client_of(manager) as client:
         ports = manager.ports

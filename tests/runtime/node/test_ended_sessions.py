@@ -16,7 +16,7 @@ def test_a_session_that_ends_again_and_again_stays_dead() -> None:
 
 
 def test_a_removed_session_is_forgotten() -> None:
-    """One of the same id begins anew."""
+    """A session of the same id begins from zero."""
     ended = EndedSessions()
     for at in range(MOST_RETURNS):
         ended.can_return("a", float(at))

@@ -20,5 +20,5 @@ from holdfast.runtime.node.network_leases import NetworkGate, is_due
     ids=["none", "new", "lasting", "ageing", "closed", "other"],
 )
 def test_a_gate_is_set_before_it_closes(gate: NetworkGate | None, due: bool) -> None:
-    """Below two thirds of the lease, and for each container anew."""
+    """Below two thirds of the lease, and again for each container."""
     assert is_due(gate, "c", 30.0, 100.0) is due

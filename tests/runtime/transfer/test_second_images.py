@@ -1,4 +1,4 @@
-"""The second image of a series, which is sent while a session stands still: only its own layer travels."""
+"""The second image of a series, which is sent while a session is frozen: only its own layer travels."""
 
 from __future__ import annotations
 

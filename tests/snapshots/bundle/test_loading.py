@@ -44,7 +44,7 @@ def engine(images: Images) -> Any:
 def test_an_image_with_all_but_the_topmost_layer_is_the_only_one_looked_at(
     engine: Any, images: Images, layers: list[str]
 ) -> None:
-    """The others can be hundreds, each a request to the engine, while a session that moves stands still."""
+    """The others can be hundreds, each a request to the engine, while a session that moves is frozen."""
     assert loading.there(engine, layers, "first") == 3
     assert images.inspected == ["first"]
 
