@@ -17,7 +17,7 @@ SPELLED_OFTEN = 55
 SERVING_ONE = 195
 """Modules that one other module imports."""
 LONGEST = 500
-LONGER = {"src/holdfast/errors.py": 686, "runtime/e2b/sandbox_access.py": 540}
+LONGER = {"src/holdfast/errors.py": 696, "runtime/e2b/sandbox_access.py": 540}
 """Files that are longer: the tree of errors, of which most commands load all families; and one to divide."""
 WITHOUT_A_FACT = 990
 """Tests without a docstring."""

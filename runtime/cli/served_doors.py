@@ -12,6 +12,8 @@ from urllib.parse import urlsplit
 
 from holdfast.base import serving_record
 from holdfast.base.home import Home
+from holdfast.runtime.access import shared_links
+from holdfast.runtime.access.access_keys import AccessKey
 from holdfast.runtime.access.audit_trail import AuditTrail
 from holdfast.runtime.cli.transfer_verbs import PASSPHRASE
 from holdfast.runtime.e2b import e2b_app
@@ -20,12 +22,13 @@ from holdfast.runtime.e2b.sandbox_access import PortDoor, SandboxDoor, SandboxTo
 from holdfast.runtime.http_doors import door_setup
 from holdfast.runtime.http_doors.admission import Admission, App
 from holdfast.runtime.http_doors.request_limits import RequestRate
+from holdfast.runtime.journal import host_events
 from holdfast.runtime.jupyter import jupyter_app
 from holdfast.runtime.jupyter.jupyter_app import JupyterDoor
 from holdfast.runtime.operations.context import Progress
 from holdfast.runtime.page.page_door import PageDoor
 from holdfast.runtime.page.page_keys import PageKeys
-from holdfast.runtime.serve import server_app, shared_visits
+from holdfast.runtime.serve import server_app
 from holdfast.runtime.serve.agent_rules import AgentRules
 from holdfast.runtime.serve.api_server import Beside
 from holdfast.runtime.serve.callers import Callers
@@ -104,7 +107,7 @@ class ServedDoors:
             # Before the other wire, which takes any request with its header for an API key.
             RuntimeDoor(rules, swerex_app.wire(callers)),
             SandboxDoor(rules, e2b_app.wire(callers, tokens, lives, ids), tokens, ids),
-            PageDoor(rules, keys, visited=partial(shared_visits.tell, callers)),
+            PageDoor(rules, keys, visited=partial(_visited, callers)),
             server_app.api_door(callers, rules, lambda key: keys.visitor(key, time.time())),
         ]
         self.sign_in: PeopleHomes | None = None
@@ -149,3 +152,14 @@ class ServedDoors:
 
         callers = self.callers
         return PeopleHome(team, callers.keys, NameOwners(callers.home.root), self.pages, callers.trail)
+
+
+async def _visited(callers: Callers, link: AccessKey, actor: str) -> None:
+    """Write in the session's journal that a link has opened its page."""
+    may = shared_links.may(link)
+
+    def write() -> None:
+        context = callers.controller(actor).context
+        host_events.note(context, link.session, "visited", link=link.name, may=may)
+
+    await callers.brief.run(write)

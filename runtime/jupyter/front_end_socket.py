@@ -121,7 +121,7 @@ _REASON = 100
 """Characters of the reason of a close, which has at most 123 bytes."""
 
 
-class _Request(NamedTuple):
+class _FrontMessage(NamedTuple):
     """A message of a front end, encoded for the session."""
 
     data: bytes
@@ -148,7 +148,7 @@ class FrontEndSocket:
         self._link = secrets.token_hex(16)
         self._at = table.place(kernel.id, self._client)
         self._number = 0
-        self._unconfirmed: OrderedDict[int, _Request] = OrderedDict()
+        self._unconfirmed: OrderedDict[int, _FrontMessage] = OrderedDict()
         self._room = asyncio.Event()
         self._stream: SessionStream | None = None
         self._from_client: asyncio.Task[None] | None = None
@@ -337,7 +337,7 @@ class FrontEndSocket:
         encoded = protocol.encode(Frame({"op": "front_end", "number": self._number}, data))
         _, parts = kernel_messages.unpack(data)
         looks = kernel_messages.header_of(parts)["msg_type"] in LOOKS
-        self._unconfirmed[self._number] = _Request(encoded, looks)
+        self._unconfirmed[self._number] = _FrontMessage(encoded, looks)
         if (stream := self._stream) is not None:
             with suppress(ConnectionError):  # it is sent over the next one
                 stream.writer.write(encoded)

@@ -17,7 +17,7 @@ from holdfast.base.interrupts import held
 from holdfast.errors import EngineError, HoldfastError, SnapshotError, SnapshotInUse, StoreError
 from holdfast.runtime.operations.context import Context
 from holdfast.runtime.storage import packing_request, snapshot_image, snapshot_lock
-from holdfast.runtime.store import layer_sizes, packed_sizes
+from holdfast.runtime.store import packed_sizes
 from holdfast.runtime.store.packed_sizes import Unpacked
 from holdfast.runtime.store.rows import SnapshotRow
 from holdfast.snapshots import manifest, raw_cache, storage
@@ -197,7 +197,7 @@ def tidy(context: Context) -> None:
     A sweep reads what every snapshot needs. If there are many, the background packer does it.
     """
     with suppress(sqlite3.Error):
-        layer_sizes.recount(context.home.database)
+        packed_sizes.recount_layers(context.home.database)
     with suppress(HoldfastError, OSError):
         if sum(1 for _ in context.home.snapshots.iterdir()) > SWEPT_AT_ONCE:
             _sweep_later(context)

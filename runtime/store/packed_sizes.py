@@ -1,4 +1,4 @@
-"""Unpacked snapshots, and the sizes of packed ones: read and written without the store.
+"""Unpacked snapshots, and the sizes of packed ones and of their layers: read and written without the store.
 
 The background packer starts often and has little to do; it loads little.
 """
@@ -16,6 +16,11 @@ _UNPACKED = (
     "SELECT id, parent_snapshot_id, COALESCE(json_extract(details, '$.storage.raw'), 0) "
     "FROM snapshots WHERE kind = 'live' AND state = 'ready' "
     "AND json_extract(details, '$.storage.packed') = 0 ORDER BY created_at, id"
+)
+
+_LAYERED = (
+    "SELECT id, bytes, details FROM snapshots "
+    "WHERE state = 'ready' AND json_extract(details, '$.storage.layers') IS NOT NULL ORDER BY created_at, id"
 )
 
 
@@ -66,5 +71,29 @@ def record(database: Path, snapshot: str, *, own: int, shared: int, packed: bool
                 db.execute(
                     "UPDATE snapshots SET bytes = ?, details = ? WHERE id = ?",
                     (total, json.dumps(details), snapshot),
+                )
+        db.execute("COMMIT")
+
+
+def recount_layers(database: Path) -> None:
+    """Charge each layer to the oldest snapshot whose image has it; called when snapshots were removed.
+
+    Raises:
+        sqlite3.Error: the database cannot be read or written.
+    """
+    with closing(peek.opened(database, "rw")) as db:
+        db.isolation_level = None
+        db.execute("BEGIN IMMEDIATE")
+        seen: set[str] = set()
+        for snapshot, size, text in db.execute(_LAYERED).fetchall():
+            details = json.loads(text)
+            stored = details["storage"]
+            files = sum(each for digest, each in stored["layers"].items() if digest not in seen)
+            seen.update(stored["layers"])
+            if more := files - stored["files"]:
+                details["storage"] = {**stored, "files": files, "besides": stored["besides"] + more}
+                db.execute(
+                    "UPDATE snapshots SET bytes = ?, details = ? WHERE id = ?",
+                    (size + more, json.dumps(details), snapshot),
                 )
         db.execute("COMMIT")

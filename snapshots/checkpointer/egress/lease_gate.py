@@ -21,7 +21,7 @@ _LOOPBACK = {"output": 'oif "lo" accept\n', "input": 'iif "lo" accept\n', "forwa
 
 
 def text(seconds: float) -> str:
-    """Return the text for nft(8): one transaction that replaces an earlier gate by one that is open for `seconds`.
+    """Return the text for nft(8): one transaction that replaces the gate by one that is open for `seconds`.
 
     Raises:
         ValueError: the time is zero or too long.

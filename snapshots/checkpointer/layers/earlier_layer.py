@@ -41,7 +41,7 @@ class IndexedName(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
+class LayerDifference:
     """The entries of a layer on top of the earlier image.
 
     Entries at the positions in `left` are in that image. Further entries of it, about which nothing else is
@@ -116,7 +116,7 @@ class EarlierLayer:
             return False
         return not hidden and known is not None and known.kind == item.kind and known.identity == identity
 
-    def difference(self, found: Found, same: Collection[str]) -> Difference:
+    def difference(self, found: Found, same: Collection[str]) -> LayerDifference:
         """Return the entries of the layer that need to be listed, with a deletion for each removed name.
 
         Args:
@@ -124,7 +124,7 @@ class EarlierLayer:
             same: the names for which `has` was true, and whose contents were not copied.
         """
         if not self._names:
-            return Difference([item for _, item in found.values()], [], (0, 0))
+            return LayerDifference([item for _, item in found.values()], [], (0, 0))
         removed = [path for path in self._names if path not in found and self._is_in_image(path, found)]
         parted = {item.group for _, item in found.values() if item.group and item.path not in same}
         new = {path for path, (_, item) in found.items() if path not in same or item.group in parted}
@@ -143,7 +143,7 @@ class EarlierLayer:
                 left.append(len(entries))
                 entries.append(item)
         entries += (FileEntry(path, file_entry.WHITEOUT) for path in removed)
-        return Difference(entries, left, (omitted, size))
+        return LayerDifference(entries, left, (omitted, size))
 
     def _is_in_image(self, path: str, found: Found) -> bool:
         """Check whether the image shows a removed name, in a folder that still exists."""

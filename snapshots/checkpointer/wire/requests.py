@@ -495,7 +495,6 @@ def _places(raw: dict[str, object], key: str) -> tuple[str, ...]:
 
 
 def _strings(raw: dict[str, object], key: str) -> tuple[str, ...]:
-    value = raw.get(key, [])
-    if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
-        raise BadRequest(f"{key!r} must be a list of strings")
-    return tuple(value)
+    if isinstance(value := raw.get(key, []), list) and all(isinstance(item, str) for item in value):
+        return tuple(value)
+    raise BadRequest(f"{key!r} must be a list of strings")

@@ -31,7 +31,7 @@ from holdfast.base import node_lease
 from holdfast.errors import ServerUnavailable, SessionMoving, SessionPaused
 from holdfast.runtime.cluster.cluster_rows import ClusterSession
 
-pytestmark = [pytest.mark.timeout(900), pytest.mark.thorough]
+pytestmark = pytest.mark.timeout(900)
 
 DISK_BYTES = 8 << 30
 """Size of the registry's disk; it takes what is written to it."""
