@@ -7,6 +7,9 @@ import sys
 from typing import Any
 
 import pytest
+from tests import packing
+
+from holdfast.base.home import Home
 
 HEAVY = {
     *(
@@ -105,8 +108,9 @@ def test_a_snapshot_loads_nothing_that_makes_containers(shared_cli: Any) -> None
 
 
 @pytest.mark.parametrize("words", [("ls",), ("exec", "shared", "true")], ids=["ls", "exec"])
-def test_a_frequent_verb_does_little(shared_cli: Any, words: tuple[str, ...]) -> None:
+def test_a_frequent_verb_does_little(shared_cli: Any, shared_home: Home, words: tuple[str, ...]) -> None:
     """To load argparse and asyncio alone takes twice as many calls."""
+    assert packing.settled(shared_home)
     shared_cli(*words)  # tells the news, if there are any
     done = subprocess.run(
         [sys.executable, "-c", COUNTING, *words], env=shared_cli.environment, capture_output=True, text=True
