@@ -53,7 +53,7 @@ def test_an_agent_works_on_through_the_loss_of_its_machine(lab: Lab) -> None:
     # The next copy was possibly being captured already; the one after it began later than that command.
     lab.copied("work", after=lab.copied("work") + 1)
     with lab.client() as hf:
-        hf.session("work").exec("echo once >>/srv/once", key="once", timeout=30)
+        hf.session("work").exec("echo once >>/srv/once", key="once", timeout=30, busy_wait=30)
     time.sleep(2.5)  # the cluster is told of commands once a second
     last = agent.results[-1]
     first.lose()
