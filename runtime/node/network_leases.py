@@ -49,8 +49,10 @@ class NetworkLeases:
     def renew(self, rows: Iterable[SessionRow], until: float, ttl: float, now: float) -> None:
         """Have the networks of these sessions stay open until `until`, and no longer.
 
-        One that cannot be set is logged once, and tried again.
+        One that cannot be set is logged once, and tried again. A lease that has ended is not passed on.
         """
+        if until <= now:
+            return
         running = [row for row in rows if row.state == "running" and row.options.get("network") != "none"]
         self._gates = {row.id: self._gates[row.id] for row in running if row.id in self._gates}
         for row in running:
