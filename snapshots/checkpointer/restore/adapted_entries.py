@@ -106,6 +106,16 @@ def adapt_accepted(entries: Iterable[Any]) -> None:
             entry.usk.deleted = False
 
 
+def order_sockets(entries: list[Any]) -> None:
+    """Put unix sockets without a peer first, in place.
+
+    A connection that is not accepted yet has the listener as its peer, which does not know it. CRIU connects
+    an entry to an earlier one, or to a later one that names it in return (try_resolve_unix_peer() in
+    criu/sk-unix.c), so such a connection of a process that comes before the listener's finds no peer.
+    """
+    entries.sort(key=lambda entry: not (entry.HasField("usk") and not entry.usk.peer))
+
+
 def _left_by_a_peer_inside(entry: Any, target: str, moves: dict[str, str | None]) -> bool:
     """Check that the other end has sent everything, and that its packets would stay in the session."""
     return entry.state in _ENDED and (target in moves or _is_loopback(target))

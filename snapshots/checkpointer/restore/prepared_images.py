@@ -84,6 +84,7 @@ def prepare(kept: Path, images: Path, *, old: tuple[str, ...], new: tuple[str, .
             os.link(source, earlier_images.lay_out(source.name, images))
     outcome = adapted_entries.adapt_sockets(found, old, new)
     adapted_entries.adapt_accepted(found)
+    adapted_entries.order_sockets(found)
     adapted_entries.let_engine_files_differ(found)
     tty_magic, ttys = criu_images.read(kept / "tty-info.img")
     made = ""

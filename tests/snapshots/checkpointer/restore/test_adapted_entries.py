@@ -19,6 +19,7 @@ from holdfast.snapshots.checkpointer.restore.adapted_entries import (
     adapt_terminals,
     half_closed,
     lengthen_queues,
+    order_sockets,
     order_terminals,
     plan_terminals,
 )
@@ -350,3 +351,14 @@ def test_only_accepted_connections_lose_the_mark_of_a_removed_name() -> None:
     adapt_accepted([*entries, Entry()])
 
     assert [entry.usk.deleted for entry in entries] == [False, True, True, True]
+
+
+def test_listeners_come_before_their_connections() -> None:
+    """All else keeps its order."""
+    waiting, pair, other = (Entry(usk=SimpleNamespace(peer=peer)) for peer in (7, 5, 4))
+    listener, file = Entry(usk=SimpleNamespace(peer=0)), Entry()
+    entries = [waiting, file, pair, listener, other]
+
+    order_sockets(entries)
+
+    assert entries == [listener, waiting, file, pair, other]
