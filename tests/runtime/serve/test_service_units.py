@@ -66,5 +66,5 @@ BY_CAPABILITIES = re.compile(
 
 
 def test_an_ordinary_user_can_start_the_unit(units: Path) -> None:
-    """Without settings that take capabilities away: the manager of a user cannot, and the unit fails (218)."""
+    """Without settings that take capabilities away: the manager of a user cannot do that."""
     assert not BY_CAPABILITIES.search((units / "holdfast.service").read_text())
