@@ -61,6 +61,10 @@ def _lose(homes: list[Home]) -> None:
                 engine.client.api.remove_image(image.id, force=True)
     finally:
         engine.close()
+    mounts = [line.split()[4] for line in Path("/proc/self/mountinfo").read_text().splitlines()]
+    for each in mounts:
+        if Path(each).is_relative_to(homes[0].root):
+            subprocess.run(["umount", "-l", each], check=True)
     shutil.rmtree(homes[0].root)
 
 
@@ -142,9 +146,9 @@ def test_a_lost_server_is_restored_from_its_backup(
                 again = _as(server, key, "POST", "/v1/snapshots/point/restore", json={"name": "again"})
                 assert again.status_code == 201, again.text
                 assert _said(server, key, "again", "echo $X").strip() == f"{name}-ran"
-                listed = {each["name"] for each in _as(server, key, "GET", "/v1/sessions").json()}
-                assert listed == {"kept", "again"}
-                assert _as(server, keys[other], "GET", f"/v1/sessions/{listed}").status_code == 404
+                listed = {each["name"]: each["id"] for each in _as(server, key, "GET", "/v1/sessions").json()}
+                assert set(listed) == {"kept", "again"}
+                assert _as(server, keys[other], "GET", f"/v1/sessions/{listed['kept']}").status_code == 404
                 assert cli("--team", name, *_command("holdfast verify").split()[1:]).code == 0
                 checked = cli("--team", name, "audit", "verify", "--head", heads[name])
                 assert checked.code == 0, checked.err

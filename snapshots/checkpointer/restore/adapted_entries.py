@@ -111,7 +111,7 @@ def order_sockets(entries: list[Any]) -> None:
 
     A connection that is not accepted yet has the listener as its peer, which does not know it. CRIU connects
     an entry to an earlier one, or to a later one that names it in return (try_resolve_unix_peer() in
-    criu/sk-unix.c), so such a connection of a process that comes before the listener's finds no peer.
+    criu/sk-unix.c), so such a connection stays without one if its process comes before the listener's.
     """
     entries.sort(key=lambda entry: not (entry.HasField("usk") and not entry.usk.peer))
 
