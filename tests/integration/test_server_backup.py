@@ -62,9 +62,9 @@ def _lose(homes: list[Home]) -> None:
     finally:
         engine.close()
     mounts = [line.split()[4] for line in Path("/proc/self/mountinfo").read_text().splitlines()]
-    for each in mounts:
-        if Path(each).is_relative_to(homes[0].root):
-            subprocess.run(["umount", "-l", each], check=True)
+    for point in mounts:
+        if Path(point).is_relative_to(homes[0].root):
+            subprocess.run(["umount", "-l", point], check=True)
     shutil.rmtree(homes[0].root)
 
 
