@@ -106,7 +106,6 @@ def test_generated_requests_find_no_fault(
     assert session.run(["echo", "as before"]).stdout == b"as before\n"
 
 
-@pytest.mark.brief
 @pytest.mark.timeout(SECONDS + 60)
 def test_generated_requests_pass_no_bound_of_keys_and_teams(
     home: Home, cli: Cli, tmp_path: Path, clear: Callable[[Holdfast], None]
