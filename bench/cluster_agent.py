@@ -1,4 +1,4 @@
-"""What a node costs its machine: `python -m bench.cluster_agent --sessions 50 --active 5 --seconds 120`.
+"""The cost of a node for its machine: `python -m bench.cluster_agent --sessions 50 --active 5 --seconds 120`.
 
 A node with many sessions, of which some are used all the time, with a real database and registry. Figures
 are processor time of the server, of its keeper and of the engine, as parts of all processors.

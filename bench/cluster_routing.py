@@ -1,4 +1,4 @@
-"""What routing through a cluster's proxy costs: `python -m bench.cluster_routing`.
+"""The cost of routing through a cluster's proxy: `python -m bench.cluster_routing`.
 
 nginx with the shipped file in front of a node that only answers, against nginx with the same file and one
 fixed node. Requests come one after the other over one connection, in turns of both, so that other work on the

@@ -1,4 +1,4 @@
-"""What keys and teams cost a server: its processor time for `exec true`, and for nothing."""
+"""The cost of keys and teams for a server: its processor time for `exec true`, and for nothing."""
 
 from __future__ import annotations
 
